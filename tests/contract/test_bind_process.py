@@ -26,7 +26,7 @@ from trireme_kube.client import client
 from trireme_kube.client.credentials import Source
 from trireme_kube.componentbase import certificate_expiry
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Action, Fault
 
 COMMAND = [sys.executable, str(Path(__file__).parents[2] / "cmd" / "bind")]
 

@@ -20,7 +20,7 @@ from trireme.rpc.listening import make_listener
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import CODE_ERROR, CODE_SKIP, CODE_SUCCESS, CODE_WAIT
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.embedded.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Action, Fault
 
 NAME = "Harbour"
 POINTS = [

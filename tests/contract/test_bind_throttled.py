@@ -16,7 +16,7 @@ from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing
 from trireme.scheduling import pre_binding
 from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, cycle_pb2
-from trireme_kube.embedded.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Action, Fault
 
 QPS = 20
 SILENCE_SECONDS = 2.5

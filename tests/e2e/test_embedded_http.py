@@ -13,10 +13,10 @@ import orjson
 import pytest
 from embedded_process import eventually
 
+from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.faults import Action, Fault
-from trireme_kube.embedded.kubelets import Pace
-from trireme_kube.embedded.resources import BY_KEY, PODS
+from trireme_kube.embedded.endpoints.faults import Action, Fault
+from trireme_kube.embedded.kubelet.kubelets import Pace
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 JSON = {"Content-Type": "application/json"}

@@ -10,7 +10,7 @@ from embedded_process import eventually
 from kubernetes.aio import client, config, watch
 
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.kubelets import Pace
+from trireme_kube.embedded.kubelet.kubelets import Pace
 
 DEADLINE = 20.0
 

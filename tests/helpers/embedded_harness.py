@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from trireme_kube.embedded import nodes, patches, type_checking
-from trireme_kube.embedded.controllers import Controllers
-from trireme_kube.embedded.kubelets import Kubelets, Pace
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, NODES, PODS
+from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, PODS
+from trireme_kube.embedded.controllers.controller_manager import Controllers
+from trireme_kube.embedded.endpoints import patches
+from trireme_kube.embedded.kubelet import nodes
+from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import bind
+from trireme_kube.embedded.serializer import type_checking
 from trireme_kube.embedded.sources import Sources
-from trireme_kube.embedded.store import ADDED, Event, Store
-from trireme_kube.embedded.subresources import bind
+from trireme_kube.embedded.storage.store import ADDED, Event, Store
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 Object = dict[str, Any]

@@ -12,8 +12,8 @@ from simulated_process import Process, State
 from trireme.frontend import app
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving import frontend_state, status_report
-from trireme_kube.embedded.resources import NODES, PODS
-from trireme_kube.embedded.store import Store
+from trireme_kube.embedded.api.resources import NODES, PODS
+from trireme_kube.embedded.storage.store import Store
 
 
 class FrontendChecks:

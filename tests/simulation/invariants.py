@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from simulated_load import allocatable, exclusions_of, requests_of
 
-from trireme_kube.embedded.resources import NODES, PODS, Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Store
+from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
+from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 
 class _PlacedPod(NamedTuple):

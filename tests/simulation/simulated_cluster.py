@@ -27,13 +27,13 @@ from trireme.frontend.phase_clients import local_phases
 from trireme.phases import phase_process
 from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
-from trireme_kube.embedded.catalog import Catalog
-from trireme_kube.embedded.kubelets import Kubelets, Pace
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NAMESPACES
-from trireme_kube.embedded.server import ApiServer
+from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES
+from trireme_kube.embedded.endpoints.server import ApiServer
+from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
+from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.sources import Sources
-from trireme_kube.embedded.store import Store
+from trireme_kube.embedded.storage.store import Store
 
 log = logging.getLogger(__name__)
 

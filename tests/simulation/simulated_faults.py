@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from simulated_cluster import API_HOST, Cluster, SupervisedProcess
 from simulated_network import Edge
 
-from trireme_kube.embedded.faults import Action, Fault
-from trireme_kube.embedded.resources import LEASES
+from trireme_kube.embedded.api.resources import LEASES
+from trireme_kube.embedded.endpoints.faults import Action, Fault
 
 # How long a fault that has an end lasts. Units: seconds; a Lease lasts 15.
 SHORTEST, LONGEST = 0.5, 40.0

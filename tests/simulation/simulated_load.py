@@ -11,11 +11,11 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from trireme_kube.embedded import api_errors
-from trireme_kube.embedded.nodes import Shape, node
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Object
-from trireme_kube.embedded.store import Record
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
+from trireme_kube.embedded.kubelet.nodes import Shape, node
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.storage.store import Record
 
 PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.

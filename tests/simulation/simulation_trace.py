@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import Event
+from trireme_kube.embedded.api.resources import Resource
+from trireme_kube.embedded.storage.store import Event
 
 # Lines that a failure shows.
 TIMELINE_LINES = 80

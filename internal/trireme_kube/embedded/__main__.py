@@ -14,8 +14,8 @@ import sys
 import uvloop
 
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.kubelets import Pace
-from trireme_kube.embedded.nodes import Shape
+from trireme_kube.embedded.kubelet.kubelets import Pace
+from trireme_kube.embedded.kubelet.nodes import Shape
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -15,18 +15,18 @@ from types import TracebackType
 
 import orjson
 
-from trireme_kube.embedded import nodes as node_shapes
-from trireme_kube.embedded.admission import DEFAULT_CLASS
-from trireme_kube.embedded.catalog import Catalog
-from trireme_kube.embedded.controllers import Controllers
-from trireme_kube.embedded.faults import Faults
-from trireme_kube.embedded.kubelets import Kubelets, Pace
-from trireme_kube.embedded.nodes import Shape
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES, Object
-from trireme_kube.embedded.server import ApiServer
+from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, Object
+from trireme_kube.embedded.controllers.controller_manager import Controllers
+from trireme_kube.embedded.endpoints.faults import Faults
+from trireme_kube.embedded.endpoints.server import ApiServer
+from trireme_kube.embedded.kubelet import nodes as node_shapes
+from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
+from trireme_kube.embedded.kubelet.nodes import Shape
+from trireme_kube.embedded.registry.admission import DEFAULT_CLASS
+from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.sources import Sources
-from trireme_kube.embedded.store import Store
+from trireme_kube.embedded.storage.store import Store
 
 _LOG = logging.getLogger(__name__)
 # The default class, as in other local clusters: a claim without a class gets a volume where its first pod is placed.

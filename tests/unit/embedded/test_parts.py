@@ -11,13 +11,13 @@ import pytest
 import yaml
 from embedded_harness import FakeTime
 
-from trireme_kube.embedded import nodes
-from trireme_kube.embedded.api_errors import Cause, invalid, rejected
+from trireme_kube.embedded.api.api_errors import Cause, invalid, rejected
+from trireme_kube.embedded.api.resources import BY_PATH, RESOURCES, stored_as
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.faults import Action, Fault, Faults
-from trireme_kube.embedded.resources import BY_PATH, RESOURCES, stored_as
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.endpoints.faults import Action, Fault, Faults
+from trireme_kube.embedded.kubelet import nodes
 from trireme_kube.embedded.sources import Sources, micro_timestamp, parse_timestamp, timestamp
-from trireme_kube.embedded.work_queue import WorkQueue
 
 
 def make_queue(time: FakeTime, worked: list[str], fail: set[str] | None = None) -> WorkQueue[str]:

@@ -15,6 +15,14 @@ def test_folders_of_unit_tests_are_those_of_the_code() -> None:
     assert folders - code == {"project"}
 
 
+def test_folders_within_them_are_those_of_the_code() -> None:
+    """Else the tests of a part are looked for in the wrong folder, or beside those of every other part."""
+    packages = [ROOT / "internal" / package for package in ("trireme", "trireme_kube")]
+    inner = {path.relative_to(UNIT).parent for path in MODULES if len(path.relative_to(UNIT).parts) > 2}
+    assert inner
+    assert [str(each) for each in inner if not any((package / each).is_dir() for package in packages)] == []
+
+
 def test_helpers_are_no_part_of_unit_tests() -> None:
     """A helper is in tests/helpers, where all tests find it, and runs nobody's tests when it is imported."""
     assert [path.name for path in MODULES if not path.name.startswith("test_")] == []

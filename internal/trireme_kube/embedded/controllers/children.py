@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import orjson
 
-from trireme_kube.embedded.resources import Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Record, Store
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.api.resources import Object, Resource
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.storage.store import DELETED, Event, Record, Store
 
 _FEW = 100
 _GATHER_SECONDS_EACH = 50e-6

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import orjson
 
-from trireme_kube.embedded import api_errors, cron
+from trireme_kube.embedded.api import api_errors, cron
+from trireme_kube.embedded.api.resources import BY_KEY, Object
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference
 from trireme_kube.embedded.controllers.jobs import JOBS, outcome_of
-from trireme_kube.embedded.recording import Recorder
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, Object
+from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.sources import parse_timestamp, timestamp
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 CRON_JOBS = BY_KEY["cronjobs.batch"]
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"

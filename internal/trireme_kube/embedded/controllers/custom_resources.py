@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import custom_definitions
-from trireme_kube.embedded.custom_definitions import CLEANUP, DEFINITIONS
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.subresources import with_condition
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.api import custom_definitions
+from trireme_kube.embedded.api.custom_definitions import CLEANUP, DEFINITIONS
+from trireme_kube.embedded.api.resources import Object, Resource
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import with_condition
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 
 class CustomResources:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded import selection
+from trireme_kube.embedded.api import selection
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, Object
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from, template_hash
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.tolerations import tolerates
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES, Object
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.subresources import pod_ready
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import pod_ready
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 DAEMON_SETS = BY_KEY["daemonsets.apps"]
 REVISION = "controller-revision-hash"

@@ -13,15 +13,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trireme_kube.embedded import api_errors
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.resources import BY_KEY, Object
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference, template_hash
 from trireme_kube.embedded.controllers.ownership import Ownership
-from trireme_kube.embedded.recording import Recorder
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, Object
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.subresources import with_condition
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import with_condition
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 DEPLOYMENTS, REPLICA_SETS = BY_KEY["deployments.apps"], BY_KEY["replicasets.apps"]
 _HASH = "pod-template-hash"

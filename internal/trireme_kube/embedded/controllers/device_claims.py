@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import orjson
 
+from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, Resource
 from trireme_kube.embedded.controllers.children import Children
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, PODS, Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 CLAIMS, TEMPLATES = BY_KEY["resourceclaims.resource.k8s.io"], BY_KEY["resourceclaimtemplates.resource.k8s.io"]
 GROUPS = BY_KEY["podgroups.scheduling.k8s.io"]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import selection
+from trireme_kube.embedded.api import selection
+from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.controllers.children import controller_of, is_active
 from trireme_kube.embedded.controllers.deployments import resolve
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import PODS, Object
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import BUDGETS, budgets_of, pod_ready, with_condition
 from trireme_kube.embedded.sources import parse_timestamp
-from trireme_kube.embedded.store import DELETED, Event, Store
-from trireme_kube.embedded.subresources import BUDGETS, budgets_of, pod_ready, with_condition
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 Key = tuple[str, str]
 # Batches the changes of a budget's pods into one sync.

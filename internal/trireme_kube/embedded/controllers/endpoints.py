@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.controllers.children import owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.subresources import pod_ready
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import pod_ready
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 SERVICES, SLICES, ENDPOINTS = BY_KEY["services"], BY_KEY["endpointslices.discovery.k8s.io"], BY_KEY["endpoints"]
 _SERVICE_NAME = "kubernetes.io/service-name"

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import api_errors
-from trireme_kube.embedded.registry import FOREGROUND, ORPHAN, Registry
-from trireme_kube.embedded.resources import Object, Resource
-from trireme_kube.embedded.store import ADDED, DELETED, Event, Record
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.resources import Object, Resource
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import FOREGROUND, ORPHAN, Registry
+from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Record
 
 Key = tuple[Resource, str, str]
 """Resource, namespace, name."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trireme_kube.embedded.api.resources import BY_KEY, Object
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, Object
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import pod_ready, with_condition
 from trireme_kube.embedded.sources import parse_timestamp
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.subresources import pod_ready, with_condition
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 JOBS = BY_KEY["jobs.batch"]
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import NAMESPACES, Resource
-from trireme_kube.embedded.store import DELETED, Event
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.api.resources import NAMESPACES, Resource
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.storage.store import DELETED, Event
 
 
 class Namespaces:

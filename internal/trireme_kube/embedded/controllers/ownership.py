@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import Object, Resource
-from trireme_kube.embedded.store import Record
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.storage.store import Record
 
 
 def selector_of(obj: Object) -> Object:

@@ -5,11 +5,11 @@ Source: k8s.io/kubernetes, pkg/controller/controller_utils.go (RealPodControl).
 
 from __future__ import annotations
 
-from trireme_kube.embedded import api_errors
-from trireme_kube.embedded.recording import Recorder
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import PODS, Object
-from trireme_kube.embedded.store import Record
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.resources import PODS, Object
+from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.storage.store import Record
 
 
 class PodControl:

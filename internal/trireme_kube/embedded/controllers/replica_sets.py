@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.subresources import pod_ready
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import pod_ready
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 # Pods created or deleted per step, so that a large ReplicaSet does not block everything else.
 _AT_ONCE = 50

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trireme_kube.embedded import selection
-from trireme_kube.embedded.resources import Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Store
+from trireme_kube.embedded.api import selection
+from trireme_kube.embedded.api.resources import Object, Resource
+from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import api_errors
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, pod_from, template_hash
 from trireme_kube.embedded.controllers.ownership import Ownership
-from trireme_kube.embedded.recording import Recorder
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, PODS, Object
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.subresources import pod_ready
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import pod_ready
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 STATEFUL_SETS, CLAIMS = BY_KEY["statefulsets.apps"], BY_KEY["persistentvolumeclaims"]
 REVISION = "controller-revision-hash"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, Object, Resource
-from trireme_kube.embedded.store import DELETED, Event
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, Object, Resource
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.storage.store import DELETED, Event
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 SERVICE_ADDRESS = "10.96.0.1"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.controllers.children import is_active
 from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import NODES, PODS, Object
-from trireme_kube.embedded.store import DELETED, Event
-from trireme_kube.embedded.subresources import with_condition
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.registry.subresources import with_condition
+from trireme_kube.embedded.storage.store import DELETED, Event
 
 Key = tuple[str, str]
 

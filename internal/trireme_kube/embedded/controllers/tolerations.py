@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trireme_kube.embedded.resources import Object
+from trireme_kube.embedded.api.resources import Object
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import quantities, selection
+from trireme_kube.embedded.api import quantities, selection
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.controllers.children import is_active
-from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Object, Resource
-from trireme_kube.embedded.store import DELETED, Event, Record
-from trireme_kube.embedded.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.registry.registry import Registry
+from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 CLAIMS, VOLUMES = BY_KEY["persistentvolumeclaims"], BY_KEY["persistentvolumes"]
 _CLASSES = BY_KEY["storageclasses.storage.k8s.io"]

@@ -1,0 +1,161 @@
+"""Label and field selectors, compiled once per request into a predicate over objects.
+
+Source: k8s.io/apimachinery, pkg/labels and pkg/fields. Field selectors support only the fields of a resource's row, as
+in the API server: an unknown one is refused, so that a client never mistakes "not supported" for "nothing found".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.resources import Resource
+
+Predicate = Callable[[dict[str, Any]], bool]
+LabelPredicate = Callable[[Mapping[str, str]], bool]
+
+_SET = re.compile(r"^\s*(?P<key>[^\s,()!=]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
+_EQUAL = re.compile(r"^\s*(?P<key>[^\s,()!=]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s,()!=]*)\s*$")
+_COMPARE = re.compile(r"^\s*(?P<key>[^\s,()!=<>]+)\s*(?P<operator>[<>])\s*(?P<value>-?\d+)\s*$")
+_EXISTS = re.compile(r"^\s*(?P<absent>!?)\s*(?P<key>[^\s,()!=<>]+)\s*$")
+
+
+def _split(text: str) -> list[str]:
+    """Splits at the commas outside of parentheses."""
+    parts: list[str] = []
+    depth = start = 0
+    for position, char in enumerate(text):
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    parts.append(text[start:])
+    return parts
+
+
+def _membership(key: str, operator: str, values: frozenset[str]) -> LabelPredicate:
+    if operator == "In":
+        return lambda labels: labels.get(key) in values
+    return lambda labels: labels.get(key) not in values
+
+
+def _presence(key: str, present: bool) -> LabelPredicate:
+    return lambda labels: (key in labels) is present
+
+
+def _comparison(key: str, operator: str, bound: int) -> LabelPredicate:
+    def compare(labels: Mapping[str, str]) -> bool:
+        try:
+            value = int(labels[key])
+        except (KeyError, ValueError):
+            return False
+        return value > bound if operator == ">" else value < bound
+
+    return compare
+
+
+def _label_requirement(text: str) -> LabelPredicate:
+    if match := _SET.match(text):
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return _membership(match["key"], "In" if match["operator"] == "in" else "NotIn", values)
+    if match := _EQUAL.match(text):
+        return _membership(match["key"], "NotIn" if match["operator"] == "!=" else "In", frozenset((match["value"],)))
+    if match := _COMPARE.match(text):
+        return _comparison(match["key"], match["operator"], int(match["value"]))
+    if match := _EXISTS.match(text):
+        return _presence(match["key"], not match["absent"])
+    raise api_errors.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
+
+
+def _all(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return lambda subject: all(part(subject) for part in parts)
+
+
+def parse_labels(text: str) -> LabelPredicate:
+    """A label selector as in a query parameter: `a=b,c!=d,e in (f,g),!h`.
+
+    Raises: ApiError 400 if it cannot be parsed.
+    """
+    predicate: LabelPredicate = _all([_label_requirement(part) for part in _split(text)])
+    return predicate
+
+
+def compile_selector(selector: Mapping[str, Any]) -> LabelPredicate:
+    """A metav1.LabelSelector (matchLabels, matchExpressions); the empty one matches everything."""
+    parts: list[LabelPredicate] = [
+        _membership(key, "In", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()
+    ]
+    for expression in selector.get("matchExpressions") or ():
+        key, operator = expression["key"], expression["operator"]
+        if operator in ("In", "NotIn"):
+            parts.append(_membership(key, operator, frozenset(expression.get("values") or ())))
+        else:
+            parts.append(_presence(key, operator == "Exists"))
+    if not parts:
+        return lambda labels: True
+    predicate: LabelPredicate = _all(parts)
+    return predicate
+
+
+def _field_text(obj: Any, path: tuple[str, ...]) -> str:
+    for part in path:
+        obj = obj.get(part) if isinstance(obj, dict) else None
+        if obj is None:
+            return "false" if path[-1] in ("unschedulable", "hostNetwork") else ""
+    if isinstance(obj, bool):
+        return "true" if obj else "false"
+    if path[-1] == "podIPs":
+        return ",".join(one.get("ip", "") for one in obj)
+    return str(obj)
+
+
+def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], str]:
+    if name == "metadata.name" or (name == "metadata.namespace" and resource.namespaced) or name in resource.fields:
+        path = tuple(name.split("."))
+        if name == "source":
+            return lambda obj: _field_text(obj, ("source", "component")) or _field_text(obj, ("reportingComponent",))
+        if name == "status.replicas":
+            return lambda obj: _field_text(obj, path) or "0"
+        return lambda obj: _field_text(obj, path)
+    raise api_errors.bad_request(f"field label not supported: {name}")
+
+
+def _field_requirement(resource: Resource, text: str) -> Predicate:
+    for operator in ("!=", "==", "="):
+        name, separator, value = text.partition(operator)
+        if separator:
+            get = _field_getter(resource, name.strip())
+            if operator == "!=":
+                return lambda obj: get(obj) != value
+            return lambda obj: get(obj) == value
+    raise api_errors.bad_request(f"invalid field selector: '{text}'; can't understand '{text}'")
+
+
+def parse_fields(resource: Resource, text: str) -> Predicate:
+    """A field selector as in a query parameter: `spec.nodeName=a,status.phase!=Running`.
+
+    Raises: ApiError 400 if it cannot be parsed or names a field that the resource does not select by.
+    """
+    predicate: Predicate = _all([_field_requirement(resource, part) for part in text.split(",") if part])
+    return predicate
+
+
+def predicate(resource: Resource, labels: str, fields: str) -> Predicate | None:
+    """Both selectors of a request in one; None if there is none, so that the common case costs nothing."""
+    parts: list[Predicate] = []
+    if fields:
+        parts.append(parse_fields(resource, fields))
+    if labels:
+        matches = parse_labels(labels)
+        parts.append(lambda obj: matches(obj["metadata"].get("labels") or {}))
+    if not parts:
+        return None
+    combined: Predicate = _all(parts)
+    return combined

@@ -1,0 +1,1 @@
+"""What the server serves, as clients learn it: groups, versions, resources and OpenAPI documents."""

@@ -1,0 +1,1 @@
+"""The simulated nodes: their shape, their kubelets and what their containers log."""

@@ -1,0 +1,1 @@
+"""Objects as the rows that `kubectl get` prints."""

@@ -1,0 +1,194 @@
+"""Admission: what the API server adds to an object, or refuses, because of *other* objects.
+
+Priority from priority classes, the service account, the token volume, the tolerations of failing nodes, the taint of a
+new node, the default storage class: the admission plugins that are on by default and that a scheduler's or a client's
+behaviour depends on. Defaults that need nothing but the object itself are in `defaults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.custom_definitions import CLEANUP, DEFINITIONS
+from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Object, Resource
+from trireme_kube.embedded.registry import pod_defaults
+from trireme_kube.embedded.sources import Sources
+from trireme_kube.embedded.storage.store import Store
+
+PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
+_STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+# Namespaces that every cluster needs. The namespace of the nodes' Leases is created again instead.
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+class Admission:
+    """Admits creations into one store."""
+
+    def __init__(self, store: Store, sources: Sources) -> None:
+        self._store = store
+        self._sources = sources
+        self._steps: dict[str, Callable[[Resource, Object], None]] = {
+            "pods": self._pod,
+            "nodes": self._node,
+            "persistentvolumeclaims": self._claim,
+            "persistentvolumes": self._volume,
+            "podgroups.scheduling.k8s.io": self._priority,
+            "compositepodgroups.scheduling.k8s.io": self._priority,
+            "services": self._service,
+            "jobs.batch": self._job,
+            "certificatesigningrequests.certificates.k8s.io": self._signing_request,
+            DEFINITIONS.key: self._definition,
+        }
+        self._addresses = 0
+
+    def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        """Refuse new content for a namespace that is missing or terminating."""
+        record = self._store.get(NAMESPACES, "", namespace)
+        if record is None:
+            raise api_errors.not_found(NAMESPACES, namespace)
+        if "deletionTimestamp" in record.object["metadata"] and resource.key != "events":
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            error = api_errors.forbidden(resource, name, why)
+            cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
+            cause["message"] = f"namespace {namespace} is being terminated"
+            error.details = {**(error.details or {}), "causes": [cause]}
+            raise error
+
+    @staticmethod
+    def check_deletion(resource: Resource, name: str) -> None:
+        """Refuse to delete what every cluster needs."""
+        if resource is NAMESPACES and name in _IMMORTAL:
+            raise api_errors.forbidden(resource, name, "this namespace may not be deleted")
+
+    def admit(self, resource: Resource, obj: Object) -> None:
+        """Complete an object that is about to be created, in place, or raise ApiError 403."""
+        step = self._steps.get(resource.key)
+        if step is not None:
+            step(resource, obj)
+
+    def _pod(self, resource: Resource, pod: Object) -> None:
+        spec = pod["spec"]
+        self._account(resource, pod)
+        pod_defaults.default_tolerations(spec)
+        self._priority(resource, pod)
+        if node_name := spec.get("nodeName"):
+            copy_topology(self._store, pod["metadata"], node_name)
+
+    def _account(self, resource: Resource, pod: Object) -> None:
+        spec, metadata = pod["spec"], pod["metadata"]
+        namespace = metadata["namespace"]
+        account_name = spec.get("serviceAccountName") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = account_name
+        account = self._store.get(SERVICE_ACCOUNTS, namespace, account_name)
+        if account is None:
+            missing = f'serviceaccount "{account_name}" not found'
+            why = f"error looking up service account {namespace}/{account_name}: {missing}"
+            raise api_errors.forbidden(resource, metadata.get("name", ""), why)
+        automount = spec.get("automountServiceAccountToken")
+        if automount is None:
+            automount = account.object.get("automountServiceAccountToken", True)
+        if automount:
+            pod_defaults.mount_token(spec, self._sources.suffix())
+        if not spec.get("imagePullSecrets") and account.object.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = account.object["imagePullSecrets"]
+
+    def _priority(self, resource: Resource, obj: Object) -> None:
+        spec, name = obj["spec"], obj["metadata"].get("name", "")
+        class_name, value, policy = self._class_of(resource, spec.get("priorityClassName", ""), name)
+        if class_name:
+            spec["priorityClassName"] = class_name
+        if spec.get("priority") not in (None, value):
+            requested = spec["priority"]
+            why = f"the integer value of priority ({requested}) must not be provided in pod spec; "
+            why += f"priority admission controller computed {value} from the given PriorityClass name"
+            raise api_errors.forbidden(resource, name, why)
+        spec["priority"] = value
+        if spec.get("preemptionPolicy") not in (None, policy):
+            requested = spec["preemptionPolicy"]
+            why = f"the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; "
+            why += f"priority admission controller computed {policy} from the given PriorityClass name"
+            raise api_errors.forbidden(resource, name, why)
+        spec["preemptionPolicy"] = policy
+
+    def _class_of(self, resource: Resource, class_name: str, name: str) -> tuple[str, int, str]:
+        """Name, value and preemption policy of the pod's priority class."""
+        if class_name:
+            record = self._store.get(PRIORITY_CLASSES, "", class_name)
+            if record is None:
+                why = f"no PriorityClass with name {class_name} was found"
+                raise api_errors.forbidden(resource, name, why)
+            return class_name, record.object["value"], record.object["preemptionPolicy"]
+        defaults = [one.object for one in self._store.scan(PRIORITY_CLASSES) if one.object.get("globalDefault")]
+        if defaults:
+            lowest = min(defaults, key=lambda one: int(one["value"]))
+            return lowest["metadata"]["name"], lowest["value"], lowest["preemptionPolicy"]
+        return "", 0, "PreemptLowerPriority"
+
+    def _node(self, resource: Resource, node: Object) -> None:
+        """A node starts tainted as not ready, until its Ready condition says otherwise."""
+        taints = node["spec"].get("taints") or []
+        if all((one.get("key"), one.get("effect")) != (pod_defaults.NOT_READY, "NoSchedule") for one in taints):
+            node["spec"]["taints"] = [*taints, {"key": pod_defaults.NOT_READY, "effect": "NoSchedule"}]
+
+    def _volume(self, resource: Resource, volume: Object) -> None:
+        _add_finalizer(volume, "kubernetes.io/pv-protection")
+
+    def _claim(self, resource: Resource, claim: Object) -> None:
+        _add_finalizer(claim, "kubernetes.io/pvc-protection")
+        if claim["spec"].get("storageClassName") is not None:
+            return
+        marked = [
+            one.object["metadata"]
+            for one in self._store.scan(_STORAGE_CLASSES)
+            if (one.object["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true"
+        ]
+        if marked:
+            newest = max(marked, key=lambda one: (one["creationTimestamp"], one["name"]))
+            claim["spec"]["storageClassName"] = newest["name"]
+
+    def _service(self, resource: Resource, service: Object) -> None:
+        spec = service["spec"]
+        if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
+            self._addresses += 1
+            spec["clusterIP"] = f"10.96.{self._addresses // 250 % 256}.{self._addresses % 250 + 1}"
+        if spec.get("clusterIP"):
+            spec.setdefault("clusterIPs", [spec["clusterIP"]])
+
+    def _signing_request(self, resource: Resource, request: Object) -> None:
+        """The requesting user is set by the server: here always the same one."""
+        request["spec"] |= {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+
+    def _definition(self, resource: Resource, definition: Object) -> None:
+        _add_finalizer(definition, CLEANUP)
+
+    def _job(self, resource: Resource, job: Object) -> None:
+        """A Job selects its pods by its uid, unless it has a selector of its own."""
+        if job["spec"].get("manualSelector"):
+            return
+        uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+        template = job["spec"]["template"].setdefault("metadata", {})
+        prefix = "batch.kubernetes.io/"
+        labels = {prefix + "controller-uid": uid, prefix + "job-name": name, "controller-uid": uid, "job-name": name}
+        template["labels"] = {**(template.get("labels") or {}), **labels}
+        job["metadata"]["labels"] = {**(job["metadata"].get("labels") or {}), **labels}
+        job["spec"]["selector"] = {"matchLabels": {prefix + "controller-uid": uid}}
+
+
+def _add_finalizer(obj: Object, finalizer: str) -> None:
+    finalizers = obj["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, finalizer]
+
+
+def copy_topology(store: Store, metadata: Object, node_name: str) -> None:
+    """Add the node's zone and region labels to a pod that was assigned to it, in place."""
+    node = store.get(NODES, "", node_name)
+    if node is None:
+        return
+    labels = node.object["metadata"].get("labels") or {}
+    topology = {key: labels[key] for key in _TOPOLOGY if key in labels}
+    if topology:
+        metadata["labels"] = {**(metadata.get("labels") or {}), **topology}

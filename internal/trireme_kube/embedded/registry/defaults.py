@@ -1,0 +1,279 @@
+"""Defaults of the kinds other than Pod, as functions over one object, by resource key.
+
+Only defaults that a client or a scheduler can observe are filled in; each function changes the object that it gets,
+which is not stored yet.
+
+Source: k8s.io/kubernetes, pkg/apis/*/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from trireme_kube.embedded.api import custom_definitions
+from trireme_kube.embedded.api.resources import Object, Resource
+from trireme_kube.embedded.registry import pod_defaults
+from trireme_kube.embedded.serializer import type_checking
+
+
+def _fill(target: Object, **values: Any) -> Object:
+    for key, value in values.items():
+        if target.get(key) is None:
+            target[key] = value
+    return target
+
+
+def _template(spec: Object) -> None:
+    template = spec.get("template")
+    if isinstance(template, dict):
+        template.setdefault("metadata", {})
+        if isinstance(template.get("spec"), dict):
+            pod_defaults.default_spec(template["spec"])
+
+
+def _pod(obj: Object) -> None:
+    if isinstance(obj.get("spec"), dict):
+        pod_defaults.default_pod(obj)
+
+
+def _deployment(obj: Object) -> None:
+    spec = _fill(obj.setdefault("spec", {}), replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    strategy = _fill(spec, strategy={})["strategy"]
+    _fill(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable="25%", maxSurge="25%")
+    _template(spec)
+
+
+def _replica_set(obj: Object) -> None:
+    spec = _fill(obj.setdefault("spec", {}), replicas=1)
+    _template(spec)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+
+
+def _replication_controller(obj: Object) -> None:
+    _replica_set(obj)
+    if not obj["spec"].get("selector"):
+        obj["spec"]["selector"] = dict(obj["metadata"].get("labels") or {})
+
+
+def _stateful_set(obj: Object) -> None:
+    spec = _fill(
+        obj.setdefault("spec", {}),
+        replicas=1,
+        revisionHistoryLimit=10,
+        podManagementPolicy="OrderedReady",
+        serviceName="",
+        persistentVolumeClaimRetentionPolicy={},
+        updateStrategy={},
+    )
+    _fill(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
+    strategy = _fill(spec["updateStrategy"], type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], partition=0, maxUnavailable=1)
+    for claim in spec.get("volumeClaimTemplates") or ():
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        claim.setdefault("apiVersion", "v1")
+        _claim(claim)
+    _template(spec)
+
+
+def _daemon_set(obj: Object) -> None:
+    spec = _fill(obj.setdefault("spec", {}), revisionHistoryLimit=10, updateStrategy={})
+    strategy = _fill(spec["updateStrategy"], type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable=1, maxSurge=0)
+    _template(spec)
+
+
+def _job(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    _fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
+    _fill(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    _template(spec)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+
+
+def _service(obj: Object) -> None:
+    spec = _fill(obj.setdefault("spec", {}), type="ClusterIP", sessionAffinity="None")
+    if spec["type"] != "ExternalName":
+        _fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+    for port in spec.get("ports") or ():
+        _fill(port, protocol="TCP")
+        port["targetPort"] = port.get("targetPort") or port.get("port")
+
+
+def _node(obj: Object) -> None:
+    obj.setdefault("spec", {})
+    status = obj.setdefault("status", {})
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
+def _namespace(obj: Object) -> None:
+    metadata = obj["metadata"]
+    if metadata.get("name"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+    finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
+    if "kubernetes" not in finalizers and "deletionTimestamp" not in metadata:
+        finalizers.append("kubernetes")
+
+
+def _claim(obj: Object) -> None:
+    _fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
+    obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def _volume(obj: Object) -> None:
+    spec = _fill(obj.setdefault("spec", {}), persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+    if isinstance(path := spec.get("hostPath"), dict):
+        path.setdefault("type", "")
+
+
+def _cron_job(obj: Object) -> None:
+    _fill(
+        obj.setdefault("spec", {}),
+        concurrencyPolicy="Allow",
+        suspend=False,
+        successfulJobsHistoryLimit=3,
+        failedJobsHistoryLimit=1,
+    )
+    template = obj["spec"].get("jobTemplate") or {}
+    if pod_spec := ((template.get("spec") or {}).get("template") or {}).get("spec"):
+        pod_defaults.default_spec(pod_spec)
+
+
+def _ingress_class(obj: Object) -> None:
+    if parameters := (obj.get("spec") or {}).get("parameters"):
+        _fill(parameters, scope="Cluster")
+
+
+def _storage_class(obj: Object) -> None:
+    _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+
+
+def _csi_driver(obj: Object) -> None:
+    _fill(
+        obj.setdefault("spec", {}),
+        attachRequired=True,
+        podInfoOnMount=False,
+        storageCapacity=False,
+        fsGroupPolicy="ReadWriteOnceWithFSType",
+        volumeLifecycleModes=["Persistent"],
+        requiresRepublish=False,
+        seLinuxMount=False,
+        preventPodSchedulingIfMissing=False,
+    )
+
+
+def _priority_class(obj: Object) -> None:
+    _fill(obj, preemptionPolicy="PreemptLowerPriority")
+    obj.setdefault("value", 0)
+
+
+def _pod_group(obj: Object) -> None:
+    _fill(obj.setdefault("spec", {}), preemptionPolicy="PreemptLowerPriority", disruptionMode={"single": {}})
+
+
+def _device_requests(spec: Object) -> None:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        for part in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if isinstance(part, dict) and _fill(part, allocationMode="ExactCount")["allocationMode"] == "ExactCount":
+                _fill(part, count=1)
+
+
+def _resource_claim(obj: Object) -> None:
+    _device_requests(obj.get("spec") or {})
+
+
+def _resource_claim_template(obj: Object) -> None:
+    _device_requests((obj.get("spec") or {}).get("spec") or {})
+
+
+def _secret(obj: Object) -> None:
+    _fill(obj, type="Opaque")
+    text = obj.pop("stringData", None)
+    if text:
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in text.items()}
+        obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+
+_DEFAULTS: dict[str, Callable[[Object], None]] = {
+    "pods": _pod,
+    "nodes": _node,
+    "namespaces": _namespace,
+    "services": _service,
+    "secrets": _secret,
+    "persistentvolumeclaims": _claim,
+    "persistentvolumes": _volume,
+    "replicationcontrollers": _replication_controller,
+    "deployments.apps": _deployment,
+    "replicasets.apps": _replica_set,
+    "statefulsets.apps": _stateful_set,
+    "daemonsets.apps": _daemon_set,
+    "jobs.batch": _job,
+    "cronjobs.batch": _cron_job,
+    "ingressclasses.networking.k8s.io": _ingress_class,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.default,
+    "storageclasses.storage.k8s.io": _storage_class,
+    "csidrivers.storage.k8s.io": _csi_driver,
+    "priorityclasses.scheduling.k8s.io": _priority_class,
+    "podgroups.scheduling.k8s.io": _pod_group,
+    "compositepodgroups.scheduling.k8s.io": _pod_group,
+    "resourceclaims.resource.k8s.io": _resource_claim,
+    "resourceclaimtemplates.resource.k8s.io": _resource_claim_template,
+}
+
+
+def apply(key: str, obj: Object) -> None:
+    """Fill in the defaults of the resource with that key."""
+    function = _DEFAULTS.get(key)
+    if function is not None:
+        function(obj)
+
+
+def preserve(key: str, obj: Object, old: Object) -> None:
+    """Copy from the old object what an update may omit but not unset."""
+    if key == "pods":
+        for part in ("priority", "preemptionPolicy"):
+            if obj["spec"].get(part) is None and part in old["spec"]:
+                obj["spec"][part] = old["spec"][part]
+        pod_defaults.default_tolerations(obj["spec"])
+    elif key == "services":
+        for part in ("clusterIP", "clusterIPs"):
+            if obj["spec"].get(part) is None and part in old["spec"]:
+                obj["spec"][part] = old["spec"][part]
+
+
+_PHASES = {"persistentvolumes": "Pending", "persistentvolumeclaims": "Pending", "namespaces": "Active"}
+
+
+def initial_status(resource: Resource, obj: Object, now: str) -> Object:
+    """The initial status of an object."""
+    if resource.key == "pods":
+        return pod_defaults.initial_status(obj, now)
+    status = type_checking.initial_status(resource)
+    if resource.key in _PHASES:
+        status["phase"] = _PHASES[resource.key]
+    if resource.key == "persistentvolumes":
+        status["lastPhaseTransitionTime"] = now
+    return status
+
+
+def apply_status(key: str, obj: Object, old: Object) -> None:
+    """Complete a write to a pod's status: kubelets may not unset the class, and both IP fields agree."""
+    if key != "pods":
+        return
+    status, before = obj.setdefault("status", {}), old.get("status") or {}
+    if not status.get("qosClass") and before.get("qosClass"):
+        status = obj["status"] = {**status, "qosClass": before["qosClass"]}
+    if status.get("podIP") and not status.get("podIPs"):
+        obj["status"] = {**status, "podIPs": [{"ip": status["podIP"]}]}

@@ -1,0 +1,370 @@
+"""Creates, changes and deletes objects with the API server's rules, between HTTP and the store.
+
+Every write of a client, of a controller and of a simulated kubelet goes through here, so that the same optimistic
+concurrency, defaults, finalizers and grace periods apply to all. The rules are general; what is particular to a
+resource comes from its row in the table and from `defaults`, `admission` and `validation`.
+
+Source: k8s.io/apiserver, pkg/registry/generic/registry/store.go and pkg/registry/rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
+from trireme_kube.embedded.registry import defaults
+from trireme_kube.embedded.registry.admission import Admission
+from trireme_kube.embedded.sources import Sources, timestamp
+from trireme_kube.embedded.storage.store import Record, Store
+from trireme_kube.embedded.validation import object_validation
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_SYSTEM_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generation",
+)
+_IMMUTABLE_FIELDS = ("name", "namespace", *_SYSTEM_FIELDS)
+# For these, a delete without a policy orphans the dependents, as in their first versions.
+_ORPHAN_BY_DEFAULT = frozenset({"jobs.batch", "replicationcontrollers"})
+_GENERATED_NAME_LIMIT = 58
+_NAME_ATTEMPTS = 8
+
+
+def metadata_of(body: Object) -> Object:
+    """A copy of a body's metadata, which may be missing."""
+    metadata = body.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise api_errors.bad_request("json: cannot unmarshal metadata into Go value of type v1.ObjectMeta")
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+def check_address(metadata: Object, namespace: str, name: str) -> None:
+    """Reject a body that names another object than the URL."""
+    if metadata.get("name", name) != name:
+        body_name = metadata["name"]
+        raise api_errors.bad_request(
+            f"the name of the object ({body_name}) does not match the name on the URL ({name})"
+        )
+    if metadata.get("namespace", namespace) != namespace:
+        raise api_errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def spec_changed(new: Object, old: Object) -> bool:
+    """Whether anything but metadata and status differs."""
+    ignored = ("metadata", "status")
+    keys = (new.keys() | old.keys()).difference(ignored)
+    return any(new.get(key) != old.get(key) for key in keys)
+
+
+class Registry:
+    """The API's write rules over one store."""
+
+    def __init__(self, store: Store, sources: Sources, catalog: Catalog | None = None) -> None:
+        self.store = store
+        self.catalog = catalog or Catalog()
+        self.sources = sources
+        self.admission = Admission(store, sources)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Record:
+        """The record; raises ApiError 404."""
+        record = self.store.get(resource, namespace, name)
+        if record is None:
+            raise api_errors.not_found(resource, name)
+        return record
+
+    # Creating
+
+    def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Record:
+        """Store a new object made from `body`, which becomes the registry's.
+
+        Raises: ApiError 400, 403, 404 (no such namespace), 409, 422.
+        """
+        metadata = metadata_of(body)
+        if metadata.pop("resourceVersion", ""):
+            raise api_errors.ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        for field in _SYSTEM_FIELDS:
+            metadata.pop(field, None)
+        if resource.namespaced:
+            check_address(metadata, namespace, metadata.get("name", ""))
+            metadata["namespace"] = namespace
+            self.admission.check_namespace(resource, namespace, metadata.get("name", ""))
+        else:
+            metadata.pop("namespace", None)
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = self._generate_name(resource, namespace, metadata["generateName"])
+        metadata["uid"] = self.sources.uid()
+        metadata["creationTimestamp"] = self.sources.now()
+        if resource.counts_generations:
+            metadata["generation"] = 1
+        body.pop("metadata", None)
+        obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        obj.update((key, value) for key, value in body.items() if key not in obj)
+        self._complete(resource, obj)
+        if self.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
+            raise api_errors.already_exists(resource, metadata["name"])
+        if dry_run:
+            return Record(obj, self.store.revision)
+        record = self.store.put(resource, obj)
+        if resource is NAMESPACES:
+            self.store.put(SERVICE_ACCOUNTS, self._default_account(record.name))
+        return record
+
+    def _default_account(self, namespace: str) -> Object:
+        """Create a namespace's default service account."""
+        metadata = {"name": "default", "namespace": namespace, "uid": self.sources.uid()}
+        metadata["creationTimestamp"] = self.sources.now()
+        return {"kind": SERVICE_ACCOUNTS.kind, "apiVersion": SERVICE_ACCOUNTS.api_version, "metadata": metadata}
+
+    def _complete(self, resource: Resource, obj: Object) -> None:
+        """Defaults, admission, validation and the initial status of a new object."""
+        if resource.has_status and not resource.keeps_status:
+            obj.pop("status", None)
+        defaults.apply(resource.key, obj)
+        object_validation.check_create(resource, obj)
+        self.admission.admit(resource, obj)
+        if resource.has_status and "status" not in obj and not resource.custom:
+            obj["status"] = defaults.initial_status(resource, obj, self.sources.now())
+
+    def _generate_name(self, resource: Resource, namespace: str, prefix: str) -> str:
+        for _ in range(_NAME_ATTEMPTS):
+            name = prefix[:_GENERATED_NAME_LIMIT] + self.sources.suffix()
+            if self.store.get(resource, namespace, name) is None:
+                break
+        return name
+
+    # Changing
+
+    def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Object,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        create: bool = False,
+    ) -> tuple[Record, bool]:
+        """Replace an object by `body` as PUT does; return the record and whether it was created.
+
+        Raises: ApiError 400, 404, 409, 422.
+        """
+        metadata = metadata_of(body)
+        check_address(metadata, namespace, name)
+        before = self.store.get(resource, namespace, name)
+        if before is None:
+            if subresource or not (resource.created_by_update or create) or metadata.get("uid"):
+                raise api_errors.not_found(resource, name)
+            body["metadata"] = {**metadata, "name": name}
+            body["metadata"].pop("resourceVersion", None)
+            return self.create(resource, namespace, body, dry_run=dry_run), True
+        if metadata.get("uid") and metadata["uid"] != before.uid:
+            raise api_errors.precondition_failed(resource, before.key, "UID", metadata["uid"], before.uid)
+        return self._replace(resource, before, {**body, "metadata": metadata}, subresource, dry_run), False
+
+    def change(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        edit: Callable[[Object], Object],
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Record:
+        """Replace an object by the result of `edit` as PATCH does; `edit` does not change its argument.
+
+        Raises: ApiError 400, 404, 409, 422.
+        """
+        before = self.get(resource, namespace, name)
+        body = edit(before.object)
+        if subresource != "status":
+            body = orjson.loads(orjson.dumps(body))  # the steps that follow fill in defaults, in place
+        metadata = metadata_of(body)
+        check_address(metadata, namespace, name)
+        object_validation.check_identity(resource, metadata, before.object["metadata"])
+        return self._replace(resource, before, {**body, "metadata": metadata}, subresource, dry_run)
+
+    def _replace(self, resource: Resource, before: Record, body: Object, subresource: str, dry_run: bool) -> Record:
+        old = before.object
+        version = body["metadata"].get("resourceVersion", "")
+        if not version and resource.needs_version:
+            cause = api_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise api_errors.rejected(resource.group, resource.plural, before.name, [cause])
+        if version and version != old["metadata"]["resourceVersion"]:
+            raise api_errors.conflict(resource, before.name, api_errors.MODIFIED)
+        if subresource in ("status", "approval"):
+            obj = self._with_status(resource, old, body)
+        else:
+            obj = self._with_spec(resource, old, body)
+        return self.store_changed(resource, before, obj, dry_run=dry_run)
+
+    def _merged_metadata(self, old: Object, new: Object) -> Object:
+        merged = {key: value for key, value in new.items() if key not in _IMMUTABLE_FIELDS}
+        merged.update((key, old[key]) for key in _IMMUTABLE_FIELDS if key in old)
+        merged["resourceVersion"] = old["resourceVersion"]
+        return merged
+
+    def _with_status(self, resource: Resource, old: Object, body: Object) -> Object:
+        metadata = old["metadata"]
+        if not resource.status_keeps_metadata:
+            owners = metadata.get("ownerReferences")
+            metadata = self._merged_metadata(metadata, body["metadata"])
+            metadata.pop("ownerReferences", None)
+            if owners:
+                metadata["ownerReferences"] = owners
+        obj = {**old, "metadata": dict(metadata)}
+        if body.get("status") is not None:
+            obj["status"] = body["status"]
+        else:
+            obj.pop("status", None)
+        defaults.apply_status(resource.key, obj, old)
+        return obj
+
+    def _with_spec(self, resource: Resource, old: Object, body: Object) -> Object:
+        obj: Object = {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": self._merged_metadata(old["metadata"], body["metadata"]),
+        }
+        obj.update((key, value) for key, value in body.items() if key not in obj)
+        if resource.has_status:
+            obj.pop("status", None)
+            if "status" in old:
+                obj["status"] = old["status"]
+        if resource is NAMESPACES:
+            obj["spec"] = old["spec"]  # finalizers go through /finalize alone
+        defaults.apply(resource.key, obj)
+        defaults.preserve(resource.key, obj, old)
+        object_validation.check_update(resource, obj, old)
+        return obj
+
+    def store_changed(self, resource: Resource, before: Record, obj: Object, *, dry_run: bool = False) -> Record:
+        """Store `obj` in place of `before`; `obj` has a metadata dictionary of its own.
+
+        Increments the generation, skips writes without a change, and finishes a deletion that waited.
+        """
+        old, metadata = before.object, obj["metadata"]
+        if resource.counts_generations and spec_changed(obj, old):
+            metadata["generation"] = old["metadata"].get("generation", 0) + 1
+        if obj == old:
+            return before
+        if dry_run:
+            return Record(obj, before.revision)
+        if self._may_go(resource, obj):
+            self.store.remove(resource, *before.key)
+            return Record(obj, self.store.revision)
+        return self.store.put(resource, obj)
+
+    @staticmethod
+    def _may_go(resource: Resource, obj: Object) -> bool:
+        """Whether an object being deleted has nothing left to wait for."""
+        metadata = obj["metadata"]
+        if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+            return False
+        if resource is NAMESPACES:
+            return not obj["spec"].get("finalizers")
+        return not metadata.get("deletionGracePeriodSeconds")
+
+    # Deleting
+
+    def delete(
+        self, resource: Resource, namespace: str, name: str, options: Object | None = None
+    ) -> tuple[Record, bool]:
+        """Delete an object or start to; return the record and whether it is gone. `options` is a metav1.DeleteOptions.
+
+        Raises: ApiError 403, 404, 409.
+        """
+        self.admission.check_deletion(resource, name)
+        options = options or {}
+        before = self.get(resource, namespace, name)
+        self._check_preconditions(resource, before, options.get("preconditions") or {})
+        if options.get("dryRun"):
+            return before, True
+        metadata = dict(before.object["metadata"])
+        finalizers = self._finalizers(resource, metadata, options)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        period = self._grace_period(resource, before.object, options)
+        waiting = period > 0 or bool(finalizers) or (resource is NAMESPACES and before.object["spec"].get("finalizers"))
+        if not waiting:
+            if resource is PODS and metadata.get("deletionGracePeriodSeconds") != 0:
+                # Watchers see a pod marked before they see it gone, however short its grace period.
+                self.store.put(resource, {**before.object, "metadata": self._marked(metadata, 0)})
+            return self.store.remove(resource, namespace, name), True
+        already = "deletionTimestamp" in metadata
+        if not already or period < metadata.get("deletionGracePeriodSeconds", 0):
+            metadata = self._marked(metadata, period)
+        obj = {**before.object, "metadata": metadata}
+        if resource is NAMESPACES:
+            obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+            metadata.pop("deletionGracePeriodSeconds", None)
+        if obj == before.object:
+            return before, False
+        return self.store.put(resource, obj), False
+
+    def _marked(self, metadata: Object, period: int) -> Object:
+        """The metadata of an object with so many seconds of grace."""
+        marked = {**metadata, "deletionTimestamp": timestamp(self.sources.clock() + period)}
+        marked["deletionGracePeriodSeconds"] = period
+        if marked.get("generation") and "deletionTimestamp" not in metadata:
+            marked["generation"] += 1
+        return marked
+
+    @staticmethod
+    def _check_preconditions(resource: Resource, before: Record, preconditions: Object) -> None:
+        metadata = before.object["metadata"]
+        for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+            expected = preconditions.get(field)
+            if expected and expected != metadata[field]:
+                change = "deleted and then recreated" if field == "uid" else "modified"
+                why = f"the {label} in the precondition ({expected}) does not match the {label} in record "
+                why += f"({metadata[field]}). The object might have been {change}"
+                text = f'Operation cannot be fulfilled on {resource.kind} "{before.name}": {why}'
+                raise api_errors.ApiError(409, "Conflict", text, {"name": before.name, "kind": resource.kind})
+
+    @staticmethod
+    def _finalizers(resource: Resource, metadata: Object, options: Object) -> list[str]:
+        """The object's finalizers, with those of the propagation policy."""
+        finalizers = [one for one in metadata.get("finalizers") or () if one not in (FOREGROUND, ORPHAN)]
+        policy = options.get("propagationPolicy")
+        if policy is None and options.get("orphanDependents") is not None:
+            policy = "Orphan" if options["orphanDependents"] else "Background"
+        if policy is None and FOREGROUND in (metadata.get("finalizers") or ()):
+            policy = "Foreground"
+        if policy is None and resource.key in _ORPHAN_BY_DEFAULT:
+            policy = "Orphan"
+        if policy == "Foreground":
+            finalizers.append(FOREGROUND)
+        elif policy == "Orphan":
+            finalizers.append(ORPHAN)
+        return finalizers
+
+    @staticmethod
+    def _grace_period(resource: Resource, obj: Object, options: Object) -> int:
+        """The grace period in seconds; only pods on a node have one."""
+        if resource is not PODS or not obj["spec"].get("nodeName"):
+            return 0
+        if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return 0
+        period = options.get("gracePeriodSeconds")
+        if period is None:
+            period = obj["spec"].get("terminationGracePeriodSeconds") or 0
+        period = 1 if period < 0 else int(period)
+        if "deletionTimestamp" in obj["metadata"]:
+            return min(period, int(obj["metadata"].get("deletionGracePeriodSeconds") or 0))
+        return period

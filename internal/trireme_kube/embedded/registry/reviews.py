@@ -1,0 +1,72 @@
+"""Reviews of identity and permission, all of which the embedded cluster grants.
+
+It authenticates nobody: a bearer token is tolerated and every caller may do everything. Reviews are not stored; the
+response is the object sent with its status filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trireme_kube.embedded.api.resources import Object
+
+_USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+
+
+def _allow(spec: Object) -> Object:
+    return {"allowed": True}
+
+
+def _authenticate(spec: Object) -> Object:
+    return {"authenticated": True, "user": _USER, "audiences": spec.get("audiences") or []}
+
+
+def _user_info(spec: Object) -> Object:
+    return {"userInfo": _USER}
+
+
+def _rules(spec: Object) -> Object:
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    anywhere = {"verbs": ["*"], "nonResourceURLs": ["*"]}
+    return {"resourceRules": [everything], "nonResourceRules": [anywhere], "incomplete": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A kind of review."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    answer: Callable[[Object], Object]
+    """Makes the status from the spec."""
+    namespaced: bool = False
+
+
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+REVIEWS = (
+    Review(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", _authenticate),
+    Review(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", _user_info),
+    Review(_AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", _allow),
+    Review(_AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", _allow),
+    Review(_AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", _allow, namespaced=True),
+    Review(_AUTHORIZATION, "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", _rules),
+)
+_BY_NAME = {(one.group, one.version, one.plural): one for one in REVIEWS}
+
+
+def find(path: str) -> Review | None:
+    """The review that a path addresses."""
+    parts = path.strip("/").split("/")
+    if len(parts) not in (4, 6) or parts[0] != "apis":
+        return None
+    return _BY_NAME.get((parts[1], parts[2], parts[-1]))
+
+
+def answer(review: Review, body: Object) -> Object:
+    """The object sent, with its status filled in."""
+    names = {"kind": review.kind, "apiVersion": f"{review.group}/{review.version}"}
+    status = review.answer(body.get("spec") or {})
+    return {**names, "metadata": body.get("metadata") or {}, "spec": body.get("spec") or {}, "status": status}

@@ -1,0 +1,235 @@
+"""The subresources that are more than a view of the status: binding, eviction, scale, finalize.
+
+Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, and pkg/registry/apps/*/storage for scale.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trireme_kube.embedded.api import api_errors, selection
+from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, ScalePaths
+from trireme_kube.embedded.registry.admission import copy_topology
+from trireme_kube.embedded.registry.registry import Registry, metadata_of
+from trireme_kube.embedded.storage.store import Record
+
+BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
+SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+def with_condition(conditions: list[Object] | None, condition: Object, now: str) -> list[Object]:
+    """The conditions with one of that type set; its transition time changes only with the status."""
+    condition = {"type": condition["type"], "status": condition["status"], "lastTransitionTime": now, **condition}
+    result: list[Object] = []
+    replaced = False
+    for one in conditions or ():
+        if one["type"] == condition["type"]:
+            replaced = True
+            if one.get("status") == condition["status"] and "lastTransitionTime" in one:
+                condition["lastTransitionTime"] = one["lastTransitionTime"]
+            result.append(condition)
+        else:
+            result.append(one)
+    return result if replaced else [*result, condition]
+
+
+def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
+    """Assign a pod to the node of the Binding, unless it has one.
+
+    Raises: ApiError 404; 409 if the pod is bound, terminating or gated, or not the one of the Binding.
+    """
+    metadata = metadata_of(binding)
+    if metadata.get("name", name) != name:
+        raise api_errors.bad_request("name in URL does not match name in Binding object")
+    target = binding.get("target") or {}
+    if target.get("kind") not in (None, "", "Node"):
+        text = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "<empty>", "Node"'
+        raise api_errors.ApiError(500, "", text)
+    node_name = target.get("name")
+    if not node_name:
+        raise api_errors.ApiError(500, "", "target.name: Required value")
+    before = registry.get(PODS, namespace, name)
+    _check_binding(before, metadata, name)
+    pod = _bound(registry, before.object, node_name, metadata)
+    if not dry_run:
+        registry.store.put(PODS, pod)  # unchanged: assigning a pod is not a new generation of it
+    return SUCCESS
+
+
+def _check_binding(before: Record, metadata: Object, name: str) -> None:
+    pod = before.object
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        expected, actual = metadata.get(field), pod["metadata"][field]
+        if expected and expected != actual:
+            raise api_errors.precondition_failed(PODS, before.key, label, expected, actual)
+    why = ""
+    if "deletionTimestamp" in pod["metadata"]:
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif pod["spec"].get("nodeName"):
+        why = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+    elif pod["spec"].get("schedulingGates"):
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    if why:
+        raise api_errors.conflict(PODS, name, why, "binding")
+
+
+def _bound(registry: Registry, pod: Object, node_name: str, metadata: Object) -> Object:
+    own = dict(pod["metadata"])
+    for part in ("annotations", "labels"):
+        if metadata.get(part):
+            own[part] = {**(own.get(part) or {}), **metadata[part]}
+    copy_topology(registry.store, own, node_name)
+    status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    status["conditions"] = with_condition(status.get("conditions"), scheduled, registry.sources.now())
+    return {**pod, "metadata": own, "spec": {**pod["spec"], "nodeName": node_name}, "status": status}
+
+
+def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool = False) -> Object:
+    """Delete a pod unless a disruption budget forbids it.
+
+    Raises: ApiError 404; 429 if the budget is used up or not yet computed.
+    """
+    if metadata_of(eviction).get("name", name) != name:
+        raise api_errors.bad_request("name in URL does not match name in Eviction object")
+    options = eviction.get("deleteOptions") or {}
+    if dry_run:
+        options = {**options, "dryRun": ["All"]}
+    before = registry.get(PODS, namespace, name)
+    pod = before.object
+    phase = (pod.get("status") or {}).get("phase")
+    if phase not in ("Succeeded", "Failed", "Pending") and "deletionTimestamp" not in pod["metadata"]:
+        _spend_budget(registry, before, dry_run=dry_run)
+    if not dry_run:
+        _mark_disrupted(registry, before)
+    registry.delete(PODS, namespace, name, options)
+    return SUCCESS
+
+
+def _mark_disrupted(registry: Registry, before: Record) -> None:
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    pod = before.object
+    status = dict(pod.get("status") or {})
+    status["conditions"] = with_condition(status.get("conditions"), condition, registry.sources.now())
+    registry.store_changed(PODS, before, {**pod, "metadata": dict(pod["metadata"]), "status": status})
+
+
+def budgets_of(registry: Registry, namespace: str, labels: dict[str, str]) -> list[Record]:
+    """The disruption budgets that select a pod with these labels."""
+    budgets: list[Record] = []
+    for record in registry.store.scan(BUDGETS, namespace):
+        selector = (record.object.get("spec") or {}).get("selector")
+        if selector is not None and selection.compile_selector(selector)(labels):
+            budgets.append(record)
+    return budgets
+
+
+def pod_ready(pod: Object) -> bool:
+    """Whether the pod's Ready condition is true."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _spend_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
+    pod = before.object
+    budgets = budgets_of(registry, before.namespace, pod["metadata"].get("labels") or {})
+    if not budgets:
+        return
+    if len(budgets) > 1:
+        text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise api_errors.ApiError(500, "", text)
+    record = budgets[0]
+    budget, status = record.object, record.object.get("status") or {}
+    if not pod_ready(pod) and _unhealthy_may_go(budget):
+        return
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        text = f"The disruption budget {record.name} is still being processed by the server."
+        raise _budget_refusal(text, retry=10)
+    if status.get("disruptionsAllowed", 0) <= 0:
+        needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        raise _budget_refusal(f"The disruption budget {record.name} needs {needs} healthy pods and has {has} currently")
+    spent = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1}
+    spent["disruptedPods"] = {**(status.get("disruptedPods") or {}), before.name: registry.sources.now()}
+    obj = {**budget, "metadata": dict(budget["metadata"]), "status": spent}
+    registry.store_changed(BUDGETS, record, obj, dry_run=dry_run)
+
+
+def _unhealthy_may_go(budget: Object) -> bool:
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired = int(status.get("desiredHealthy", 0))
+    return int(status.get("currentHealthy", 0)) >= desired > 0
+
+
+def _budget_refusal(text: str, retry: int = 0) -> api_errors.ApiError:
+    details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": text}]}
+    if retry:
+        details["retryAfterSeconds"] = retry
+    return api_errors.too_many_requests(_REFUSED, details)
+
+
+def selector_text(selector: Object | None) -> str:
+    """A label selector, or a plain map of labels, in the notation of query parameters."""
+    if not selector:
+        return ""
+    if "matchLabels" not in selector and "matchExpressions" not in selector:
+        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for one in selector.get("matchExpressions") or ():
+        key, operator = one["key"], one["operator"]
+        if operator == "Exists":
+            parts.append(key)
+        elif operator == "DoesNotExist":
+            parts.append(f"!{key}")
+        else:
+            parts.append(f"{key} {operator.lower()} ({','.join(sorted(one.get('values') or ()))})")
+    return ",".join(parts)
+
+
+def _at(obj: Any, path: str) -> Any:
+    """The value at a JSONPath without wildcards; None if there is none."""
+    for part in path.strip(".").split("."):
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
+def _replaced(obj: Any, parts: list[str], value: Any) -> Object:
+    """A copy of the object with another value at a path."""
+    below = obj if isinstance(obj, dict) else {}
+    return {**below, parts[0]: _replaced(below.get(parts[0]), parts[1:], value) if len(parts) > 1 else value}
+
+
+def scale_of(obj: Object, paths: ScalePaths = ScalePaths()) -> Object:  # noqa: B008 (it is immutable)
+    """The Scale of a workload or a custom resource."""
+    metadata = obj["metadata"]
+    metadata_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    replicas = _at(obj, paths.replicas)
+    selector = (
+        _at(obj, paths.selector) or "" if paths.selector else selector_text((obj.get("spec") or {}).get("selector"))
+    )
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in metadata_fields if key in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {"replicas": _at(obj, paths.reported) or 0, "selector": selector},
+    }
+
+
+def rescale(obj: Object, scale: Object, paths: ScalePaths = ScalePaths()) -> Object:  # noqa: B008 (it is immutable)
+    """The object with the Scale's number of replicas (and its resourceVersion, to be checked)."""
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or replicas < 0:
+        cause = api_errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise api_errors.rejected("autoscaling", "Scale", obj["metadata"]["name"], [cause])
+    version = metadata_of(scale).get("resourceVersion") or obj["metadata"]["resourceVersion"]
+    metadata = {**obj["metadata"], "resourceVersion": version}
+    return {**_replaced(obj, paths.replicas.strip(".").split("."), replicas), "metadata": metadata}

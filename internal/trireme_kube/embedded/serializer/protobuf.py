@@ -1,0 +1,239 @@
+"""Decodes request bodies in Kubernetes' protobuf encoding, which Go clients prefer for the built-in types.
+
+A body is an envelope (four magic bytes, then API version, kind and the encoded object). The object is decoded by a
+table of field numbers into the same dictionaries as JSON, so that no other code depends on the encoding. Responses are
+always JSON, which every client accepts.
+
+Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf, and the generated.proto files of k8s.io/api.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.sources import timestamp
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+SCHEMA_FILE = Path(__file__).with_name("protobuf_schema.json")
+_JSON_SCHEMA = "apiextensions.v1.JSONSchemaProps"
+_MAGIC = b"k8s\x00"
+
+Field = tuple[str, str, str]
+"""JSON name; shape; scalar code (s n d b y) or the name of a message.
+
+The shape is `value` (left out of JSON when zero), `always` (in JSON even when zero), `kept` (in JSON when set, zero or
+not), `inline`, `repeated` or `map`; the last two with ` always` where JSON has null for an empty one.
+"""
+
+
+class Malformed(ValueError):
+    """The bytes are not such a message."""
+
+
+@functools.cache
+def schema() -> dict[str, dict[int, Field]]:
+    """Fields by number of every message, by the message's name such as core.v1.Pod."""
+    raw: dict[str, dict[str, list[str]]] = orjson.loads(SCHEMA_FILE.read_bytes())
+    return {
+        message: {int(number): (name, kind, code) for number, (name, kind, code) in fields.items()}
+        for message, fields in raw.items()
+    }
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise Malformed("varint")
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Field numbers with their values: an int for varints, a view for anything with a length."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            yield number, value
+        elif wire == 2:
+            length, at = _varint(data, at)
+            if at + length > len(data):
+                raise Malformed("length")
+            yield number, data[at : at + length]
+            at += length
+        elif wire in (1, 5):
+            width = 8 if wire == 1 else 4
+            yield number, data[at : at + width]
+            at += width
+        else:
+            raise Malformed(f"wire type {wire}")
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _plain(data: memoryview) -> dict[int, Any]:
+    """The raw fields of a message; of a repeated number the last one."""
+    return dict(_fields(data))
+
+
+def _text(value: Any) -> str:
+    return str(bytes(value), "utf-8") if isinstance(value, memoryview) else ""
+
+
+def _quantity(data: memoryview) -> str:
+    return _text(_plain(data).get(1)) or "0"
+
+
+def _int_or_string(data: memoryview) -> int | str:
+    fields = _plain(data)
+    return _text(fields.get(3)) if fields.get(1) else _signed(fields.get(2, 0))
+
+
+def _time(data: memoryview) -> str | None:
+    fields = _plain(data)
+    return timestamp(_signed(fields[1])) if fields.get(1) else None
+
+
+def _micro_time(data: memoryview) -> str | None:
+    fields = _plain(data)
+    if not fields.get(1):
+        return None
+    return f"{timestamp(_signed(fields[1]))[:-1]}.{fields.get(2, 0) // 1000:06d}Z"
+
+
+def _json(data: memoryview) -> Any:
+    raw = _plain(data).get(1)
+    return orjson.loads(raw) if raw else None
+
+
+def _duration(data: memoryview) -> str:
+    return f"{_signed(_plain(data).get(1, 0)) / 1e9:g}s"
+
+
+def _raw_json(data: memoryview) -> Any:
+    """A JSON value, encoded, as in apiextensions."""
+    raw = _plain(data).get(1)
+    return orjson.loads(raw) if raw else None
+
+
+def _schema_or_bool(data: memoryview) -> Any:
+    fields = _plain(data)
+    return _message(_JSON_SCHEMA, fields[2]) if 2 in fields else bool(fields.get(1))
+
+
+def _schema_or_list(data: memoryview) -> Any:
+    fields = _plain(data)
+    return (
+        _message(_JSON_SCHEMA, fields[1]) if 1 in fields else [_message(_JSON_SCHEMA, one) for _, one in _fields(data)]
+    )
+
+
+def _schema_or_names(data: memoryview) -> Any:
+    fields = _plain(data)
+    return _message(_JSON_SCHEMA, fields[1]) if 1 in fields else [_text(one) for _, one in _fields(data)]
+
+
+def _items(data: memoryview) -> list[str]:
+    return [_text(value) for number, value in _fields(data) if number == 1]
+
+
+_SPECIAL: dict[str, Callable[[memoryview], Any]] = {
+    "api.resource.Quantity": _quantity,
+    "util.intstr.IntOrString": _int_or_string,
+    "meta.v1.Time": _time,
+    "meta.v1.MicroTime": _micro_time,
+    "meta.v1.Duration": _duration,
+    "meta.v1.FieldsV1": _json,
+    "runtime.RawExtension": _json,
+    "apiextensions.v1.JSON": _raw_json,
+    "apiextensions.v1.JSONSchemaPropsOrBool": _schema_or_bool,
+    "apiextensions.v1.JSONSchemaPropsOrArray": _schema_or_list,
+    "apiextensions.v1.JSONSchemaPropsOrStringArray": _schema_or_names,
+    "authentication.v1.ExtraValue": _items,
+    "authorization.v1.ExtraValue": _items,
+}
+
+
+def _scalar(code: str, value: int | memoryview) -> Any:
+    if code == "s":
+        return _text(value)
+    if code == "n":
+        return _signed(value) if isinstance(value, int) else 0
+    if code == "b":
+        return bool(value)
+    if code == "d":
+        return struct.unpack("<d", value)[0] if isinstance(value, memoryview) and len(value) == 8 else 0.0
+    if code == "y":
+        return base64.b64encode(bytes(value)).decode() if isinstance(value, memoryview) else ""
+    return _message(code, value)
+
+
+def _message(name: str, value: int | memoryview) -> Any:
+    if not isinstance(value, memoryview):
+        raise Malformed(name)
+    special = _SPECIAL.get(name)
+    return special(value) if special is not None else _decode(name, value)
+
+
+def _decode(name: str, data: memoryview) -> dict[str, Any]:
+    fields = schema().get(name)
+    if fields is None:
+        raise Malformed(f"unknown message {name}")
+    result: dict[str, Any] = {}
+    for number, value in _fields(data):
+        field = fields.get(number)
+        if field is None:
+            continue  # a newer client's field
+        json_name, kind, code = field
+        if kind.startswith("repeated"):
+            result.setdefault(json_name, []).append(_scalar(code, value))
+        elif kind.startswith("map"):
+            entry = _plain(value) if isinstance(value, memoryview) else {}
+            empty: int | memoryview = memoryview(b"") if code not in ("n", "b") else 0
+            result.setdefault(json_name, {})[_text(entry.get(1))] = _scalar(code, entry.get(2, empty))
+        elif kind == "inline":
+            result.update(_message(code, value))
+        else:
+            decoded = _scalar(code, value)
+            if decoded or kind == "kept":
+                result[json_name] = decoded
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def message_name(api_version: str, kind: str) -> str:
+    """The message that encodes a kind."""
+    if kind == "DeleteOptions":
+        return "meta.v1.DeleteOptions"
+    group, _, version = api_version.rpartition("/")
+    return f"{group.split('.')[0] or 'core'}.{version}.{kind}"
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """The object of a request body. Raises: ApiError 400 if it is invalid."""
+    try:
+        if not body.startswith(_MAGIC):
+            raise Malformed("it does not start with the magic bytes")
+        envelope = _plain(memoryview(body)[len(_MAGIC) :])
+        type_meta = _plain(envelope[1])
+        api_version, kind = _text(type_meta.get(1)), _text(type_meta.get(2))
+        decoded = _decode(message_name(api_version, kind), envelope.get(2, memoryview(b"")))
+    except (Malformed, KeyError, IndexError, TypeError, ValueError) as error:
+        raise api_errors.bad_request(f"unable to decode the protobuf body: {error}") from error
+    return {"kind": kind, "apiVersion": api_version, **decoded}

@@ -1,0 +1,209 @@
+"""Checks a JSON body against its declared type, as decoding into Go's types does in the real server.
+
+A value of the wrong type is rejected before any other code runs, so that code may rely on shapes. An unknown field is
+rejected if the client requests strict validation (`kubectl` does) and dropped otherwise; null equals absent. The types
+come from the same table as the protobuf decoder's.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from trireme_kube.embedded.api import api_errors, quantities
+from trireme_kube.embedded.api.resources import Object, Resource
+from trireme_kube.embedded.serializer import protobuf
+
+_GO_TYPES = {"s": "string", "n": "int64", "b": "bool", "y": "[]uint8"}
+_PYTHON_TYPES: dict[str, type] = {"s": str, "n": int, "b": bool, "y": str}
+_ANYTHING = frozenset({"runtime.RawExtension", "meta.v1.FieldsV1", "apiextensions.v1.JSONSchemaProps"})
+_TEXT = frozenset({"meta.v1.Time", "meta.v1.MicroTime", "meta.v1.Duration"})
+_LIST_OF_TEXT = frozenset({"authentication.v1.ExtraValue", "authorization.v1.ExtraValue"})
+_TYPE_META = frozenset({"kind", "apiVersion"})
+_LAYOUTS = {"meta.v1.Time": "2006-01-02T15:04:05Z07:00", "meta.v1.MicroTime": "2006-01-02T15:04:05.000000Z07:00"}
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+_INDEX = re.compile(r"\[\d+\]")
+
+_Fields = dict[str, tuple[str, str]]
+_NO_VALUE: dict[str, Any] = {"s": "", "n": 0, "b": False, "y": None, "api.resource.Quantity": "0"}
+_NO_VALUE |= {"util.intstr.IntOrString": 0, **dict.fromkeys(_ANYTHING | _TEXT | _LIST_OF_TEXT)}
+
+
+@functools.cache
+def _fields(message: str) -> _Fields:
+    """Shape and code by JSON name, inlined messages included."""
+    result: _Fields = {}
+    for name, shape, code in protobuf.schema()[message].values():
+        if shape == "inline":
+            result.update(_fields(code))
+        else:
+            result[name] = (shape.removesuffix(" always"), code)
+    return result
+
+
+@functools.cache
+def _always(message: str) -> tuple[tuple[str, str], ...]:
+    """Name and code of the fields that JSON has even when they are zero; the code of lists and maps is empty."""
+    result: dict[str, str] = {}
+    for name, shape, code in protobuf.schema()[message].values():
+        if shape == "inline":
+            result.update(_always(code))
+        elif shape.endswith("always"):
+            result[name] = code if shape == "always" else ""
+    return tuple(result.items())
+
+
+def zero(message: str) -> Object:
+    """The message with nothing set, as it looks in JSON."""
+    return {name: _zero_value(code) for name, code in _always(message)}
+
+
+def _zero_value(code: str) -> Any:
+    if not code:
+        return None
+    return _NO_VALUE[code] if code in _NO_VALUE else zero(code)
+
+
+def initial_status(resource: Resource) -> Object:
+    """The status of an object about which nothing is known yet."""
+    fields = _fields(protobuf.message_name(resource.api_version, resource.kind))
+    return zero(fields["status"][1]) if "status" in fields else {}
+
+
+def _go_type(code: str) -> str:
+    return _GO_TYPES.get(code) or ".".join(code.split(".")[-2:])
+
+
+def _json_type(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+class _Check:
+    """The check of one body."""
+
+    __slots__ = ("unknown",)
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+
+    @staticmethod
+    def _mismatch(value: object, path: str, expected: str, owner: str) -> api_errors.ApiError:
+        struct, place = owner.rpartition(".")[2], _INDEX.sub("", path)
+        return api_errors.bad_request(
+            f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{place} of type {expected}"
+        )
+
+    def value(self, code: str, value: Any, path: str, owner: str) -> Any:
+        """A value of a scalar's code or a message's name, cleaned."""
+        expected = _PYTHON_TYPES.get(code)
+        if expected is not None:
+            if type(value) is not expected:
+                raise self._mismatch(value, path, _GO_TYPES[code], owner)
+            return value
+        if code == "api.resource.Quantity":
+            try:
+                return quantities.canonical(value)
+            except quantities.QuantityError as error:
+                raise api_errors.bad_request(str(error)) from error
+        if code in _ANYTHING:
+            return value
+        if code == "util.intstr.IntOrString":
+            if type(value) not in (str, int):
+                raise self._mismatch(value, path, "int32", owner)
+            return value
+        if code in _TEXT:
+            return self._text(code, value, path, owner)
+        if code in _LIST_OF_TEXT:
+            return self._list("s", value, path, owner)
+        return self.typed_object(code, value, path, owner)
+
+    def _text(self, code: str, value: Any, path: str, owner: str) -> str:
+        if not isinstance(value, str):
+            raise self._mismatch(value, path, code.rpartition(".")[2], owner)
+        if code in _LAYOUTS and not _TIME.match(value):
+            text = f'parsing time "{value}" as "{_LAYOUTS[code]}": cannot parse "{value}" as "2006"'
+            raise api_errors.bad_request(text)
+        return value
+
+    def _list(self, code: str, value: Any, path: str, owner: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise self._mismatch(value, path, f"[]{_go_type(code)}", owner)
+        if code == "s":
+            for item in value:
+                if type(item) is not str:
+                    raise self._mismatch(item, path, "string", owner)
+            return value
+        return [self.value(code, item, f"{path}[{index}]", owner) for index, item in enumerate(value)]
+
+    def _map(self, code: str, value: Any, path: str, owner: str) -> Object:
+        if not isinstance(value, dict):
+            raise self._mismatch(value, path, f"map[string]{_go_type(code)}", owner)
+        return {key: self.value(code, item, f"{path}.{key}", owner) for key, item in value.items() if item is not None}
+
+    def typed_object(self, name: str, value: Any, path: str, owner: str = "") -> Object:
+        """An object of a message's type, cleaned and with the fields that JSON always has."""
+        if not isinstance(value, dict):
+            raise self._mismatch(value, path, _go_type(name), owner)
+        fields = _fields(name)
+        result: Object = {}
+        for key, item in value.items():
+            field = fields.get(key)
+            where = f"{path}.{key}" if path else key
+            if field is None:
+                self._other(name, key, item, where, result)
+            elif item is not None:
+                shape, code = field
+                if shape == "repeated":
+                    result[key] = self._list(code, item, where, name)
+                elif shape == "map":
+                    result[key] = self._map(code, item, where, name)
+                else:
+                    result[key] = self.value(code, item, where, name)
+        for key, code in _always(name):
+            if key not in result:
+                result[key] = _zero_value(code)
+        return result
+
+    def _other(self, message: str, key: str, item: Any, where: str, result: Object) -> None:
+        # Whole objects name their kind, also within others, as the claim templates of a StatefulSet do.
+        if key in _TYPE_META and "metadata" in _fields(message):
+            result[key] = item
+        else:
+            self.unknown.append(where)
+
+
+def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
+    """The body with only the fields of its type.
+
+    Raises: ApiError 400 for a value of the wrong type, and if `strict` for an unknown field.
+    """
+    check = _Check()
+    try:
+        if resource.custom:
+            return _conform_custom(check, body)
+        cleaned = check.typed_object(protobuf.message_name(resource.api_version, resource.kind), body, "")
+    except api_errors.ApiError as error:
+        raise api_errors.bad_request(_handled(resource, error.message)) from error
+    if strict and check.unknown:
+        text = ", ".join(f'unknown field "{path}"' for path in check.unknown)
+        raise api_errors.bad_request(_handled(resource, f"strict decoding error: {text}"))
+    return cleaned
+
+
+def _conform_custom(check: _Check, body: Object) -> Object:
+    """A custom resource unchanged, except for its metadata."""
+    metadata = check.typed_object(
+        "meta.v1.ObjectMeta", body.get("metadata") or {}, "metadata", "meta.v1.PartialObjectMetadata"
+    )
+    metadata = {key: value for key, value in metadata.items() if value is not None}
+    return {**body, "metadata": metadata}
+
+
+def _handled(resource: Resource, why: str) -> str:
+    kind = resource.kind
+    return f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}'

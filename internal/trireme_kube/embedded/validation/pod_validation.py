@@ -1,0 +1,127 @@
+"""Validates pods and pod templates; all problems are reported at once, in the API server's words and order.
+
+Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodSpec and what it calls).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trireme_kube.embedded.api import api_errors, quantities
+from trireme_kube.embedded.api.api_errors import Cause
+from trireme_kube.embedded.api.resources import Object
+from trireme_kube.embedded.validation import names
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+RANGE_TEXT = "must be between 1 and 65535, inclusive"
+_RESTARTS = ("Always", "OnFailure", "Never")
+_PULLS = ("Always", "IfNotPresent", "Never")
+_DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+
+
+def amounts(path: str, quantities_by_name: Any) -> list[Cause]:
+    """The negative ones of some amounts."""
+    causes: list[Cause] = []
+    for name, amount in (quantities_by_name or {}).items():
+        if quantities.value(amount) < 0:
+            causes.append(api_errors.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
+    return causes
+
+
+def _resources(path: str, resources: Object) -> list[Cause]:
+    limits = resources.get("limits") or {}
+    causes = amounts(f"{path}.limits", limits)
+    for name, amount in (resources.get("requests") or {}).items():
+        causes += amounts(f"{path}.requests", {name: amount})
+        if name in limits and quantities.value(amount) > quantities.value(limits[name]):
+            detail = f"must be less than or equal to {name} limit of {limits[name]}"
+            causes.append(api_errors.invalid(f"{path}.requests", str(amount), detail))
+    return causes
+
+
+def _container_ports(path: str, container: Object) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, port in enumerate(container.get("ports") or ()):
+        where, number = f"{path}.ports[{index}]", port.get("containerPort", 0)
+        if number == 0:
+            causes.append(api_errors.required(f"{where}.containerPort"))
+        elif not 1 <= number <= 65535:
+            causes.append(api_errors.invalid(f"{where}.containerPort", number, RANGE_TEXT))
+        if port.get("hostPort") and not 1 <= port["hostPort"] <= 65535:
+            causes.append(api_errors.invalid(f"{where}.hostPort", port["hostPort"], RANGE_TEXT))
+        if port.get("protocol") not in PROTOCOLS:
+            causes.append(api_errors.unsupported(f"{where}.protocol", port.get("protocol", ""), PROTOCOLS))
+    return causes
+
+
+def _container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
+    name = container.get("name", "")
+    causes = names.label(f"{path}.name", name) if name else [api_errors.required(f"{path}.name")]
+    if not container.get("image"):
+        causes.append(api_errors.required(f"{path}.image"))
+    causes += _container_ports(path, container)
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        where = f"{path}.volumeMounts[{index}]"
+        if not mount.get("name"):
+            causes.append(api_errors.required(f"{where}.name"))
+        elif mount["name"] not in volumes:
+            causes.append(api_errors.missing(f"{where}.name", mount["name"]))
+        if not mount.get("mountPath"):
+            causes.append(api_errors.required(f"{where}.mountPath"))
+    if container.get("imagePullPolicy") not in (None, *_PULLS):
+        causes.append(api_errors.unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
+    return causes + _resources(f"{path}.resources", container.get("resources") or {})
+
+
+def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
+    """The names of the volumes, and their problems."""
+    used_names: set[str] = set()
+    causes: list[Cause] = []
+    for index, volume in enumerate(volumes or ()):
+        name, where = volume.get("name", ""), f"{path}[{index}].name"
+        wrong = names.label(where, name) if name else [api_errors.required(where)]
+        if not wrong and name in used_names:
+            wrong = [api_errors.duplicate(where, name)]
+        if not wrong:
+            used_names.add(name)
+        causes += wrong
+    return used_names, causes
+
+
+def _containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
+    if not spec.get("containers"):
+        return [api_errors.required(f"{path}.containers")]
+    causes: list[Cause] = []
+    used_names: set[str] = set()
+    for part in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(part) or ()):
+            where, name = f"{path}.{part}[{index}]", container.get("name", "")
+            causes += _container(where, container, volumes)
+            if name and name in used_names:
+                causes.append(api_errors.duplicate(f"{where}.name", name))
+            used_names.add(name)
+    return causes
+
+
+def pod_spec(path: str, spec: Any) -> list[Cause]:
+    """The problems of a pod's spec."""
+    spec = spec if isinstance(spec, dict) else {}
+    volumes, causes = _volumes(f"{path}.volumes", spec.get("volumes"))
+    causes += _containers(path, spec, volumes)
+    for part, supported in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
+        if spec.get(part) and spec[part] not in supported:
+            causes.append(api_errors.unsupported(f"{path}.{part}", spec[part], supported))
+    causes += names.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
+    if spec.get("nodeName"):
+        causes += names.subdomain(f"{path}.nodeName", spec["nodeName"])
+        if spec.get("schedulingGates"):
+            text = "cannot be set until all schedulingGates have been cleared"
+            causes.append(api_errors.forbidden_field(f"{path}.nodeName", text))
+    for part in ("hostname", "subdomain"):
+        if spec.get(part):
+            causes += names.label(f"{path}.{part}", spec[part])
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
+        if toleration.get("effect") and toleration["effect"] not in EFFECTS:
+            causes.append(api_errors.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS))
+    return causes
