@@ -1,5 +1,6 @@
 """Links and paths in documents lead somewhere, and the architecture names every folder."""
 
+import ast
 import pathlib
 import re
 
@@ -11,6 +12,8 @@ CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|md|yaml|json|jsonl|proto|sh|go|mod))`")
 # A path in a document begins in one of these.
 ROOTS = ("", "internal", "internal/trireme", "internal/trireme_kube", "docs", "tests")
+# A link to a module with names in it: [queueing/backoff](….py) (`BackoffPolicy.duration`, `BackoffQueue`).
+SYMBOLS = re.compile(r"\]\((\.\./internal/[^)\s]+\.py)\) \(((?:`[\w.]+`(?:, )?)+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 FOLDERS = ("docs", "deploy", "examples", "protos", "tests")
 
@@ -56,3 +59,32 @@ def test_paths_exist(name: str) -> None:
     paths = [path for path in PATH.findall(CODE_BLOCK.sub("", document.read_text())) if not path.startswith("build/")]
     roots = [document.parent, *(REPOSITORY / root for root in ROOTS)]
     assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
+
+
+def _symbols(module: pathlib.Path) -> set[str]:
+    """The functions, classes, methods and constants of a module."""
+    names: set[str] = set()
+    for each in ast.parse(module.read_text()).body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(each.name)
+        if isinstance(each, ast.ClassDef):
+            inner = (one for one in each.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+            names.update(f"{each.name}.{one.name}" for one in inner)
+        if isinstance(each, ast.Assign | ast.AnnAssign):
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return names
+
+
+def test_symbols_beside_links_exist() -> None:
+    """A reader would search the file for a function that was renamed or has moved."""
+    documents = REPOSITORY / "docs"
+    beside_links = SYMBOLS.findall((documents / "architecture.md").read_text())
+    assert len(beside_links) > 30
+    wrong = [
+        f"{name} in {path}"
+        for path, names in beside_links
+        for name in re.findall(r"`([\w.]+)`", names)
+        if name not in _symbols((documents / path).resolve())
+    ]
+    assert wrong == []
