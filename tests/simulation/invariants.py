@@ -1,23 +1,18 @@
-"""What must hold after every write at the API server, and what must have happened some time after the last fault."""
+"""What must hold after every write at the API server."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
-from typing import NamedTuple
 
-from simulated_load import allocatable, exclusions_of, requests_of
+from placed_pods import PlacedPods, excluded, used, volumes
+from pod_demands import allocatable, device_claims_of, devices_of, exclusions_of, volume_claims_of
+from simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
+from unplaced_pods import pods_that_fit, zone_of_volume
 
 from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
-
-class _PlacedPod(NamedTuple):
-    """What a pod takes of its node: CPUs in thousandths, MiB, and what no other pod there may have."""
-
-    cpu: int
-    memory: int
-    exclusions: frozenset[str]
+_ZONE = "topology.kubernetes.io/zone"
 
 
 class Invariants:
@@ -27,12 +22,13 @@ class Invariants:
         self._store = store
         self.violations: list[str] = []
         self.bound = 0
-        # By node, the pods on it by their UIDs.
-        self._placed: dict[str, dict[str, _PlacedPod]] = collections.defaultdict(dict)
-        self._node_of: dict[str, str] = {}
+        self._placed = PlacedPods()
         # Epochs of leaders by which binding was requested, by pod, and the highest one that has bound a pod.
         self._epochs: dict[str, set[int]] = collections.defaultdict(set)
         self._epoch_in_force = 0
+        # The UID of the claim that has a device, and the devices of each claim.
+        self._owners: dict[tuple[str, str, str], str] = {}
+        self._devices: dict[str, list[tuple[str, str, str]]] = {}
 
     def on_bind_request(self, uid: str, epoch: int) -> None:
         """A leader of that epoch has a pod bound."""
@@ -40,30 +36,29 @@ class Invariants:
 
     def on_write(self, resource: Resource, event: Event) -> None:
         """A write at the API server."""
-        if resource is PODS:
+        check = {PODS: self._on_pod, DEVICE_CLAIMS: self._on_device_claim}.get(resource)
+        if check is not None:
             try:
-                self._on_pod(event)
+                check(event)
             except Exception as error:  # to the API server it would be an error of its own, which its clients see
                 self._violated(f"the check of {event.record.name} failed: {error!r}")
 
     def _on_pod(self, event: Event) -> None:
-        pod, uid = event.record.object, event.record.uid
-        before, after = self._node_of.get(uid, ""), pod["spec"].get("nodeName", "")
-        if event.type == DELETED or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-            self._placed[before].pop(uid, None)
-            if event.type == DELETED:
-                self._node_of.pop(uid, None)
-                self._epochs.pop(uid, None)
-            return
-        if before and after != before:
-            self._violated(f"pod {event.record.name} was bound to {before} and is bound to {after!r}")
-        if after and not before:
+        pod, uid, name = event.record.object, event.record.uid, event.record.name
+        before, after = self._placed.node_of.get(uid, ""), pod["spec"].get("nodeName", "")
+        if event.type == DELETED:
+            self._epochs.pop(uid, None)
+        elif before and after != before:
+            self._violated(f"pod {name} was bound to {before} and is bound to {after!r}")
+        elif after and not before:
             self.bound += 1
-            self._node_of[uid] = after
             self._check_exclusions(after, pod)
-            self._placed[after][uid] = _PlacedPod(*requests_of(pod), exclusions_of(pod))
-            self._check_room(after, event.record.name)
-            self._check_epoch(uid, event.record.name)
+            self._placed.on_pod(event)
+            self._check_room(after, name)
+            self._check_volumes(after, pod)
+            self._check_devices(after, pod)
+            self._check_epoch(uid, name)
+        self._placed.on_pod(event)
 
     def _check_room(self, name: str, pod: str) -> None:
         """No node is given more than it has."""
@@ -71,23 +66,56 @@ class Invariants:
         if node is None:
             return  # it was removed after the decision, as it may be with any scheduler
         room = allocatable(node.object)
-        used = self._used(name)
-        if any(amount > limit for amount, limit in zip(used, room, strict=True)):
-            self._violated(f"pod {pod} overcommits {name}: {used} of {room} (thousandths of CPUs, MiB, pods)")
-
-    def _used(self, name: str) -> tuple[int, int, int]:
-        placed = self._placed[name].values()
-        return sum(each.cpu for each in placed), sum(each.memory for each in placed), len(placed)
-
-    def _taken(self, name: str) -> set[str]:
-        """What no further pod on the node may have."""
-        return {exclusion for each in self._placed[name].values() for exclusion in each.exclusions}
+        taken = used(self._placed.on(name))
+        if any(amount > limit for amount, limit in zip(taken, room, strict=True)):
+            self._violated(f"pod {pod} overcommits {name}: {taken} of {room} (thousandths of CPUs, MiB, pods)")
 
     def _check_exclusions(self, name: str, pod: Object) -> None:
         """No two pods on a node have the same host port, or labels that keep them apart."""
-        both = self._taken(name) & exclusions_of(pod)
+        both = excluded(self._placed.on(name)) & exclusions_of(pod)
         if both:
             self._violated(f"pod {pod['metadata']['name']} shares {sorted(both)} with another pod on {name}")
+
+    def _check_volumes(self, name: str, pod: Object) -> None:
+        """No node has more volumes than it can attach, and no pod is where its volume is not."""
+        claims = volume_claims_of(pod)
+        if not claims:
+            return
+        attached = volumes(self._placed.on(name))
+        if len(attached) > VOLUMES_OF_A_NODE:
+            self._violated(f"pod {pod['metadata']['name']} makes {len(attached)} volumes on {name}")
+        node = self._store.get(NODES, "", name)
+        for claim in claims:
+            record = self._store.get(VOLUME_CLAIMS, "default", claim)
+            if record is None or not record.object["spec"].get("volumeName"):
+                self._violated(f"pod {pod['metadata']['name']} is bound to {name}, its claim {claim} has no volume")
+                continue
+            zone = zone_of_volume(self._store, record.object)
+            if node is not None and zone not in (None, node.object["metadata"]["labels"][_ZONE]):
+                self._violated(f"pod {pod['metadata']['name']} is bound to {name}, its volume is in {zone}")
+
+    def _check_devices(self, name: str, pod: Object) -> None:
+        """A pod is bound where its devices are, and they are reserved for it."""
+        for claim in device_claims_of(pod):
+            record = self._store.get(DEVICE_CLAIMS, "default", claim)
+            status = {} if record is None else record.object.get("status") or {}
+            pools = set() if record is None else {pool for _, pool, _ in devices_of(record.object)}
+            users = {each["uid"] for each in status.get("reservedFor") or ()}
+            if pools != {name} or pod["metadata"]["uid"] not in users:
+                text = f"its claim {claim} has devices of {sorted(pools)}"
+                self._violated(f"pod {pod['metadata']['name']} is bound to {name}, {text} and users {sorted(users)}")
+
+    def _on_device_claim(self, event: Event) -> None:
+        """No device is given to two claims."""
+        uid = event.record.uid
+        now = [] if event.type == DELETED else devices_of(event.record.object)
+        for device in self._devices.pop(uid, []):
+            del self._owners[device]
+        for device in now:
+            owner = self._owners.setdefault(device, uid)
+            if owner != uid:
+                self._violated(f"claim {event.record.name} got {device}, which another claim has")
+        self._devices[uid] = [device for device in now if self._owners[device] == uid]
 
     def _check_epoch(self, uid: str, pod: str) -> None:
         """Once a leader has bound a pod, none before it does."""
@@ -105,37 +133,9 @@ class Invariants:
     def _violated(self, text: str) -> None:
         self.violations.append(text)
 
-    # Liveness
-
     def pods_that_fit(self) -> list[str]:
         """The pending pods that some node has room for; long after the last fault there are none."""
-        pending = [
-            record.object
-            for record in self._store.scan(PODS)
-            if not record.object["spec"].get("nodeName")
-            and "deletionTimestamp" not in record.object["metadata"]
-            and not record.object["spec"].get("schedulingGates")
-        ]
-        nodes = [record.object for record in self._store.scan(NODES)] if pending else []
-        nominated = self._nominated(pending)
-        return [pod["metadata"]["name"] for pod in pending if any(self._fits(pod, node, nominated) for node in nodes)]
-
-    @staticmethod
-    def _nominated(pending: list[Object]) -> set[str]:
-        """Nodes whose room is meant for pods that made victims go there."""
-        return {pod.get("status", {}).get("nominatedNodeName", "") for pod in pending}
-
-    def _fits(self, pod: Object, node: Object, nominated: set[str]) -> bool:
-        name, spec = node["metadata"]["name"], pod["spec"]
-        selector: Mapping[str, str] = spec.get("nodeSelector") or {}
-        labels = node["metadata"].get("labels") or {}
-        if node["spec"].get("unschedulable") or any(labels.get(key) != value for key, value in selector.items()):
-            return False
-        if name in nominated and pod.get("status", {}).get("nominatedNodeName") != name:
-            return False
-        if self._taken(name) & exclusions_of(pod):
-            return False
-        cpu, memory = requests_of(pod)
-        used = self._used(name)
-        room = allocatable(node)
-        return used[0] + cpu <= room[0] and used[1] + memory <= room[1] and used[2] < room[2]
+        free = {pool: 0 for _, pool, _ in self._owners}
+        for _, pool, _ in self._owners:
+            free[pool] += 1
+        return pods_that_fit(self._store, self._placed, free)

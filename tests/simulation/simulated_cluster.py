@@ -29,6 +29,9 @@ from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
 from trireme_kube.embedded.api.catalog import Catalog
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES
+from trireme_kube.embedded.controllers.device_claims import DeviceClaims
+from trireme_kube.embedded.controllers.disruption import Disruption
+from trireme_kube.embedded.controllers.volumes import Volumes
 from trireme_kube.embedded.endpoints.server import ApiServer
 from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
 from trireme_kube.embedded.registry.registry import Registry
@@ -40,6 +43,7 @@ log = logging.getLogger(__name__)
 API_HOST, API_PORT = "127.9.0.1", 6443
 _HOSTS = {"frontend": "127.1.0.{}", "filter": "127.2.0.{}", "score": "127.3.0.{}", "bind": "127.4.0.{}"}
 _PORT = 7000
+_FLAGS = ("--feature-gates=GenericWorkload=true",)
 # How long a process that has ended is down. Units: seconds.
 RESTART_SECONDS = (0.5, 5.0)
 
@@ -126,7 +130,7 @@ class Cluster:
         self._folder = folder
         self.store = Store()
         sources = Sources(random=random.Random(f"names {seed}"))
-        self.registry = Registry(self.store, sources, Catalog())
+        self.registry = Registry(self.store, sources, Catalog(optional=True))
         self._api: ApiServer | None = None
         self.processes: dict[str, SupervisedProcess] = {}
         self._add("apiserver", API_HOST, self._run_api_server)
@@ -167,10 +171,21 @@ class Cluster:
             self.registry.create(
                 BY_KEY["priorityclasses.scheduling.k8s.io"], "", {"metadata": {"name": name}, "value": value}
             )
-        kubelets = Kubelets(self.registry, Pace(lease_renewal=1e9), self.loop.time)
-        self._kubelets = self.loop.create_task(kubelets.run())
+        self._start_controllers()
         for process in self.processes.values():
             process.start()
+
+    def _start_controllers(self) -> None:
+        """Start the kubelets, and the controllers that a scheduler depends on. They have no faults."""
+        monotonic = self.loop.time
+        kubelets = Kubelets(self.registry, Pace(lease_renewal=1e9), monotonic)
+        controllers = (
+            Disruption(self.registry, monotonic),
+            DeviceClaims(self.registry, monotonic),
+            Volumes(self.registry, monotonic),
+        )
+        queues = [queue for controller in controllers for queue in controller.queues]
+        self._controllers = [self.loop.create_task(each.run()) for each in (kubelets, *queues)]
 
     def kind(self, prefix: str) -> list[SupervisedProcess]:
         """The processes of one kind."""
@@ -213,7 +228,7 @@ class Cluster:
         path = self._folder / "trireme.yaml"
         path.write_bytes(orjson.dumps(document))
         found: list[commandline.CompletedConfig] = []
-        arguments = [f"--master={self.url}", "--secure-port=0", f"--trireme-config={path}"]
+        arguments = [f"--master={self.url}", "--secure-port=0", f"--trireme-config={path}", *_FLAGS]
         code = commandline.run(
             arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=lambda line: None
         )

@@ -11,6 +11,9 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from pod_demands import APART, GUARDED, allocatable, cpu_of, group_of
+from simulated_workloads import Workloads
+
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
 from trireme_kube.embedded.kubelet.nodes import Shape, node
@@ -21,8 +24,6 @@ PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.
 NODE_SIZES = ((4000, 16384), (8000, 32768), (16000, 32768))
 MAX_PODS_OF_A_NODE = 30
-# The label of pods of which a node may have one for each value.
-APART = "example.com/apart"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Rates:
     # One of these, drawn for each storm.
     creation: tuple[float, ...] = (0.5, 2.0, 4.0, 10.0)
     node_churn: tuple[float, ...] = (10.0, 60.0, 300.0)
+    lifted_gates: float = 20.0
     fullness: float = 0.95
 
 
@@ -45,9 +47,11 @@ class Load:
         self._rates = rates
         self._random = random.Random(f"load {seed}")
         self._numbers = {"pod": 0, "node": 0}
+        self._workloads = Workloads(registry, self._random)
 
     def prepare(self) -> None:
-        """Create the nodes and priority classes."""
+        """Create the nodes, and what every cluster has."""
+        self._workloads.prepare()
         for name, value in PRIORITY_CLASSES.items():
             body: Object = {"metadata": {"name": name}, "value": value}
             self._registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", body)
@@ -59,6 +63,7 @@ class Load:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._repeat(self._random.choice(self._rates.creation), self._change_pods))
             group.create_task(self._repeat(self._random.choice(self._rates.node_churn), self._change_nodes))
+            group.create_task(self._repeat(self._rates.lifted_gates, self._lift_gate))
 
     async def _repeat(self, mean: float, change: Any) -> None:
         while True:
@@ -68,11 +73,10 @@ class Load:
     # Pods
 
     def _change_pods(self) -> None:
+        self._workloads.tidy()
         count = self._random.choice((1, 1, 1, 2, 3, 8))
         if self._fullness() < self._rates.fullness + self._random.uniform(-0.1, 0.2):
-            template = self._template()
-            for _ in range(count):
-                self._create_pod(template)
+            self._create_pods(self._template(), count)
         else:
             for _ in range(count):
                 self._delete_pod()
@@ -105,22 +109,46 @@ class Load:
             port = pick.choice((8080, 9090))
             spec["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
         labels = {}
+        if pick.random() < 0.15:
+            labels[GUARDED] = "yes"
         if pick.random() < 0.1:
             labels[APART] = pick.choice("abcdefgh")
-            term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+            term = {"labelSelector": {"matchLabels": {APART: labels[APART]}}, "topologyKey": "kubernetes.io/hostname"}
             spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         return {"metadata": {"labels": labels}, "spec": spec}
 
-    def _create_pod(self, template: Object) -> None:
+    def _create_pods(self, template: Object, count: int) -> None:
+        """Create some pods alike, perhaps as a group, with devices and volumes if they have some."""
+        pick = self._random
+        if pick.random() < 0.15:
+            count = pick.randint(2, 5)
+            template["spec"]["schedulingGroup"] = {"podGroupName": self._workloads.group(count, template)}
+        devices, volumes, shared = pick.random() < 0.12, pick.random() < 0.1, pick.random() < 0.2
+        grouped = "schedulingGroup" in template["spec"]
+        claim = self._workloads.device_claim() if devices and shared and not grouped else ""
+        for _ in range(count):
+            body = copy.deepcopy(template)
+            if devices:
+                claimed = claim or self._workloads.device_claim()
+                body["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": claimed}]
+            if volumes:
+                source = {"claimName": self._workloads.volume_claim()}
+                body["spec"]["volumes"] = [{"name": "disk", "persistentVolumeClaim": source}]
+            self._create_pod(body)
+
+    def _create_pod(self, body: Object) -> None:
         self._numbers["pod"] += 1
-        body = copy.deepcopy(template)
         body["metadata"]["name"] = f"pod-{self._numbers['pod']}"
         self._registry.create(PODS, "default", body)
 
     def _delete_pod(self) -> None:
         pods = [record for record in self._store.scan(PODS) if "deletionTimestamp" not in record.object["metadata"]]
         if pods:
-            self._delete(self._random.choice(pods))
+            chosen = self._random.choice(pods)
+            group = group_of(chosen.object)
+            for record in pods if group else [chosen]:
+                if group_of(record.object) == group:
+                    self._delete(record)
 
     def _delete(self, record: Record) -> None:
         try:
@@ -128,13 +156,24 @@ class Load:
         except api_errors.ApiError:
             return
 
+    def _gated(self) -> list[Record]:
+        return [record for record in self._store.scan(PODS) if record.object["spec"].get("schedulingGates")]
+
+    def _lift_gate(self) -> None:
+        gated = self._gated()
+        if gated:
+            self._remove_gates(self._random.choice(gated))
+
     def lift_gates(self) -> None:
         """Remove the gates of all pods."""
-        for record in self._store.scan(PODS):
-            if record.object["spec"].get("schedulingGates"):
-                spec = {key: value for key, value in record.object["spec"].items() if key != "schedulingGates"}
-                changed = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
-                self._registry.store_changed(PODS, record, changed)
+        self._workloads.tidy()
+        for record in self._gated():
+            self._remove_gates(record)
+
+    def _remove_gates(self, record: Record) -> None:
+        spec = {key: value for key, value in record.object["spec"].items() if key != "schedulingGates"}
+        changed = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
+        self._registry.store_changed(PODS, record, changed)
 
     # Nodes
 
@@ -144,6 +183,7 @@ class Load:
         cpu, memory = self._random.choice(NODE_SIZES)
         shape = Shape(cpu=f"{cpu}m", memory=f"{memory}Mi", pods=MAX_PODS_OF_A_NODE)
         record = self._registry.create(NODES, "", node(shape, self._numbers["node"]))
+        self._workloads.equip(record.name)
         self._set_spec(record, taints=[])
 
     def _change_nodes(self) -> None:
@@ -159,6 +199,7 @@ class Load:
     def _remove_node(self, record: Record) -> None:
         """Remove a node and, as their owners would, its pods."""
         self._registry.delete(NODES, "", record.name, {})
+        self._workloads.strip(record.name)
         for pod in self._store.scan(PODS):
             if pod.object["spec"].get("nodeName") == record.name:
                 self._delete(pod)
@@ -167,40 +208,3 @@ class Load:
         changed = {**record.object, "metadata": dict(record.object["metadata"])}
         changed["spec"] = {**record.object["spec"], **fields}
         self._registry.store_changed(NODES, record, changed)
-
-
-def cpu_of(pod: Object) -> int:
-    """The CPUs that a pod requests. Units: thousandths."""
-    return requests_of(pod)[0]
-
-
-def requests_of(pod: Object) -> tuple[int, int]:
-    """The CPUs in thousandths and the MiB that a pod requests."""
-    cpu = memory = 0
-    for container in pod["spec"]["containers"]:
-        requests = (container.get("resources") or {}).get("requests") or {}
-        cpu += _milli(requests.get("cpu", "0"))
-        memory += int(str(requests.get("memory", "0Mi")).removesuffix("Mi"))
-    return cpu, memory
-
-
-def exclusions_of(pod: Object) -> frozenset[str]:
-    """What no other pod on its node may have, too: host ports, and labels that its anti-affinity names."""
-    ports = {
-        f"host port {port['hostPort']}"
-        for container in pod["spec"]["containers"]
-        for port in container.get("ports") or ()
-        if "hostPort" in port
-    }
-    label = (pod["metadata"].get("labels") or {}).get(APART)
-    return frozenset(ports if label is None else {*ports, f"label {label}"})
-
-
-def allocatable(node: Object) -> tuple[int, int, int]:
-    """CPUs in thousandths, MiB and number of pods that a node has room for."""
-    found = node["status"]["allocatable"]
-    return _milli(found["cpu"]), int(found["memory"].removesuffix("Mi")), int(found["pods"])
-
-
-def _milli(text: str) -> int:
-    return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000

@@ -137,6 +137,7 @@ def show_log(level: str, loop: VirtualLoop, remark: Callable[[str], None]) -> No
         def emit(self, record: logging.LogRecord) -> None:
             process = simulated_process.current()
             text = f"{'simulation' if process is None else process.name}: {record.getMessage()}"
+            text += "".join(f" {name}={value}" for name, value in getattr(record, "values", {}).items())
             if record.exc_info and record.exc_info[1] is not None:
                 text += f" ({record.exc_info[1]!r})"
             if record.levelno >= logging.WARNING:

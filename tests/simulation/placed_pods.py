@@ -1,0 +1,63 @@
+"""The pods on each node, and what they take of it, as the API server has them."""
+
+from __future__ import annotations
+
+import collections
+from typing import NamedTuple
+
+from pod_demands import exclusions_of, is_done, requests_of, volume_claims_of
+
+from trireme_kube.embedded.api.resources import Object
+from trireme_kube.embedded.storage.store import DELETED, Event
+
+
+class PlacedPod(NamedTuple):
+    """What a pod takes of its node: CPUs in thousandths, MiB, what no other pod there may have, and volumes."""
+
+    cpu: int
+    memory: int
+    exclusions: frozenset[str]
+    volumes: tuple[str, ...]
+
+
+def placed_pod(pod: Object) -> PlacedPod:
+    """What a pod takes, or would take."""
+    return PlacedPod(*requests_of(pod), exclusions_of(pod), tuple(volume_claims_of(pod)))
+
+
+class PlacedPods:
+    """Follows the writes. `node_of` has the node of each pod that has one, by UID."""
+
+    def __init__(self) -> None:
+        self.node_of: dict[str, str] = {}
+        self._placed: dict[str, dict[str, PlacedPod]] = collections.defaultdict(dict)
+
+    def on_pod(self, event: Event) -> None:
+        """A pod was written."""
+        pod, uid = event.record.object, event.record.uid
+        if event.type == DELETED or is_done(pod):
+            self._placed[self.node_of.get(uid, "")].pop(uid, None)
+            if event.type == DELETED:
+                self.node_of.pop(uid, None)
+        elif uid not in self.node_of and (node := pod["spec"].get("nodeName")):
+            self.node_of[uid] = node
+            self._placed[node][uid] = placed_pod(pod)
+
+    def on(self, node: str) -> list[PlacedPod]:
+        """The pods on a node."""
+        return list(self._placed[node].values())
+
+
+def used(pods: list[PlacedPod]) -> tuple[int, int, int]:
+    """What these pods take: CPUs in thousandths, MiB, and how many they are."""
+    return sum(each.cpu for each in pods), sum(each.memory for each in pods), len(pods)
+
+
+def excluded(pods: list[PlacedPod]) -> set[str]:
+    """What no further pod may have beside these."""
+    return {exclusion for each in pods for exclusion in each.exclusions}
+
+
+def volumes(pods: list[PlacedPod]) -> set[str]:
+    """The claims of these pods' volumes."""
+    return {claim for each in pods for claim in each.volumes}

@@ -1,0 +1,85 @@
+"""What a pod asks for and what a node has, read from their objects: once more, apart from the product's own code."""
+
+from __future__ import annotations
+
+from trireme_kube.embedded.api.resources import Object
+
+# The label of pods of which a node may have one for each value.
+APART = "example.com/apart"
+# The label of pods that a disruption budget protects, all of them at any time.
+GUARDED = "example.com/guarded"
+
+
+def cpu_of(pod: Object) -> int:
+    """The CPUs that a pod requests. Units: thousandths."""
+    return requests_of(pod)[0]
+
+
+def requests_of(pod: Object) -> tuple[int, int]:
+    """The CPUs in thousandths and the MiB that a pod requests."""
+    cpu = memory = 0
+    for container in pod["spec"]["containers"]:
+        requests = (container.get("resources") or {}).get("requests") or {}
+        cpu += _milli(requests.get("cpu", "0"))
+        memory += int(str(requests.get("memory", "0Mi")).removesuffix("Mi"))
+    return cpu, memory
+
+
+def exclusions_of(pod: Object) -> frozenset[str]:
+    """What no other pod on its node may have, too: host ports, and labels that its anti-affinity names."""
+    ports = {
+        f"host port {port['hostPort']}"
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports") or ()
+        if "hostPort" in port
+    }
+    label = (pod["metadata"].get("labels") or {}).get(APART)
+    return frozenset(ports if label is None else {*ports, f"label {label}"})
+
+
+def group_of(pod: Object) -> str:
+    """The name of the PodGroup that it is a member of; empty: none."""
+    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName", ""))
+
+
+def device_claims_of(pod: Object) -> list[str]:
+    """The names of the ResourceClaims that it uses."""
+    return [each["resourceClaimName"] for each in pod["spec"].get("resourceClaims") or ()]
+
+
+def volume_claims_of(pod: Object) -> list[str]:
+    """The names of the PersistentVolumeClaims that it uses."""
+    volumes = pod["spec"].get("volumes") or ()
+    return [each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each]
+
+
+def devices_of(claim: Object) -> list[tuple[str, str, str]]:
+    """The devices that a ResourceClaim has: driver, pool, and name."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [(each["driver"], each["pool"], each["device"]) for each in results]
+
+
+def is_guarded(pod: Object) -> bool:
+    """Whether a disruption budget protects it."""
+    return GUARDED in (pod["metadata"].get("labels") or {})
+
+
+def is_done(pod: Object) -> bool:
+    """Whether it has ended."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_terminating(pod: Object) -> bool:
+    """Whether it was deleted and is not gone yet."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def allocatable(node: Object) -> tuple[int, int, int]:
+    """CPUs in thousandths, MiB and number of pods that a node has room for."""
+    found = node["status"]["allocatable"]
+    return _milli(found["cpu"]), int(found["memory"].removesuffix("Mi")), int(found["pods"])
+
+
+def _milli(text: str) -> int:
+    return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000

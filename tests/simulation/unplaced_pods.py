@@ -1,0 +1,129 @@
+"""Which pending pods fit on some node: once everything is at rest there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from placed_pods import PlacedPod, PlacedPods, excluded, placed_pod, used, volumes
+from pod_demands import allocatable, device_claims_of, devices_of, group_of, is_done, is_terminating
+from simulated_workloads import DEVICE_CLAIMS, DEVICES_OF_A_NODE, GROUPS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
+
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
+from trireme_kube.embedded.storage.store import Store
+
+_VOLUMES = BY_KEY["persistentvolumes"]
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def pods_that_fit(store: Store, placed: PlacedPods, devices_taken: Mapping[str, int]) -> list[str]:
+    """The names of pending pods that some node has room for; of a group only if so many fit as have to go together.
+
+    `devices_taken`: how many devices of each node claims have.
+    """
+    pods = [record.object for record in store.scan(PODS)]
+    pending = [
+        pod
+        for pod in pods
+        if not pod["spec"].get("nodeName") and not is_terminating(pod) and not pod["spec"].get("schedulingGates")
+    ]
+    if not pending:
+        return []
+    room = _Room(store, placed, devices_taken, pending)
+    alone = [pod["metadata"]["name"] for pod in pending if not group_of(pod) and room.where(pod)]
+    return alone + _groups_that_fit(store, pods, pending, room)
+
+
+def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], room: _Room) -> list[str]:
+    """The pending pods of groups that fit; the pods of a group are alike, so it makes no difference which go first."""
+    found = []
+    for record in store.scan(GROUPS):
+        waiting = [pod for pod in pending if group_of(pod) == record.name]
+        scheduled = [
+            pod for pod in pods if group_of(pod) == record.name and pod["spec"].get("nodeName") and not is_done(pod)
+        ]
+        needed = max(record.object["spec"]["schedulingPolicy"]["gang"]["minCount"] - len(scheduled), 1)
+        if len(waiting) >= needed and room.has_room_for(waiting, needed):
+            found += [pod["metadata"]["name"] for pod in waiting]
+    return found
+
+
+class _Room:
+    """What is free on each node."""
+
+    def __init__(
+        self, store: Store, placed: PlacedPods, devices_taken: Mapping[str, int], pending: list[Object]
+    ) -> None:
+        self._store = store
+        self._placed = placed
+        self._devices_taken = devices_taken
+        self._nodes = [record.object for record in store.scan(NODES)]
+        # Nodes whose room is meant for pods that made victims go there.
+        self._nominated = {pod.get("status", {}).get("nominatedNodeName", "") for pod in pending}
+        # What pods would take that were found room for, by node.
+        self._added: dict[str, list[PlacedPod]] = {}
+        self._devices_added: dict[str, int] = {}
+
+    def has_room_for(self, pods: list[Object], needed: int) -> bool:
+        """Whether so many of the pods fit beside each other."""
+        fitting = 0
+        for pod in pods:
+            node = self.where(pod)
+            if node:
+                fitting += 1
+                self._added.setdefault(node, []).append(placed_pod(pod))
+                self._devices_added[node] = self._devices_added.get(node, 0) + self._devices_to_give(pod)
+        self._added.clear()
+        self._devices_added.clear()
+        return fitting >= needed
+
+    def where(self, pod: Object) -> str:
+        """A node that it fits on; empty: none."""
+        return next((node["metadata"]["name"] for node in self._nodes if self._fits(pod, node)), "")
+
+    def _fits(self, pod: Object, node: Object) -> bool:
+        name, spec = node["metadata"]["name"], pod["spec"]
+        selector: Mapping[str, str] = spec.get("nodeSelector") or {}
+        labels = node["metadata"].get("labels") or {}
+        if node["spec"].get("unschedulable") or any(labels.get(key) != value for key, value in selector.items()):
+            return False
+        if name in self._nominated and pod.get("status", {}).get("nominatedNodeName") != name:
+            return False
+        wanted, there = placed_pod(pod), self._placed.on(name) + self._added.get(name, [])
+        if excluded(there) & wanted.exclusions or len(volumes([*there, wanted])) > VOLUMES_OF_A_NODE:
+            return False
+        room = allocatable(node)
+        if any(amount > limit for amount, limit in zip(used([*there, wanted]), room, strict=True)):
+            return False
+        return self._has_devices(pod, name) and self._reaches_volumes(wanted, labels[_ZONE])
+
+    def _claims(self, pod: Object) -> list[Object]:
+        found = (self._store.get(DEVICE_CLAIMS, "default", name) for name in device_claims_of(pod))
+        return [record.object for record in found if record is not None]
+
+    def _devices_to_give(self, pod: Object) -> int:
+        """How many devices its claims are still to get."""
+        requests = [claim["spec"]["devices"]["requests"][0] for claim in self._claims(pod) if not devices_of(claim)]
+        return sum(request["exactly"].get("count", 1) for request in requests)
+
+    def _has_devices(self, pod: Object, node: str) -> bool:
+        taken = self._devices_taken.get(node, 0) + self._devices_added.get(node, 0)
+        given = {pool for claim in self._claims(pod) for _, pool, _ in devices_of(claim)}
+        return given <= {node} and taken + self._devices_to_give(pod) <= DEVICES_OF_A_NODE
+
+    def _reaches_volumes(self, wanted: PlacedPod, zone: str) -> bool:
+        found = (self._store.get(VOLUME_CLAIMS, "default", name) for name in wanted.volumes)
+        zones = {zone_of_volume(self._store, record.object) for record in found if record is not None}
+        return zones <= {None, zone}
+
+
+def zone_of_volume(store: Store, claim: Object) -> str | None:
+    """The zone of a claim's volume; None: it has none yet, or one that is everywhere."""
+    volume = store.get(_VOLUMES, "", claim["spec"].get("volumeName") or "")
+    if volume is None:
+        return None
+    required = (volume.object["spec"].get("nodeAffinity") or {}).get("required") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for expression in term.get("matchExpressions") or ():
+            if expression["key"] == _ZONE:
+                return str(expression["values"][0])
+    return None
