@@ -6,14 +6,14 @@ import random
 from typing import Any
 
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, PODS
+from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.controllers.controller_manager import Controllers
 from trireme_kube.embedded.endpoints import patches
-from trireme_kube.embedded.kubelet import nodes
+from trireme_kube.embedded.kubelet import simulated_nodes
 from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import bind
 from trireme_kube.embedded.serializer import type_checking
-from trireme_kube.embedded.sources import Sources
 from trireme_kube.embedded.storage.store import ADDED, Event, Store
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
@@ -48,8 +48,8 @@ def numbered(prefix: str) -> Any:
 def make_registry(time: FakeTime | None = None, *, history: int = 1000) -> Registry:
     """A registry with the namespaces and nothing else, on fake time."""
     time = time or FakeTime()
-    sources = Sources(clock=time.clock, uid=numbered("uid"), random=random.Random(7))
-    registry = Registry(Store(history=history), sources)
+    clock_and_ids = ClockAndIds(clock=time.clock, uid=numbered("uid"), random=random.Random(7))
+    registry = Registry(Store(history=history), clock_and_ids)
     for name in ("default", "kube-node-lease"):
         registry.create(NAMESPACES, "", {"metadata": {"name": name}})
     return registry
@@ -83,7 +83,7 @@ class Cluster:
         if schedule:
             self.store.listen(PODS, self._on_pod)
         for index in range(node_count):
-            self.registry.create(NODES, "", nodes.node(nodes.Shape(), index))
+            self.registry.create(NODES, "", simulated_nodes.node(simulated_nodes.Shape(), index))
         self.settle()
 
     def _on_pod(self, event: Event) -> None:

@@ -23,7 +23,7 @@ from simulated_cluster import API_HOST, Cluster  # noqa: E402
 from simulation import observe_bind_requests  # noqa: E402
 
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS  # noqa: E402
-from trireme_kube.embedded.kubelet.nodes import Shape, node  # noqa: E402
+from trireme_kube.embedded.kubelet.simulated_nodes import Shape, node  # noqa: E402
 
 BIND_HOST = "127.4.0.1"
 

@@ -27,15 +27,15 @@ from trireme.frontend.phase_clients import local_phases
 from trireme.phases import phase_process
 from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
-from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import Catalog
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES
-from trireme_kube.embedded.controllers.device_claims import DeviceClaims
+from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.controllers.disruption import Disruption
-from trireme_kube.embedded.controllers.volumes import Volumes
+from trireme_kube.embedded.controllers.persistent_volumes import Volumes
+from trireme_kube.embedded.controllers.resource_claims import DeviceClaims
 from trireme_kube.embedded.endpoints.server import ApiServer
 from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
 from trireme_kube.embedded.registry.registry import Registry
-from trireme_kube.embedded.sources import Sources
 from trireme_kube.embedded.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -129,8 +129,8 @@ class Cluster:
         self.failures: list[str] = []
         self._folder = folder
         self.store = Store()
-        sources = Sources(random=random.Random(f"names {seed}"))
-        self.registry = Registry(self.store, sources, Catalog(optional=True))
+        clock_and_ids = ClockAndIds(random=random.Random(f"names {seed}"))
+        self.registry = Registry(self.store, clock_and_ids, Catalog(optional=True))
         self._api: ApiServer | None = None
         self.processes: dict[str, SupervisedProcess] = {}
         self._add("apiserver", API_HOST, self._run_api_server)

@@ -16,7 +16,7 @@ from simulated_workloads import Workloads
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
-from trireme_kube.embedded.kubelet.nodes import Shape, node
+from trireme_kube.embedded.kubelet.simulated_nodes import Shape, node
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import Record
 

@@ -15,7 +15,7 @@ import uvloop
 
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.kubelet.kubelets import Pace
-from trireme_kube.embedded.kubelet.nodes import Shape
+from trireme_kube.embedded.kubelet.simulated_nodes import Shape
 
 
 def _pair(text: str) -> tuple[str, str]:

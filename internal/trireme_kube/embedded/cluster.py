@@ -15,17 +15,17 @@ from types import TracebackType
 
 import orjson
 
-from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import Catalog
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, Object
+from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.controllers.controller_manager import Controllers
 from trireme_kube.embedded.endpoints.faults import Faults
 from trireme_kube.embedded.endpoints.server import ApiServer
-from trireme_kube.embedded.kubelet import nodes as node_shapes
+from trireme_kube.embedded.kubelet import simulated_nodes
 from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
-from trireme_kube.embedded.kubelet.nodes import Shape
+from trireme_kube.embedded.kubelet.simulated_nodes import Shape
 from trireme_kube.embedded.registry.admission import DEFAULT_CLASS
 from trireme_kube.embedded.registry.registry import Registry
-from trireme_kube.embedded.sources import Sources
 from trireme_kube.embedded.storage.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class EmbeddedCluster:
         host: str = "127.0.0.1",
         shape: Shape | None = None,
         pace: Pace | None = None,
-        sources: Sources | None = None,
+        clock_and_ids: ClockAndIds | None = None,
         history: int = 10_000,
         watch_buffer: int = 10_000,
         bookmark_interval: float = 60.0,
@@ -74,7 +74,7 @@ class EmbeddedCluster:
         self._host = host
         self._port = port
         self.store = Store(history=history)
-        self.registry = Registry(self.store, sources or Sources(), Catalog(optional=pod_groups))
+        self.registry = Registry(self.store, clock_and_ids or ClockAndIds(), Catalog(optional=pod_groups))
         self.server = ApiServer(
             self.registry,
             watch_buffer=watch_buffer,
@@ -129,7 +129,7 @@ class EmbeddedCluster:
         shape = shape or self._shape
         first = self.store.count(NODES)
         for index in range(first, first + count):
-            self.registry.create(NODES, "", node_shapes.node(shape, index))
+            self.registry.create(NODES, "", simulated_nodes.node(shape, index))
             if index % _NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
 

@@ -13,11 +13,12 @@ from embedded_harness import FakeTime
 
 from trireme_kube.embedded.api.api_errors import Cause, invalid, rejected
 from trireme_kube.embedded.api.resources import BY_PATH, RESOURCES, stored_as
+from trireme_kube.embedded.api.timestamps import micro_timestamp, parse_timestamp, timestamp
+from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.endpoints.faults import Action, Fault, Faults
-from trireme_kube.embedded.kubelet import nodes
-from trireme_kube.embedded.sources import Sources, micro_timestamp, parse_timestamp, timestamp
+from trireme_kube.embedded.kubelet import simulated_nodes
 
 
 def make_queue(time: FakeTime, worked: list[str], fail: set[str] | None = None) -> WorkQueue[str]:
@@ -129,8 +130,8 @@ def test_a_fault_that_is_none(description: dict[str, object]) -> None:
 
 def test_nodes_are_dealt_out_to_zones() -> None:
     """Topology spread needs them even; hostnames must be the names."""
-    shape = nodes.Shape(zones=3, labels={"disk": "ssd"}, extended={"example.com/gpu": "2"})
-    made = [nodes.node(shape, index) for index in range(6)]
+    shape = simulated_nodes.Shape(zones=3, labels={"disk": "ssd"}, extended={"example.com/gpu": "2"})
+    made = [simulated_nodes.node(shape, index) for index in range(6)]
     zones = [one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in made]
     assert zones == ["zone-1", "zone-2", "zone-3"] * 2
     assert {one["metadata"]["labels"]["kubernetes.io/hostname"] == one["metadata"]["name"] for one in made} == {True}
@@ -151,8 +152,8 @@ def test_the_kubeconfig_is_private_and_valid(tmp_path: Path) -> None:
 
 def test_generated_suffixes() -> None:
     """Five characters without vowels, different each time."""
-    sources = Sources(random=random.Random(1))
-    made = {sources.suffix() for _ in range(100)}
+    clock_and_ids = ClockAndIds(random=random.Random(1))
+    made = {clock_and_ids.suffix() for _ in range(100)}
     assert len(made) == 100
     assert all(len(one) == 5 and not set(one) & set("aeiou013") for one in made)
 

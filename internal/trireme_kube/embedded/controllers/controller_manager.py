@@ -7,23 +7,23 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
-from trireme_kube.embedded.controllers.children import Children
 from trireme_kube.embedded.controllers.cron_jobs import CronJobs
 from trireme_kube.embedded.controllers.custom_resources import CustomResources
 from trireme_kube.embedded.controllers.daemon_sets import DaemonSets
 from trireme_kube.embedded.controllers.deployments import REPLICA_SETS, Deployments
-from trireme_kube.embedded.controllers.device_claims import DeviceClaims
 from trireme_kube.embedded.controllers.disruption import Disruption
 from trireme_kube.embedded.controllers.endpoints import Endpoints
 from trireme_kube.embedded.controllers.garbage_collector import GarbageCollector
 from trireme_kube.embedded.controllers.jobs import Jobs
 from trireme_kube.embedded.controllers.namespaces import Namespaces
 from trireme_kube.embedded.controllers.node_lifecycle import NodeLifecycle
+from trireme_kube.embedded.controllers.owner_index import Children
+from trireme_kube.embedded.controllers.persistent_volumes import Volumes
 from trireme_kube.embedded.controllers.replica_sets import ReplicaSets
+from trireme_kube.embedded.controllers.resource_claims import DeviceClaims
 from trireme_kube.embedded.controllers.stateful_sets import StatefulSets
 from trireme_kube.embedded.controllers.system_objects import SystemObjects
 from trireme_kube.embedded.controllers.taint_eviction import TaintEviction
-from trireme_kube.embedded.controllers.volumes import Volumes
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 

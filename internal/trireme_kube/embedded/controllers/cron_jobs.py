@@ -11,12 +11,12 @@ import orjson
 
 from trireme_kube.embedded.api import api_errors, cron
 from trireme_kube.embedded.api.resources import BY_KEY, Object
-from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference
+from trireme_kube.embedded.api.timestamps import parse_timestamp, timestamp
+from trireme_kube.embedded.controllers.event_recorder import Recorder
 from trireme_kube.embedded.controllers.jobs import JOBS, outcome_of
-from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, owner_reference
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
-from trireme_kube.embedded.sources import parse_timestamp, timestamp
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 CRON_JOBS = BY_KEY["cronjobs.batch"]
@@ -66,7 +66,7 @@ class CronJobs:
 
     def _run(self, record: Record, schedule: cron.Schedule) -> str | None:
         """Start what is due; return the time that it was due at."""
-        now = self._registry.sources.clock()
+        now = self._registry.clock_and_ids.clock()
         due = self._due(record, schedule, now)
         following = schedule.next(now)
         if following is not None:

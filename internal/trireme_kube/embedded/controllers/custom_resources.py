@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import custom_definitions
-from trireme_kube.embedded.api.custom_definitions import CLEANUP, DEFINITIONS
+from trireme_kube.embedded.api import custom_resource_definitions
+from trireme_kube.embedded.api.custom_resource_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
@@ -69,10 +69,10 @@ class CustomResources:
         conflict = self._conflict(record)
         spec = record.object["spec"]
         if not conflict and self._specs.get(record.name) != spec:
-            storage = self._storage.get(record.name) or custom_definitions.storage_of(record.object)
+            storage = self._storage.get(record.name) or custom_resource_definitions.storage_of(record.object)
             self._storage[record.name] = storage
             self._specs[record.name] = spec
-            self._registry.catalog.replace(record.name, custom_definitions.served_by(record.object, storage))
+            self._registry.catalog.replace(record.name, custom_resource_definitions.served_by(record.object, storage))
         self._report(record, conflict)
 
     def _conflict(self, record: Record) -> str:
@@ -88,7 +88,7 @@ class CustomResources:
         return ""
 
     def _report(self, record: Record, conflict: str) -> None:
-        obj, now = record.object, self._registry.sources.now()
+        obj, now = record.object, self._registry.clock_and_ids.now()
         status = dict(obj.get("status") or {})
         accepted: Object = {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts"}
         accepted["message"] = "no conflicts found"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded.api import selection
+from trireme_kube.embedded.api import selectors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, Object
-from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from, template_hash
-from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
+from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, pod_from, template_hash
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.tolerations import tolerates
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
@@ -46,8 +46,8 @@ def _matches_terms(terms: Any, node: Object) -> bool:
         fields = term.get("matchFields") or ()
         if not supported and not fields:
             continue
-        by_name = selection.compile_selector({"matchExpressions": fields})({"metadata.name": node["metadata"]["name"]})
-        if by_name and selection.compile_selector({"matchExpressions": supported})(labels):
+        by_name = selectors.compile_selector({"matchExpressions": fields})({"metadata.name": node["metadata"]["name"]})
+        if by_name and selectors.compile_selector({"matchExpressions": supported})(labels):
             return True
     return False
 

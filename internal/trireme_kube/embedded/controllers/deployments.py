@@ -15,9 +15,9 @@ from typing import Any
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, Object
-from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference, template_hash
-from trireme_kube.embedded.controllers.ownership import Ownership
-from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
+from trireme_kube.embedded.controllers.event_recorder import Recorder
+from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, owner_reference, template_hash
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import with_condition
@@ -256,7 +256,7 @@ class Deployments:
         self._registry.store_changed(DEPLOYMENTS, record, obj)
 
     def _conditions(self, record: Record, new: Record | None, counts: dict[str, int]) -> list[Object]:
-        spec, now = record.object["spec"], self._registry.sources.now()
+        spec, now = record.object["spec"], self._registry.clock_and_ids.now()
         conditions = (record.object.get("status") or {}).get("conditions")
         enough = counts["availableReplicas"] >= spec["replicas"] - bounds(spec)[1]
         available: Object = {"type": "Available", "status": "True" if enough else "False"}

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import selection
+from trireme_kube.embedded.api import selectors
 from trireme_kube.embedded.api.resources import PODS, Object
-from trireme_kube.embedded.controllers.children import controller_of, is_active
+from trireme_kube.embedded.api.timestamps import parse_timestamp
 from trireme_kube.embedded.controllers.deployments import resolve
+from trireme_kube.embedded.controllers.owner_index import controller_of, is_active
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import BUDGETS, budgets_of, pod_ready, with_condition
-from trireme_kube.embedded.sources import parse_timestamp
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 Key = tuple[str, str]
@@ -75,10 +75,10 @@ class Disruption:
         record = store.get(BUDGETS, *key)
         if record is None:
             return
-        budget, now = record.object, self._registry.sources.now()
+        budget, now = record.object, self._registry.clock_and_ids.now()
         spec, before = budget["spec"], budget.get("status") or {}
         selector = spec.get("selector")
-        matches = selection.compile_selector(selector) if selector is not None else None
+        matches = selectors.compile_selector(selector) if selector is not None else None
         pods = [
             one.object
             for one in (store.scan(PODS, record.namespace) if matches else ())
@@ -113,5 +113,5 @@ class Disruption:
     def _disrupted(self, marked: Object, pods: list[Object]) -> Object:
         """Evictions in progress: pods that still exist, for two minutes at most."""
         present = {pod["metadata"]["name"] for pod in pods}
-        oldest = self._registry.sources.clock() - _DISRUPTED_SECONDS
+        oldest = self._registry.clock_and_ids.clock() - _DISRUPTED_SECONDS
         return {name: at for name, at in marked.items() if name in present and parse_timestamp(at) > oldest}

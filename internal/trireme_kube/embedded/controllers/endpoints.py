@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
-from trireme_kube.embedded.controllers.children import owner_reference
+from trireme_kube.embedded.controllers.owner_index import owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trireme_kube.embedded.api.resources import BY_KEY, Object
-from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
-from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.api.timestamps import parse_timestamp
+from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
+from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, pod_from
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready, with_condition
-from trireme_kube.embedded.sources import parse_timestamp
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 JOBS = BY_KEY["jobs.batch"]
@@ -166,7 +166,7 @@ class Jobs:
 
     def _report(self, record: Record, tally: _Tally, outcome: str) -> None:
         record = self._registry.get(JOBS, *record.key)
-        job, now = record.object, self._registry.sources.now()
+        job, now = record.object, self._registry.clock_and_ids.now()
         active = [pod.object for pod in self._pods.of(record.uid) if is_active(pod.object)]
         before = job.get("status") or {}
         suspended = bool(job["spec"].get("suspend"))
@@ -215,7 +215,7 @@ class Jobs:
             return
         conditions = record.object["status"]["conditions"]
         ended = max(parse_timestamp(one["lastTransitionTime"]) for one in conditions)
-        wait = ended + seconds - self._registry.sources.clock()
+        wait = ended + seconds - self._registry.clock_and_ids.clock()
         if wait > 0:
             self._queue.add(record.key, wait)
         else:

@@ -73,7 +73,7 @@ class NodeLifecycle:
         added: list[Object] = []
         for key, effect in expected:
             if (key, effect) not in have:
-                added.append({"key": key, "effect": effect, "timeAdded": self._registry.sources.now()})
+                added.append({"key": key, "effect": effect, "timeAdded": self._registry.clock_and_ids.now()})
         if len(remaining) == len(present) and not added:
             return
         spec = {key: value for key, value in node["spec"].items() if key != "taints"}

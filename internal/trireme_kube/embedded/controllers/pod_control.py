@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import PODS, Object
-from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.controllers.event_recorder import Recorder
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import Record
 

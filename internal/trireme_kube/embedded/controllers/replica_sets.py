@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import Object, Resource
-from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
-from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
+from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, pod_from
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry

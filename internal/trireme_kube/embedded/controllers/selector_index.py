@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trireme_kube.embedded.api import selection
+from trireme_kube.embedded.api import selectors
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
@@ -21,12 +21,12 @@ class Selecting:
 
     selector: Object
     """A metav1.LabelSelector."""
-    matches: selection.LabelPredicate = field(init=False)
+    matches: selectors.LabelPredicate = field(init=False)
 
     def __post_init__(self) -> None:
         # An empty selector selects nothing, since a workload that owns every pod is never intended.
         empty = not self.selector.get("matchLabels") and not self.selector.get("matchExpressions")
-        self.matches = (lambda labels: False) if empty else selection.compile_selector(self.selector)
+        self.matches = (lambda labels: False) if empty else selectors.compile_selector(self.selector)
 
     def label(self, namespace: str) -> _Label:
         """The label under which the object is indexed."""

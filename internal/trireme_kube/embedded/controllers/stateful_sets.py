@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object
-from trireme_kube.embedded.controllers.children import Children, OwnerKey, pod_from, template_hash
-from trireme_kube.embedded.controllers.ownership import Ownership
-from trireme_kube.embedded.controllers.recording import Recorder
+from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
+from trireme_kube.embedded.controllers.event_recorder import Recorder
+from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, pod_from, template_hash
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
-from trireme_kube.embedded.controllers.children import is_active
+from trireme_kube.embedded.controllers.owner_index import is_active
 from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
@@ -84,7 +84,7 @@ class TaintEviction:
             "message": "Taint manager: deleting due to NoExecute taint",
         }
         status = dict(record.object.get("status") or {})
-        status["conditions"] = with_condition(status.get("conditions"), condition, self._registry.sources.now())
+        status["conditions"] = with_condition(status.get("conditions"), condition, self._registry.clock_and_ids.now())
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
         self._registry.store_changed(PODS, record, obj)
         self._registry.delete(PODS, *key)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from trireme_kube.embedded.api.catalog import Catalog
-from trireme_kube.embedded.api.custom_definitions import version_order
+from trireme_kube.embedded.api.custom_resource_definitions import version_order
+from trireme_kube.embedded.api.resource_catalog import Catalog
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.discovery import openapi, openapi_protobuf
 from trireme_kube.embedded.discovery.openapi import GroupVersion

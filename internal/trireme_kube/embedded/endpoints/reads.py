@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import orjson
 
-from trireme_kube.embedded.api import api_errors, selection
+from trireme_kube.embedded.api import api_errors, selectors
 from trireme_kube.embedded.api.resources import Object, Resource, stored_as
-from trireme_kube.embedded.endpoints import views
-from trireme_kube.embedded.endpoints.paths import Target
+from trireme_kube.embedded.endpoints import conversion
+from trireme_kube.embedded.endpoints.request_info import Target
 from trireme_kube.embedded.printers import tables
 from trireme_kube.embedded.storage.store import Record, Store
-from trireme_kube.embedded.storage.watching import Render, Watcher, frame
+from trireme_kube.embedded.storage.watcher import Render, Watcher, frame
 
 _MAX_PAGES = 32
 _TOO_OLD = (
@@ -114,7 +114,7 @@ class Reader:
 
     def one(self, resource: Resource, record: Record, form: Form) -> bytes:
         """A record in the requested form."""
-        record = views.to_view(resource, record)
+        record = conversion.to_view(resource, record)
         if form.table:
             return orjson.dumps(
                 tables.table(resource, [record], self._clock(), form.include, _list_metadata(record.revision))
@@ -145,7 +145,7 @@ class Reader:
             self._keep(_page_key(target, query, revision), records)
             records = records[:limit]
         if resource.is_view:
-            records = [views.to_view(resource, record) for record in records]
+            records = [conversion.to_view(resource, record) for record in records]
         if form.table:
             return orjson.dumps(tables.table(resource, records, self._clock(), form.include, metadata))
         if form.metadata_only:
@@ -154,16 +154,16 @@ class Reader:
             return orjson.dumps({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items})
         return _list_body(resource, metadata, records)
 
-    def _predicate(self, target: Target, query: Mapping[str, str]) -> selection.Predicate | None:
+    def _predicate(self, target: Target, query: Mapping[str, str]) -> selectors.Predicate | None:
         fields = query.get("fieldSelector", "")
         if target.name:
             fields = f"{fields},metadata.name={target.name}" if fields else f"metadata.name={target.name}"
         labels = query.get("labelSelector", "")
-        predicate = selection.predicate(target.resource, labels, fields)  # rejects unknown fields by their own name
+        predicate = selectors.predicate(target.resource, labels, fields)  # rejects unknown fields by their own name
         if predicate is None or not target.resource.is_view:
             return predicate
         stored = stored_as(target.resource)
-        return selection.predicate(stored, labels, views.selector_to_storage(target.resource, fields))
+        return selectors.predicate(stored, labels, conversion.selector_to_storage(target.resource, fields))
 
     def _select(self, target: Target, query: Mapping[str, str]) -> tuple[int, list[Record]]:
         """The version and the records that a list starts from, before selectors."""
@@ -234,7 +234,7 @@ class Reader:
 
             def as_table(record: Record) -> bytes:
                 nonlocal headed
-                view = views.to_view(resource, record)
+                view = conversion.to_view(resource, record)
                 metadata = _list_metadata(record.revision)
                 rows = tables.table(resource, [view], self._clock(), form.include, metadata, headers=not headed)
                 headed = True
@@ -244,13 +244,13 @@ class Reader:
         if form.metadata_only:
             return lambda record: orjson.dumps(metadata_only(record))
         if resource.is_view:
-            return lambda record: views.to_view(resource, record).json()
+            return lambda record: conversion.to_view(resource, record).json()
         return None
 
 
 def _page_key(target: Target, query: Mapping[str, str], revision: int) -> _PageKey:
-    selectors = query.get("labelSelector", ""), query.get("fieldSelector", "")
-    return (target.resource, target.namespace, *selectors, revision)
+    selector_texts = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    return (target.resource, target.namespace, *selector_texts, revision)
 
 
 def _list_metadata(revision: int) -> Object:

@@ -23,13 +23,13 @@ from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery.discovery import Discovery
 from trireme_kube.embedded.endpoints import reads, watch_channels, writes
 from trireme_kube.embedded.endpoints.faults import Action, Fault, Faults
-from trireme_kube.embedded.endpoints.paths import Target, parse
 from trireme_kube.embedded.endpoints.reads import Form, Reader
+from trireme_kube.embedded.endpoints.request_info import Target, parse
 from trireme_kube.embedded.kubelet import pod_logs
 from trireme_kube.embedded.registry import reviews, subresources
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.serializer import protobuf
-from trireme_kube.embedded.storage.watching import Watcher, frame
+from trireme_kube.embedded.storage.watcher import Watcher, frame
 
 _LOG = logging.getLogger(__name__)
 # The API server's own limit for a request body.
@@ -83,7 +83,7 @@ class ApiServer:
         """`watch_timeout` bounds the length of a watch without a timeout; `remote_faults` lets clients arm faults."""
         self.faults = Faults()
         self.registry = registry
-        self._reader = Reader(registry.store, registry.sources.clock, watch_buffer=watch_buffer)
+        self._reader = Reader(registry.store, registry.clock_and_ids.clock, watch_buffer=watch_buffer)
         self._writer = writes.Writer(registry, self._reader)
         self._bookmark_interval = bookmark_interval
         self._watch_timeout = watch_timeout

@@ -14,9 +14,9 @@ import orjson
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KIND, Object, Resource, stored_as
-from trireme_kube.embedded.endpoints import patches, server_side_apply, views
-from trireme_kube.embedded.endpoints.paths import Target
+from trireme_kube.embedded.endpoints import conversion, patches, server_side_apply
 from trireme_kube.embedded.endpoints.reads import Form, Reader
+from trireme_kube.embedded.endpoints.request_info import Target
 from trireme_kube.embedded.registry import subresources
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.serializer import type_checking
@@ -66,7 +66,7 @@ class Writer:
         """The body of a write, of the right kind and shape, in the form that is stored."""
         check_kind(target.resource, body)
         body = type_checking.conform(target.resource, body, strict=query.get("fieldValidation") == "Strict")
-        return views.to_storage(target.resource, body)
+        return conversion.to_storage(target.resource, body)
 
     def post(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
         """Creates an object, or acts through a subresource."""
@@ -123,7 +123,7 @@ class Writer:
             return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
 
         def edit(obj: Object) -> Object:
-            view = views.object_to_view(target.resource, obj)
+            view = conversion.object_to_view(target.resource, obj)
             return self._checked(target, query, change(view, body))
 
         record = self._registry.change(
@@ -143,7 +143,7 @@ class Writer:
             manager=manager,
             force=query.get("force") == "true",
             subresource=target.subresource,
-            now=self._registry.sources.now(),
+            now=self._registry.clock_and_ids.now(),
             body=body,
         )
         stored = stored_as(target.resource)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object
+from trireme_kube.embedded.api.timestamps import micro_timestamp
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import with_condition
-from trireme_kube.embedded.sources import micro_timestamp
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -102,7 +102,7 @@ class Kubelets:
             status["addresses"] = [{"type": kind, "address": value} for kind, value in addresses.items()]
         self._nodes[name] = addresses["InternalIP"]
         if all(one["type"] != "Ready" for one in status.get("conditions") or ()):
-            now = self._registry.sources.now()
+            now = self._registry.clock_and_ids.now()
             for condition in _node_conditions(now):
                 status["conditions"] = with_condition(status.get("conditions"), condition, now)
         self._registry.store_changed(NODES, before, {**node, "metadata": dict(node["metadata"]), "status": status})
@@ -131,8 +131,8 @@ class Kubelets:
                     self._renew(name, node.uid)
 
     def _renew(self, name: str, uid: str) -> None:
-        sources = self._registry.sources
-        renewed = micro_timestamp(sources.clock())
+        clock_and_ids = self._registry.clock_and_ids
+        renewed = micro_timestamp(clock_and_ids.clock())
         lease = self._store.get(LEASES, LEASE_NAMESPACE, name)
         if lease is not None:
             spec = {**lease.object["spec"], "renewTime": renewed}
@@ -141,8 +141,8 @@ class Kubelets:
         metadata: Object = {
             "name": name,
             "namespace": LEASE_NAMESPACE,
-            "uid": sources.uid(),
-            "creationTimestamp": sources.now(),
+            "uid": clock_and_ids.uid(),
+            "creationTimestamp": clock_and_ids.now(),
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}],
         }
         spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": renewed}
@@ -198,7 +198,7 @@ class Kubelets:
         return self._pace.run if pod["spec"].get("restartPolicy", "Always") != "Always" else None
 
     def _running(self, pod: Object) -> Object:
-        now = self._registry.sources.now()
+        now = self._registry.clock_and_ids.now()
         spec, status = pod["spec"], dict(pod.get("status") or {})
         host = self._nodes[spec["nodeName"]]
         address = host if spec.get("hostNetwork") else self._address("10.244")
@@ -224,7 +224,7 @@ class Kubelets:
         return status
 
     def _ended(self, pod: Object) -> Object:
-        now = self._registry.sources.now()
+        now = self._registry.clock_and_ids.now()
         status = dict(pod["status"])
         annotations = pod["metadata"].get("annotations") or {}
         failed = annotations.get(EXIT_CODE_ANNOTATION, "0") != "0"

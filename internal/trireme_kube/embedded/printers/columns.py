@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme_kube.embedded.api.resources import Object, PrintedColumn, Resource
-from trireme_kube.embedded.printers import durations
+from trireme_kube.embedded.api.timestamps import parse_timestamp
+from trireme_kube.embedded.printers import human_durations
 from trireme_kube.embedded.printers.pod_cells import pod_ready, pod_restarts, pod_status
 from trireme_kube.embedded.registry.subresources import selector_text
-from trireme_kube.embedded.sources import parse_timestamp
 
 Cell = Callable[[Object, float], Any]
 
@@ -54,7 +54,7 @@ def _flag(name: str, path: str) -> Column:
 
 
 def _since(name: str, path: str, *, wide: bool = False) -> Column:
-    return Column(name, lambda obj, now: durations.since(at(obj, path), now), wide=wide)
+    return Column(name, lambda obj, now: human_durations.since(at(obj, path), now), wide=wide)
 
 
 def _count(name: str, path: str) -> Column:
@@ -145,7 +145,7 @@ def _job_duration(obj: Object, now: float) -> str:
     started, ended = at(obj, "status.startTime"), at(obj, "status.completionTime")
     if not started:
         return ""
-    return durations.since(started, parse_timestamp(ended) if ended else now)
+    return human_durations.since(started, parse_timestamp(ended) if ended else now)
 
 
 def _service_ports(obj: Object, now: float) -> str:
@@ -163,12 +163,12 @@ def _event_object(obj: Object, now: float) -> str:
 
 def _event_first(obj: Object, now: float) -> str:
     first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp")
-    return durations.since(first or obj.get("eventTime"), now)
+    return human_durations.since(first or obj.get("eventTime"), now)
 
 
 def _event_last(obj: Object, now: float) -> str:
     last = at(obj, "series.lastObservedTime") or obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")
-    return durations.since(last, now) if last else _event_first(obj, now)
+    return human_durations.since(last, now) if last else _event_first(obj, now)
 
 
 def _event_source(obj: Object, now: float) -> str:
@@ -253,7 +253,7 @@ def _request_condition(obj: Object, now: float) -> str:
 
 def _requested_duration(obj: Object, now: float) -> str:
     seconds = at(obj, "spec.expirationSeconds")
-    return "<none>" if seconds is None else durations.short_text(seconds)
+    return "<none>" if seconds is None else human_durations.short_text(seconds)
 
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {
@@ -481,7 +481,7 @@ def _printed(column: PrintedColumn) -> Column:
             else:
                 return None
         if column.type == "date":
-            return durations.since(value, now) if isinstance(value, str) else None
+            return human_durations.since(value, now) if isinstance(value, str) else None
         return value if column.type != "string" or value is None or isinstance(value, str) else str(value)
 
     return Column(column.name, cell, column.type, column.priority > 0, column.description)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.api.custom_definitions import CLEANUP, DEFINITIONS
+from trireme_kube.embedded.api.custom_resource_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Object, Resource
+from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.registry import pod_defaults
-from trireme_kube.embedded.sources import Sources
 from trireme_kube.embedded.storage.store import Store
 
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
@@ -27,9 +27,9 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 class Admission:
     """Admits creations into one store."""
 
-    def __init__(self, store: Store, sources: Sources) -> None:
+    def __init__(self, store: Store, clock_and_ids: ClockAndIds) -> None:
         self._store = store
-        self._sources = sources
+        self._clock_and_ids = clock_and_ids
         self._steps: dict[str, Callable[[Resource, Object], None]] = {
             "pods": self._pod,
             "nodes": self._node,
@@ -91,7 +91,7 @@ class Admission:
         if automount is None:
             automount = account.object.get("automountServiceAccountToken", True)
         if automount:
-            pod_defaults.mount_token(spec, self._sources.suffix())
+            pod_defaults.mount_token(spec, self._clock_and_ids.suffix())
         if not spec.get("imagePullSecrets") and account.object.get("imagePullSecrets"):
             spec["imagePullSecrets"] = account.object["imagePullSecrets"]
 

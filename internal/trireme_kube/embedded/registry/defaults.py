@@ -12,7 +12,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded.api import custom_definitions
+from trireme_kube.embedded.api import custom_resource_definitions
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.registry import pod_defaults
 from trireme_kube.embedded.serializer import type_checking
@@ -222,7 +222,7 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "jobs.batch": _job,
     "cronjobs.batch": _cron_job,
     "ingressclasses.networking.k8s.io": _ingress_class,
-    "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.default,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.default,
     "storageclasses.storage.k8s.io": _storage_class,
     "csidrivers.storage.k8s.io": _csi_driver,
     "priorityclasses.scheduling.k8s.io": _priority_class,

@@ -14,11 +14,12 @@ from collections.abc import Callable
 import orjson
 
 from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import Catalog
 from trireme_kube.embedded.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
+from trireme_kube.embedded.api.timestamps import timestamp
+from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.registry import defaults
 from trireme_kube.embedded.registry.admission import Admission
-from trireme_kube.embedded.sources import Sources, timestamp
 from trireme_kube.embedded.storage.store import Record, Store
 from trireme_kube.embedded.validation import object_validation
 
@@ -71,11 +72,11 @@ def spec_changed(new: Object, old: Object) -> bool:
 class Registry:
     """The API's write rules over one store."""
 
-    def __init__(self, store: Store, sources: Sources, catalog: Catalog | None = None) -> None:
+    def __init__(self, store: Store, clock_and_ids: ClockAndIds, catalog: Catalog | None = None) -> None:
         self.store = store
         self.catalog = catalog or Catalog()
-        self.sources = sources
-        self.admission = Admission(store, sources)
+        self.clock_and_ids = clock_and_ids
+        self.admission = Admission(store, clock_and_ids)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Record:
         """The record; raises ApiError 404."""
@@ -104,8 +105,8 @@ class Registry:
             metadata.pop("namespace", None)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = self._generate_name(resource, namespace, metadata["generateName"])
-        metadata["uid"] = self.sources.uid()
-        metadata["creationTimestamp"] = self.sources.now()
+        metadata["uid"] = self.clock_and_ids.uid()
+        metadata["creationTimestamp"] = self.clock_and_ids.now()
         if resource.counts_generations:
             metadata["generation"] = 1
         body.pop("metadata", None)
@@ -123,8 +124,8 @@ class Registry:
 
     def _default_account(self, namespace: str) -> Object:
         """Create a namespace's default service account."""
-        metadata = {"name": "default", "namespace": namespace, "uid": self.sources.uid()}
-        metadata["creationTimestamp"] = self.sources.now()
+        metadata = {"name": "default", "namespace": namespace, "uid": self.clock_and_ids.uid()}
+        metadata["creationTimestamp"] = self.clock_and_ids.now()
         return {"kind": SERVICE_ACCOUNTS.kind, "apiVersion": SERVICE_ACCOUNTS.api_version, "metadata": metadata}
 
     def _complete(self, resource: Resource, obj: Object) -> None:
@@ -135,11 +136,11 @@ class Registry:
         object_validation.check_create(resource, obj)
         self.admission.admit(resource, obj)
         if resource.has_status and "status" not in obj and not resource.custom:
-            obj["status"] = defaults.initial_status(resource, obj, self.sources.now())
+            obj["status"] = defaults.initial_status(resource, obj, self.clock_and_ids.now())
 
     def _generate_name(self, resource: Resource, namespace: str, prefix: str) -> str:
         for _ in range(_NAME_ATTEMPTS):
-            name = prefix[:_GENERATED_NAME_LIMIT] + self.sources.suffix()
+            name = prefix[:_GENERATED_NAME_LIMIT] + self.clock_and_ids.suffix()
             if self.store.get(resource, namespace, name) is None:
                 break
         return name
@@ -319,7 +320,7 @@ class Registry:
 
     def _marked(self, metadata: Object, period: int) -> Object:
         """The metadata of an object with so many seconds of grace."""
-        marked = {**metadata, "deletionTimestamp": timestamp(self.sources.clock() + period)}
+        marked = {**metadata, "deletionTimestamp": timestamp(self.clock_and_ids.clock() + period)}
         marked["deletionGracePeriodSeconds"] = period
         if marked.get("generation") and "deletionTimestamp" not in metadata:
             marked["generation"] += 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors, selection
+from trireme_kube.embedded.api import api_errors, selectors
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, ScalePaths
 from trireme_kube.embedded.registry.admission import copy_topology
 from trireme_kube.embedded.registry.registry import Registry, metadata_of
@@ -82,7 +82,7 @@ def _bound(registry: Registry, pod: Object, node_name: str, metadata: Object) ->
     copy_topology(registry.store, own, node_name)
     status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-    status["conditions"] = with_condition(status.get("conditions"), scheduled, registry.sources.now())
+    status["conditions"] = with_condition(status.get("conditions"), scheduled, registry.clock_and_ids.now())
     return {**pod, "metadata": own, "spec": {**pod["spec"], "nodeName": node_name}, "status": status}
 
 
@@ -117,7 +117,7 @@ def _mark_disrupted(registry: Registry, before: Record) -> None:
     }
     pod = before.object
     status = dict(pod.get("status") or {})
-    status["conditions"] = with_condition(status.get("conditions"), condition, registry.sources.now())
+    status["conditions"] = with_condition(status.get("conditions"), condition, registry.clock_and_ids.now())
     registry.store_changed(PODS, before, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 
 
@@ -126,7 +126,7 @@ def budgets_of(registry: Registry, namespace: str, labels: dict[str, str]) -> li
     budgets: list[Record] = []
     for record in registry.store.scan(BUDGETS, namespace):
         selector = (record.object.get("spec") or {}).get("selector")
-        if selector is not None and selection.compile_selector(selector)(labels):
+        if selector is not None and selectors.compile_selector(selector)(labels):
             budgets.append(record)
     return budgets
 
@@ -156,7 +156,7 @@ def _spend_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
         needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
         raise _budget_refusal(f"The disruption budget {record.name} needs {needs} healthy pods and has {has} currently")
     spent = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1}
-    spent["disruptedPods"] = {**(status.get("disruptedPods") or {}), before.name: registry.sources.now()}
+    spent["disruptedPods"] = {**(status.get("disruptedPods") or {}), before.name: registry.clock_and_ids.now()}
     obj = {**budget, "metadata": dict(budget["metadata"]), "status": spent}
     registry.store_changed(BUDGETS, record, obj, dry_run=dry_run)
 

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.sources import timestamp
+from trireme_kube.embedded.api.timestamps import timestamp
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 SCHEMA_FILE = Path(__file__).with_name("protobuf_schema.json")

@@ -12,10 +12,10 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import api_errors, custom_definitions, quantities
+from trireme_kube.embedded.api import api_errors, custom_resource_definitions, quantities
 from trireme_kube.embedded.api.api_errors import Cause
 from trireme_kube.embedded.api.resources import Object, Resource
-from trireme_kube.embedded.validation import group_validation, names, workload_validation
+from trireme_kube.embedded.validation import name_validation, pod_group_validation, workload_validation
 from trireme_kube.embedded.validation.pod_validation import EFFECTS, PROTOCOLS, RANGE_TEXT, amounts, pod_spec
 
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -41,7 +41,7 @@ def _node(obj: Object) -> list[Cause]:
     causes: list[Cause] = []
     for index, taint in enumerate(obj["spec"].get("taints") or ()):
         path = f"metadata.taints[{index}]"
-        causes += names.qualified(f"{path}.key", taint.get("key", ""))
+        causes += name_validation.qualified(f"{path}.key", taint.get("key", ""))
         if not taint.get("effect"):
             causes.append(api_errors.required(f"{path}.effect"))
         elif taint["effect"] not in EFFECTS:
@@ -64,7 +64,7 @@ def _service(obj: Object) -> list[Cause]:
         if (name := port.get("name", "")) and name in used_names:
             causes.append(api_errors.duplicate(f"spec.ports[{index}].name", name))
         used_names.add(name)
-    causes += names.labels("spec.selector", spec.get("selector"))
+    causes += name_validation.labels("spec.selector", spec.get("selector"))
     if spec.get("type") not in _SERVICE_TYPES:
         causes.append(api_errors.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
     if spec.get("type") == "ExternalName" and not spec.get("externalName"):
@@ -77,7 +77,7 @@ def _service_port(path: str, port: Object, *, needs_name: bool) -> list[Cause]:
     if not port.get("name") and needs_name:
         causes.append(api_errors.required(f"{path}.name"))
     elif port.get("name"):
-        causes += names.label(f"{path}.name", port["name"])
+        causes += name_validation.label(f"{path}.name", port["name"])
     number = port.get("port", 0)
     if not 1 <= number <= 65535:
         causes.append(api_errors.invalid(f"{path}.port", number, RANGE_TEXT))
@@ -157,7 +157,7 @@ def _ingress(obj: Object) -> list[Cause]:
     for index, rule in enumerate(spec.get("rules") or ()):
         path = f"spec.rules[{index}]"
         if rule.get("host"):
-            causes += names.subdomain(f"{path}.host", rule["host"].removeprefix("*."))
+            causes += name_validation.subdomain(f"{path}.host", rule["host"].removeprefix("*."))
         for number, one in enumerate((rule.get("http") or {}).get("paths") or ()):
             where = f"{path}.http.paths[{number}]"
             if not one.get("pathType"):
@@ -177,7 +177,9 @@ def _backend(path: str, backend: Object) -> list[Cause]:
         text = "resource or service backend is required"
         return [] if backend.get("resource") else [api_errors.invalid(path, "", text)]
     name, port = service.get("name", ""), service.get("port") or {}
-    causes = names.label(f"{path}.service.name", name) if name else [api_errors.required(f"{path}.service.name")]
+    causes = (
+        name_validation.label(f"{path}.service.name", name) if name else [api_errors.required(f"{path}.service.name")]
+    )
     if not port.get("name") and not port.get("number"):
         causes.append(api_errors.required(path, "port name or number is required"))
     return causes
@@ -189,7 +191,7 @@ def _ingress_class(obj: Object) -> list[Cause]:
 
 def _runtime_class(obj: Object) -> list[Cause]:
     handler = obj.get("handler")
-    return names.label("handler", handler) if handler else [api_errors.required("handler")]
+    return name_validation.label("handler", handler) if handler else [api_errors.required("handler")]
 
 
 def _signing_request(obj: Object) -> list[Cause]:
@@ -219,7 +221,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "services": _service,
     "persistentvolumeclaims": _claim,
     "priorityclasses.scheduling.k8s.io": _priority_class,
-    "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.check,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.check,
     "persistentvolumes": _volume,
     "poddisruptionbudgets.policy": _budget,
     "storageclasses.storage.k8s.io": _storage_class,
@@ -228,7 +230,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "runtimeclasses.node.k8s.io": _runtime_class,
     "certificatesigningrequests.certificates.k8s.io": _signing_request,
     **workload_validation.CREATE,
-    **group_validation.CREATE,
+    **pod_group_validation.CREATE,
 }
 
 
@@ -240,9 +242,9 @@ def _raise(resource: Resource, name: str, causes: list[Cause]) -> None:
 def check_create(resource: Resource, obj: Object) -> None:
     """Raises ApiError 422 if a new object is invalid."""
     metadata = obj["metadata"]
-    causes = names.of_object(resource, metadata.get("name", ""))
-    causes += names.labels("metadata.labels", metadata.get("labels"))
-    causes += names.annotation_keys("metadata.annotations", metadata.get("annotations"))
+    causes = name_validation.of_object(resource, metadata.get("name", ""))
+    causes += name_validation.labels("metadata.labels", metadata.get("labels"))
+    causes += name_validation.annotation_keys("metadata.annotations", metadata.get("annotations"))
     specific = _CREATE.get(resource.key)
     if specific is not None:
         causes += specific(obj)
@@ -293,16 +295,16 @@ _UPDATE: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "replicasets.apps": _changed_selector,
     "daemonsets.apps": _changed_selector,
     "jobs.batch": _changed_selector,
-    "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.check_change,
-    **group_validation.UPDATE,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.check_change,
+    **pod_group_validation.UPDATE,
 }
 
 
 def check_update(resource: Resource, obj: Object, before: Object) -> None:
     """Raises ApiError 422 if a write to the object itself (not to a subresource) is invalid."""
     metadata = obj["metadata"]
-    causes = names.labels("metadata.labels", metadata.get("labels"))
-    causes += names.annotation_keys("metadata.annotations", metadata.get("annotations"))
+    causes = name_validation.labels("metadata.labels", metadata.get("labels"))
+    causes += name_validation.annotation_keys("metadata.annotations", metadata.get("annotations"))
     specific = _CREATE.get(resource.key)
     if specific is not None:
         causes += specific(obj)

@@ -10,7 +10,7 @@ from typing import Any
 from trireme_kube.embedded.api import api_errors, quantities
 from trireme_kube.embedded.api.api_errors import Cause
 from trireme_kube.embedded.api.resources import Object
-from trireme_kube.embedded.validation import names
+from trireme_kube.embedded.validation import name_validation
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -57,7 +57,7 @@ def _container_ports(path: str, container: Object) -> list[Cause]:
 
 def _container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
     name = container.get("name", "")
-    causes = names.label(f"{path}.name", name) if name else [api_errors.required(f"{path}.name")]
+    causes = name_validation.label(f"{path}.name", name) if name else [api_errors.required(f"{path}.name")]
     if not container.get("image"):
         causes.append(api_errors.required(f"{path}.image"))
     causes += _container_ports(path, container)
@@ -80,7 +80,7 @@ def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
     causes: list[Cause] = []
     for index, volume in enumerate(volumes or ()):
         name, where = volume.get("name", ""), f"{path}[{index}].name"
-        wrong = names.label(where, name) if name else [api_errors.required(where)]
+        wrong = name_validation.label(where, name) if name else [api_errors.required(where)]
         if not wrong and name in used_names:
             wrong = [api_errors.duplicate(where, name)]
         if not wrong:
@@ -112,15 +112,15 @@ def pod_spec(path: str, spec: Any) -> list[Cause]:
     for part, supported in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
         if spec.get(part) and spec[part] not in supported:
             causes.append(api_errors.unsupported(f"{path}.{part}", spec[part], supported))
-    causes += names.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
+    causes += name_validation.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
     if spec.get("nodeName"):
-        causes += names.subdomain(f"{path}.nodeName", spec["nodeName"])
+        causes += name_validation.subdomain(f"{path}.nodeName", spec["nodeName"])
         if spec.get("schedulingGates"):
             text = "cannot be set until all schedulingGates have been cleared"
             causes.append(api_errors.forbidden_field(f"{path}.nodeName", text))
     for part in ("hostname", "subdomain"):
         if spec.get(part):
-            causes += names.label(f"{path}.{part}", spec[part])
+            causes += name_validation.label(f"{path}.{part}", spec[part])
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         if toleration.get("effect") and toleration["effect"] not in EFFECTS:
             causes.append(api_errors.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS))

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors, cron, selection
+from trireme_kube.embedded.api import api_errors, cron, selectors
 from trireme_kube.embedded.api.api_errors import Cause
 from trireme_kube.embedded.api.resources import Object
-from trireme_kube.embedded.validation import names
+from trireme_kube.embedded.validation import name_validation
 from trireme_kube.embedded.validation.pod_validation import pod_spec
 
 _STRATEGIES = ("Recreate", "RollingUpdate")
@@ -48,7 +48,7 @@ def number_or_percentage(path: str, value: Any) -> list[Cause]:
 def label_selector(path: str, selector: Any) -> list[Cause]:
     """The problems of a label selector."""
     selector = selector or {}
-    causes = names.labels(f"{path}.matchLabels", selector.get("matchLabels"))
+    causes = name_validation.labels(f"{path}.matchLabels", selector.get("matchLabels"))
     for index, one in enumerate(selector.get("matchExpressions") or ()):
         where, operator = f"{path}.matchExpressions[{index}]", one.get("operator", "")
         if operator not in _OPERATORS:
@@ -59,7 +59,7 @@ def label_selector(path: str, selector: Any) -> list[Cause]:
         elif operator not in ("In", "NotIn") and one.get("values"):
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             causes.append(api_errors.forbidden_field(f"{where}.values", text))
-        causes += names.qualified(f"{where}.key", one.get("key", ""))
+        causes += name_validation.qualified(f"{where}.key", one.get("key", ""))
     return causes
 
 
@@ -71,7 +71,7 @@ def _template(template: Any, matches: Callable[[Object], bool]) -> list[Cause]:
     if not matches(labels or {}):
         detail = "`selector` does not match template `labels`"
         causes.append(api_errors.invalid("spec.template.metadata.labels", labels, detail))
-    causes += names.labels("spec.template.metadata.labels", labels)
+    causes += name_validation.labels("spec.template.metadata.labels", labels)
     causes += pod_spec("spec.template.spec", template.get("spec"))
     policy = (template.get("spec") or {}).get("restartPolicy")
     if policy in ("OnFailure", "Never"):
@@ -90,7 +90,7 @@ def workload(obj: Object) -> list[Cause]:
     wrong = label_selector("spec.selector", selector)
     if any(cause.field.endswith(("operator", "values")) for cause in wrong):
         return [*causes, *wrong, api_errors.invalid("spec.selector", selector, "invalid label selector")]
-    return causes + wrong + _template(spec.get("template"), selection.compile_selector(selector))
+    return causes + wrong + _template(spec.get("template"), selectors.compile_selector(selector))
 
 
 def _strategy(path: str, strategy: Object, supported: tuple[str, ...]) -> list[Cause]:
@@ -153,7 +153,7 @@ def replication_controller(obj: Object) -> list[Cause]:
     if template is None:
         causes.append(api_errors.required("spec.template"))
     else:
-        causes += _template(template, selection.compile_selector({"matchLabels": selector}))
+        causes += _template(template, selectors.compile_selector({"matchLabels": selector}))
     return causes + not_negative("spec", spec, "replicas")
 
 

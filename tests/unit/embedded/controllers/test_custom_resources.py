@@ -12,8 +12,8 @@ from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery import openapi_protobuf
 from trireme_kube.embedded.discovery.discovery import Discovery
-from trireme_kube.embedded.endpoints.paths import Target
 from trireme_kube.embedded.endpoints.reads import Form, Reader
+from trireme_kube.embedded.endpoints.request_info import Target
 from trireme_kube.embedded.endpoints.writes import APPLY_PATCH, STRATEGIC_PATCH, Writer, patch_types
 from trireme_kube.embedded.printers.tables import table
 

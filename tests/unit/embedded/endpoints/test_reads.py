@@ -9,10 +9,10 @@ import pytest
 from embedded_harness import create, make_registry, pod
 
 from trireme_kube.embedded.api.api_errors import ApiError
-from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import Catalog
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
-from trireme_kube.embedded.endpoints.paths import Target, parse
 from trireme_kube.embedded.endpoints.reads import Form, Reader
+from trireme_kube.embedded.endpoints.request_info import Target, parse
 from trireme_kube.embedded.registry.registry import Registry
 
 PLAIN = Form()
@@ -27,7 +27,7 @@ def registry() -> Registry:
 
 
 def reader(registry: Registry) -> Reader:
-    return Reader(registry.store, registry.sources.clock, watch_buffer=100)
+    return Reader(registry.store, registry.clock_and_ids.clock, watch_buffer=100)
 
 
 def listed(reader: Reader, form: Form = PLAIN, target: Target | None = None, **query: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from embedded_harness import START
 
 from trireme_kube.embedded.api.resources import BY_KEY, RESOURCES
 from trireme_kube.embedded.printers.columns import columns_of
-from trireme_kube.embedded.printers.durations import short_text, since
+from trireme_kube.embedded.printers.human_durations import short_text, since
 from trireme_kube.embedded.printers.pod_cells import pod_ready, pod_status
 from trireme_kube.embedded.printers.tables import table
 from trireme_kube.embedded.storage.store import Record

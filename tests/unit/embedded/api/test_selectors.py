@@ -8,7 +8,7 @@ import pytest
 
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS
-from trireme_kube.embedded.api.selection import compile_selector, parse_fields, parse_labels, predicate
+from trireme_kube.embedded.api.selectors import compile_selector, parse_fields, parse_labels, predicate
 
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 

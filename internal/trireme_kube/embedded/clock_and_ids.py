@@ -1,37 +1,22 @@
-"""The sources of time, identity and randomness: injected, so that a test can fix all three."""
+"""The clock, the uids and the random suffixes of one cluster: injected, so that a test can fix all three."""
 
 from __future__ import annotations
 
-import datetime
 import random
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trireme_kube.embedded.api.timestamps import timestamp
+
 # Without vowels and digits that look like letters, so that no words result (as in Kubernetes' generated names).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def timestamp(seconds: float) -> str:
-    """RFC 3339 with whole seconds, as metav1.Time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
-def micro_timestamp(seconds: float) -> str:
-    """RFC 3339 with microseconds, as metav1.MicroTime."""
-    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def parse_timestamp(text: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time."""
-    return datetime.datetime.fromisoformat(text).timestamp()
-
-
 @dataclass(slots=True)
-class Sources:
-    """The clock, the uids and the random suffixes of one cluster."""
+class ClockAndIds:
+    """What differs from run to run: times, uids and random characters."""
 
     clock: Callable[[], float] = time.time
     uid: Callable[[], str] = lambda: str(uuid.uuid4())

@@ -8,13 +8,13 @@ import orjson
 import pytest
 from embedded_harness import create, make_registry, pod
 
-from trireme_kube.embedded.api import selection
+from trireme_kube.embedded.api import selectors
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import PODS
 from trireme_kube.embedded.endpoints import patches
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import bind
-from trireme_kube.embedded.storage.watching import Watcher
+from trireme_kube.embedded.storage.watcher import Watcher
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ async def test_a_version_that_is_too_old(registry: Registry) -> None:
 
 async def test_objects_enter_and_leave_a_selector(registry: Registry) -> None:
     """A watch of pods without a node sees a bound pod as deleted, with the binding's version."""
-    unassigned = selection.predicate(PODS, "", "spec.nodeName=")
+    unassigned = selectors.predicate(PODS, "", "spec.nodeName=")
     watcher = Watcher(registry.store, PODS, matches=unassigned)
     watcher.start(since=registry.store.revision)
     create(registry, "pods", pod("p"))
@@ -102,7 +102,7 @@ async def test_objects_enter_and_leave_a_selector(registry: Registry) -> None:
 async def test_transitions_of_a_label_selector(registry: Registry, labels: list[Any], seen: list[str]) -> None:
     """A cache that follows a selector must hold exactly what matches."""
     create(registry, "pods", pod("p"))
-    watcher = Watcher(registry.store, PODS, matches=selection.predicate(PODS, "a=1", ""))
+    watcher = Watcher(registry.store, PODS, matches=selectors.predicate(PODS, "a=1", ""))
     watcher.start(since=registry.store.revision)
     for one in labels:
         label(registry, "p", one)

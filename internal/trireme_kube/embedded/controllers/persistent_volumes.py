@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import quantities, selection
+from trireme_kube.embedded.api import quantities, selectors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
-from trireme_kube.embedded.controllers.children import is_active
+from trireme_kube.embedded.controllers.owner_index import is_active
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
@@ -67,7 +67,7 @@ def suits(volume: Object, claim: Object) -> bool:
     if quantities.value((offered.get("capacity") or {}).get("storage", "0")) < quantities.value(request):
         return False
     selector = requested.get("selector")
-    return selector is None or selection.compile_selector(selector)(volume["metadata"].get("labels") or {})
+    return selector is None or selectors.compile_selector(selector)(volume["metadata"].get("labels") or {})
 
 
 class Volumes:
@@ -213,7 +213,7 @@ class Volumes:
     def _volume_status(self, volume: Object, phase: str) -> Object:
         status = dict(volume.get("status") or {})
         if status.get("phase") != phase:
-            status |= {"phase": phase, "lastPhaseTransitionTime": self._registry.sources.now()}
+            status |= {"phase": phase, "lastPhaseTransitionTime": self._registry.clock_and_ids.now()}
         return status
 
     def _sync_volume(self, name: str) -> None:

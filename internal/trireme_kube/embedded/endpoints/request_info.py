@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trireme_kube.embedded.api.catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import Catalog
 from trireme_kube.embedded.api.resources import NAMESPACES, Resource
 
 

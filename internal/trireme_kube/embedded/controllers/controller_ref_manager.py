@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import Object, Resource
-from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, owner_reference
+from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry

@@ -40,7 +40,7 @@ class Recorder:
         space = store.get(NAMESPACES, "", namespace)
         if space is None or "deletionTimestamp" in space.object["metadata"]:
             return
-        now = self._registry.sources.now()
+        now = self._registry.clock_and_ids.now()
         key = (metadata["uid"], kind, reason, message)
         name = self._names.get(key)
         before = store.get(EVENTS, namespace, name) if name is not None else None
@@ -49,7 +49,7 @@ class Recorder:
             event["count"] = before.object["count"] + 1
             store.put(EVENTS, event)
             return
-        self._names[key] = name = f"{metadata['name']}.{self._registry.sources.suffix(16)}"
+        self._names[key] = name = f"{metadata['name']}.{self._registry.clock_and_ids.suffix(16)}"
         if len(self._names) > _REMEMBERED:
             self._names.popitem(last=False)
         reference = {"kind": about["kind"], "namespace": metadata.get("namespace"), "name": metadata["name"]}

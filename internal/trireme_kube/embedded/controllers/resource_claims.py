@@ -16,7 +16,7 @@ from collections.abc import Callable
 import orjson
 
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, Resource
-from trireme_kube.embedded.controllers.children import Children
+from trireme_kube.embedded.controllers.owner_index import Children
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
