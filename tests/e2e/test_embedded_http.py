@@ -16,7 +16,7 @@ from embedded_process import eventually
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.endpoints.faults import Action, Fault
-from trireme_kube.embedded.kubelet.kubelets import Pace
+from trireme_kube.embedded.kubelet.kubelets import KubeletPace
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 JSON = {"Content-Type": "application/json"}
@@ -74,7 +74,7 @@ class Watch:
 
 @contextlib.asynccontextmanager
 async def serving(nodes: int = 0, **options: Any) -> AsyncIterator[Client]:
-    async with EmbeddedCluster(nodes, pace=Pace(start=0, stop=0), **options) as cluster:
+    async with EmbeddedCluster(nodes, pace=KubeletPace(start=0, stop=0), **options) as cluster:
         timeout = aiohttp.ClientTimeout(total=DEADLINE * 3)
         async with aiohttp.ClientSession(timeout=timeout, read_bufsize=2**20) as session:
             yield Client(cluster, session)

@@ -10,7 +10,7 @@ from embedded_process import eventually
 from kubernetes.aio import client, config, watch
 
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.kubelet.kubelets import Pace
+from trireme_kube.embedded.kubelet.kubelets import KubeletPace
 
 DEADLINE = 20.0
 
@@ -32,7 +32,7 @@ async def test_the_official_client(tmp_path: Path) -> None:
     """Configuration from the kubeconfig, create, list, watch, bind, patch, delete: unchanged client code works."""
     async with (
         asyncio.timeout(DEADLINE),
-        EmbeddedCluster(3, pace=Pace(start=0, stop=0)) as cluster,
+        EmbeddedCluster(3, pace=KubeletPace(start=0, stop=0)) as cluster,
     ):
         path = cluster.write_kubeconfig(tmp_path / "kubeconfig")
         configuration = client.Configuration()

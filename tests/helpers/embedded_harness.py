@@ -7,10 +7,10 @@ from typing import Any
 
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, PODS
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
-from trireme_kube.embedded.controllers.controller_manager import Controllers
+from trireme_kube.embedded.controllers.controller_manager import ControllerManager
 from trireme_kube.embedded.endpoints import patches
 from trireme_kube.embedded.kubelet import simulated_nodes
-from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
+from trireme_kube.embedded.kubelet.kubelets import KubeletPace, Kubelets
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import bind
 from trireme_kube.embedded.serializer import type_checking
@@ -64,26 +64,26 @@ def pod(name: str = "", *, namespace: str = "default", **spec: Any) -> Object:
 def create(registry: Registry, key: str, body: Object, namespace: str = "default") -> Object:
     """Creates through the same checks as a request, and answers the stored object."""
     resource = BY_KEY[key]
-    cleaned = type_checking.conform(resource, body, strict=True)
+    cleaned = type_checking.conform_to_type(resource, body, strict=True)
     return registry.create(resource, namespace if resource.namespaced else "", cleaned).object
 
 
 class Cluster:
     """Registry, kubelets and controllers, with a scheduler that deals pods out to the nodes in turn."""
 
-    def __init__(self, node_count: int = 2, *, schedule: bool = True, pace: Pace | None = None) -> None:
+    def __init__(self, node_count: int = 2, *, schedule: bool = True, pace: KubeletPace | None = None) -> None:
         self.time = FakeTime()
         self.registry = make_registry(self.time)
         self.store = self.registry.store
-        self.kubelets = Kubelets(self.registry, pace or Pace(start=1, stop=1, run=10), self.time.monotonic)
-        self.controllers = Controllers(self.registry, self.time.monotonic)
+        self.kubelets = Kubelets(self.registry, pace or KubeletPace(start=1, stop=1, run=10), self.time.monotonic)
+        self.controllers = ControllerManager(self.registry, self.time.monotonic)
         self._queues = (*self.kubelets.queues, *self.controllers.queues)
         self._unscheduled: list[tuple[str, str]] = []
         self._turn = 0
         if schedule:
             self.store.listen(PODS, self._on_pod)
         for index in range(node_count):
-            self.registry.create(NODES, "", simulated_nodes.node(simulated_nodes.Shape(), index))
+            self.registry.create(NODES, "", simulated_nodes.node(simulated_nodes.NodeShape(), index))
         self.settle()
 
     def _on_pod(self, event: Event) -> None:
@@ -115,7 +115,7 @@ class Cluster:
             busy = self._schedule()
             for queue in self._queues:
                 while queue.due:
-                    queue.work_off()
+                    queue.process_due_keys()
                     busy = True
 
     def run(self, seconds: float, step: float = 0.5) -> None:

@@ -23,7 +23,7 @@ from simulated_cluster import API_HOST, Cluster  # noqa: E402
 from simulation import observe_bind_requests  # noqa: E402
 
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS  # noqa: E402
-from trireme_kube.embedded.kubelet.simulated_nodes import Shape, node  # noqa: E402
+from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape, node  # noqa: E402
 
 BIND_HOST = "127.4.0.1"
 
@@ -38,9 +38,9 @@ async def main(folder: pathlib.Path) -> int:
     await cluster.start()
     classes = BY_KEY["priorityclasses.scheduling.k8s.io"]
     cluster.registry.create(classes, "", {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
-    record = cluster.registry.create(NODES, "", node(Shape(cpu="1", memory="4096Mi", pods=9), 0))
+    record = cluster.registry.create(NODES, "", node(NodeShape(cpu="1", memory="4096Mi", pods=9), 0))
     ready = {**record.object, "metadata": dict(record.object["metadata"]), "spec": {"taints": []}}
-    cluster.registry.store_changed(NODES, record, ready)
+    cluster.registry.store_update(NODES, record, ready)
 
     def create(name: str, cpu: str, **spec: str) -> None:
         container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu, "memory": "1Mi"}}}

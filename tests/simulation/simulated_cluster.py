@@ -27,14 +27,14 @@ from trireme.frontend.phase_clients import local_phases
 from trireme.phases import phase_process
 from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
-from trireme_kube.embedded.api.resource_catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
-from trireme_kube.embedded.controllers.disruption import Disruption
-from trireme_kube.embedded.controllers.persistent_volumes import Volumes
-from trireme_kube.embedded.controllers.resource_claims import DeviceClaims
+from trireme_kube.embedded.controllers.disruption import DisruptionController
+from trireme_kube.embedded.controllers.persistent_volumes import PersistentVolumeController
+from trireme_kube.embedded.controllers.resource_claims import ResourceClaimController
 from trireme_kube.embedded.endpoints.server import ApiServer
-from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
+from trireme_kube.embedded.kubelet.kubelets import KubeletPace, Kubelets
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import Store
 
@@ -130,7 +130,7 @@ class Cluster:
         self._folder = folder
         self.store = Store()
         clock_and_ids = ClockAndIds(random=random.Random(f"names {seed}"))
-        self.registry = Registry(self.store, clock_and_ids, Catalog(optional=True))
+        self.registry = Registry(self.store, clock_and_ids, ResourceCatalog(optional=True))
         self._api: ApiServer | None = None
         self.processes: dict[str, SupervisedProcess] = {}
         self._add("apiserver", API_HOST, self._run_api_server)
@@ -178,11 +178,11 @@ class Cluster:
     def _start_controllers(self) -> None:
         """Start the kubelets, and the controllers that a scheduler depends on. They have no faults."""
         monotonic = self.loop.time
-        kubelets = Kubelets(self.registry, Pace(lease_renewal=1e9), monotonic)
+        kubelets = Kubelets(self.registry, KubeletPace(lease_renewal=1e9), monotonic)
         controllers = (
-            Disruption(self.registry, monotonic),
-            DeviceClaims(self.registry, monotonic),
-            Volumes(self.registry, monotonic),
+            DisruptionController(self.registry, monotonic),
+            ResourceClaimController(self.registry, monotonic),
+            PersistentVolumeController(self.registry, monotonic),
         )
         queues = [queue for controller in controllers for queue in controller.queues]
         self._controllers = [self.loop.create_task(each.run()) for each in (kubelets, *queues)]

@@ -16,7 +16,7 @@ from simulated_workloads import Workloads
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
-from trireme_kube.embedded.kubelet.simulated_nodes import Shape, node
+from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape, node
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import Record
 
@@ -173,7 +173,7 @@ class Load:
     def _remove_gates(self, record: Record) -> None:
         spec = {key: value for key, value in record.object["spec"].items() if key != "schedulingGates"}
         changed = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
-        self._registry.store_changed(PODS, record, changed)
+        self._registry.store_update(PODS, record, changed)
 
     # Nodes
 
@@ -181,7 +181,7 @@ class Load:
         """Add a node of some size, ready at once."""
         self._numbers["node"] += 1
         cpu, memory = self._random.choice(NODE_SIZES)
-        shape = Shape(cpu=f"{cpu}m", memory=f"{memory}Mi", pods=MAX_PODS_OF_A_NODE)
+        shape = NodeShape(cpu=f"{cpu}m", memory=f"{memory}Mi", pods=MAX_PODS_OF_A_NODE)
         record = self._registry.create(NODES, "", node(shape, self._numbers["node"]))
         self._workloads.equip(record.name)
         self._set_spec(record, taints=[])
@@ -207,4 +207,4 @@ class Load:
     def _set_spec(self, record: Record, **fields: Any) -> None:
         changed = {**record.object, "metadata": dict(record.object["metadata"])}
         changed["spec"] = {**record.object["spec"], **fields}
-        self._registry.store_changed(NODES, record, changed)
+        self._registry.store_update(NODES, record, changed)

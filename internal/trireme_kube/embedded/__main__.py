@@ -14,8 +14,8 @@ import sys
 import uvloop
 
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.kubelet.kubelets import Pace
-from trireme_kube.embedded.kubelet.simulated_nodes import Shape
+from trireme_kube.embedded.kubelet.kubelets import KubeletPace
+from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -26,7 +26,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    shape, pace = Shape(), Pace()
+    shape, pace = NodeShape(), KubeletPace()
     parser = argparse.ArgumentParser(prog="trireme_kube.embedded", description="An in-memory Kubernetes cluster.")
     parser.add_argument("--nodes", type=int, default=10, help="how many simulated nodes (default 10)")
     parser.add_argument("--port", type=int, default=0, help="TCP port on loopback; 0 takes a free one (default)")
@@ -54,7 +54,7 @@ def _cluster(options: argparse.Namespace) -> EmbeddedCluster:
     return EmbeddedCluster(
         nodes=options.nodes,
         port=options.port,
-        shape=Shape(
+        shape=NodeShape(
             cpu=options.cpu,
             memory=options.memory,
             pods=options.pods,
@@ -62,7 +62,7 @@ def _cluster(options: argparse.Namespace) -> EmbeddedCluster:
             labels=dict(options.label),
             extended=dict(options.resource),
         ),
-        pace=Pace(start=options.start_seconds, stop=options.stop_seconds, run=options.run_seconds),
+        pace=KubeletPace(start=options.start_seconds, stop=options.stop_seconds, run=options.run_seconds),
         history=options.history,
         watch_buffer=options.watch_buffer,
         bookmark_interval=options.bookmark_seconds,

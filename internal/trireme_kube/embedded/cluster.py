@@ -15,15 +15,15 @@ from types import TracebackType
 
 import orjson
 
-from trireme_kube.embedded.api.resource_catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, Object
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
-from trireme_kube.embedded.controllers.controller_manager import Controllers
+from trireme_kube.embedded.controllers.controller_manager import ControllerManager
 from trireme_kube.embedded.endpoints.faults import Faults
 from trireme_kube.embedded.endpoints.server import ApiServer
 from trireme_kube.embedded.kubelet import simulated_nodes
-from trireme_kube.embedded.kubelet.kubelets import Kubelets, Pace
-from trireme_kube.embedded.kubelet.simulated_nodes import Shape
+from trireme_kube.embedded.kubelet.kubelets import KubeletPace, Kubelets
+from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape
 from trireme_kube.embedded.registry.admission import DEFAULT_CLASS
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import Store
@@ -55,8 +55,8 @@ class EmbeddedCluster:
         *,
         port: int = 0,
         host: str = "127.0.0.1",
-        shape: Shape | None = None,
-        pace: Pace | None = None,
+        shape: NodeShape | None = None,
+        pace: KubeletPace | None = None,
         clock_and_ids: ClockAndIds | None = None,
         history: int = 10_000,
         watch_buffer: int = 10_000,
@@ -69,12 +69,12 @@ class EmbeddedCluster:
         `pod_groups` serves PodGroups, CompositePodGroups and Workloads, which the real server does not by default.
         """
         self._node_count = nodes
-        self._shape = shape or Shape()
-        self._pace = pace or Pace()
+        self._shape = shape or NodeShape()
+        self._pace = pace or KubeletPace()
         self._host = host
         self._port = port
         self.store = Store(history=history)
-        self.registry = Registry(self.store, clock_and_ids or ClockAndIds(), Catalog(optional=pod_groups))
+        self.registry = Registry(self.store, clock_and_ids or ClockAndIds(), ResourceCatalog(optional=pod_groups))
         self.server = ApiServer(
             self.registry,
             watch_buffer=watch_buffer,
@@ -96,7 +96,7 @@ class EmbeddedCluster:
     async def __aenter__(self) -> EmbeddedCluster:
         loop = asyncio.get_running_loop()
         kubelets = Kubelets(self.registry, self._pace, loop.time)
-        controllers = Controllers(self.registry, loop.time)
+        controllers = ControllerManager(self.registry, loop.time)
         self._port = await self.server.start(self._host, self._port)
         controllers.system_objects.create(self._host, self._port)
         self._bootstrap()
@@ -124,7 +124,7 @@ class EmbeddedCluster:
             self.registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", body)
         self.registry.create(BY_KEY["storageclasses.storage.k8s.io"], "", copy.deepcopy(_STORAGE_CLASS))
 
-    async def add_nodes(self, count: int, shape: Shape | None = None) -> None:
+    async def add_nodes(self, count: int, shape: NodeShape | None = None) -> None:
         """Add simulated nodes, numbered after the existing ones."""
         shape = shape or self._shape
         first = self.store.count(NODES)

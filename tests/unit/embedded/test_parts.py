@@ -38,7 +38,7 @@ def test_a_key_waits_once() -> None:
     for key in ("a", "b", "a", "a"):
         queue.add(key)
     assert len(queue) == 2
-    assert queue.work_off() is None
+    assert queue.process_due_keys() is None
     assert worked == ["a", "b"]
 
 
@@ -49,12 +49,12 @@ def test_the_earlier_time_counts() -> None:
     queue.add("a", 10)
     queue.add("a", 2)
     queue.add("a", 5)
-    assert queue.work_off() == 2
+    assert queue.process_due_keys() == 2
     time.now = 3
     assert queue.due
-    assert queue.work_off() is None
+    assert queue.process_due_keys() is None
     time.now = 20
-    queue.work_off()
+    queue.process_due_keys()
     assert worked == ["a"]
 
 
@@ -64,12 +64,12 @@ def test_a_failed_key_is_retried_without_delaying_others(caplog: pytest.LogCaptu
     queue = make_queue(time, worked, fail={"a"})
     queue.add("a")
     queue.add("b")
-    assert queue.work_off() == 1
+    assert queue.process_due_keys() == 1
     assert worked == ["a", "b"]
     assert caplog.messages[0].startswith("test: a: RuntimeError: a (")
     assert caplog.messages[0].endswith("; again in 1 s")
     time.now = 2
-    queue.work_off()
+    queue.process_due_keys()
     assert worked == ["a", "b", "a"]
 
 
@@ -130,7 +130,7 @@ def test_a_fault_that_is_none(description: dict[str, object]) -> None:
 
 def test_nodes_are_dealt_out_to_zones() -> None:
     """Topology spread needs them even; hostnames must be the names."""
-    shape = simulated_nodes.Shape(zones=3, labels={"disk": "ssd"}, extended={"example.com/gpu": "2"})
+    shape = simulated_nodes.NodeShape(zones=3, labels={"disk": "ssd"}, extended={"example.com/gpu": "2"})
     made = [simulated_nodes.node(shape, index) for index in range(6)]
     zones = [one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in made]
     assert zones == ["zone-1", "zone-2", "zone-3"] * 2

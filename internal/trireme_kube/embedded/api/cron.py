@@ -46,7 +46,7 @@ class _Field:
     """Whether it was written as a star."""
 
 
-def _number(text: str, names: dict[str, int]) -> int:
+def _parse_number(text: str, names: dict[str, int]) -> int:
     if text.lower() in names:
         return names[text.lower()]
     if not text.isdecimal():
@@ -54,15 +54,15 @@ def _number(text: str, names: dict[str, int]) -> int:
     return int(text)
 
 
-def _range(text: str, least: int, most: int, names: dict[str, int]) -> tuple[set[int], bool]:
+def _parse_range(text: str, least: int, most: int, names: dict[str, int]) -> tuple[set[int], bool]:
     span, slash, step_text = text.partition("/")
     first_text, dash, last_text = span.partition("-")
     star = first_text in ("*", "?")
-    first = least if star else _number(first_text, names)
-    last = most if star else _number(last_text, names) if dash else first
+    first = least if star else _parse_number(first_text, names)
+    last = most if star else _parse_number(last_text, names) if dash else first
     step = 1
     if slash:
-        step = _number(step_text, {})
+        step = _parse_number(step_text, {})
         if not dash and not star:
             last = most
     if first < least:
@@ -76,11 +76,11 @@ def _range(text: str, least: int, most: int, names: dict[str, int]) -> tuple[set
     return set(range(first, last + 1, step)), star and step == 1
 
 
-def _field(text: str, least: int, most: int, names: dict[str, int]) -> _Field:
+def _parse_field(text: str, least: int, most: int, names: dict[str, int]) -> _Field:
     values: set[int] = set()
     anything = False
     for part in text.split(","):
-        some, star = _range(part, least, most, names)
+        some, star = _parse_range(part, least, most, names)
         values |= some
         anything = anything or star
     return _Field(frozenset(values), anything)
@@ -106,9 +106,9 @@ class Schedule:
             local = datetime.datetime.fromtimestamp(at, self.zone)
             if local.month not in month.values:
                 year, following = (local.year + 1, 1) if local.month == 12 else (local.year, local.month + 1)
-                at = self._moment(at, datetime.datetime(year, following, 1, tzinfo=self.zone))
-            elif not self._day(local):
-                at = self._moment(at, local.replace(hour=0, minute=0) + datetime.timedelta(days=1))
+                at = self._epoch_seconds(at, datetime.datetime(year, following, 1, tzinfo=self.zone))
+            elif not self._matches_day(local):
+                at = self._epoch_seconds(at, local.replace(hour=0, minute=0) + datetime.timedelta(days=1))
             elif local.hour not in hour.values:
                 at += (60 - local.minute) * 60
             elif local.minute not in minute.values:
@@ -118,11 +118,11 @@ class Schedule:
         return None
 
     @staticmethod
-    def _moment(at: int, local: datetime.datetime) -> int:
+    def _epoch_seconds(at: int, local: datetime.datetime) -> int:
         """A local time as seconds since the epoch; always later than `at`."""
         return max(int(local.timestamp()), at + 60)
 
-    def _day(self, local: datetime.datetime) -> bool:
+    def _matches_day(self, local: datetime.datetime) -> bool:
         """Whether the day matches. If both kinds of day are given, one of them suffices."""
         month_day, week_day = self.fields[2], self.fields[4]
         by_month = local.day in month_day.values
@@ -143,7 +143,7 @@ def zone_of(name: str | None) -> datetime.tzinfo:
 def parse(text: str, zone: datetime.tzinfo = datetime.UTC) -> Schedule:
     """A schedule in a time zone. Raises: ScheduleError with Kubernetes' message."""
     if text.startswith("@every "):
-        return Schedule(zone, every=max(_seconds(text.removeprefix("@every ")), 1.0))
+        return Schedule(zone, every=max(_interval_seconds(text.removeprefix("@every ")), 1.0))
     if text.startswith("@"):
         if text not in _DESCRIPTORS:
             raise ScheduleError(f"unrecognized descriptor: {text}")
@@ -151,10 +151,10 @@ def parse(text: str, zone: datetime.tzinfo = datetime.UTC) -> Schedule:
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise ScheduleError(f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]")
-    return Schedule(zone, tuple(_field(part, *bounds) for part, bounds in zip(parts, _FIELDS, strict=True)))
+    return Schedule(zone, tuple(_parse_field(part, *bounds) for part, bounds in zip(parts, _FIELDS, strict=True)))
 
 
-def _seconds(text: str) -> float:
+def _interval_seconds(text: str) -> float:
     if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
         raise ScheduleError(f"failed to parse duration @every {text}")
     return float(int(sum(float(amount) * _UNITS[unit] for amount, unit in _DURATION.findall(text))))

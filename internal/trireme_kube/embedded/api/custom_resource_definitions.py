@@ -45,14 +45,14 @@ def check(obj: Object) -> list[Cause]:
     if obj["metadata"].get("name") != expected:
         detail = 'must be spec.names.plural+"."+spec.group'
         causes.append(api_errors.invalid("metadata.name", obj["metadata"].get("name", ""), detail))
-    causes += _check_versions(spec.get("versions") or [])
+    causes += _validate_versions(spec.get("versions") or [])
     if not causes and spec["conversion"].get("strategy") == "Webhook":
         text = "the embedded cluster does not call webhooks: conversion.strategy must be None"
         raise api_errors.not_implemented(text)
     return causes
 
 
-def _check_versions(versions: list[Any]) -> list[Cause]:
+def _validate_versions(versions: list[Any]) -> list[Cause]:
     if sum(bool(one.get("storage")) for one in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         return [api_errors.invalid("spec.versions", versions or None, detail)]
@@ -89,13 +89,13 @@ def version_order(version: str) -> tuple[int, int, int, str]:
     return (stage, -int(match[1]), -int(match[3] or 0), version)
 
 
-def storage_of(definition: Object) -> Resource:
+def storage_resource(definition: Object) -> Resource:
     """The resource that stores the objects of all versions."""
     version = next(one for one in definition["spec"]["versions"] if one["storage"])
     return _resource(definition, version, None)
 
 
-def served_by(definition: Object, storage: Resource) -> tuple[Resource, ...]:
+def served_resources(definition: Object, storage: Resource) -> tuple[Resource, ...]:
     """The served resources, the preferred version first; all are views of `storage`."""
     versions = [one for one in definition["spec"]["versions"] if one["served"]]
     versions.sort(key=lambda one: version_order(one["name"]))

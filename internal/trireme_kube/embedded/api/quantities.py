@@ -44,7 +44,7 @@ def _round_up(value: Fraction, unit: Fraction) -> Fraction:
     return unit * (whole if value >= 0 else -whole)
 
 
-def _decimal(value: Fraction, style: str) -> str:
+def _decimal_text(value: Fraction, style: str) -> str:
     power = -3
     scaled = value / Fraction(1000) ** power
     while power < 6 and scaled.numerator % 1000 == 0 and scaled.denominator == 1:
@@ -68,7 +68,7 @@ def _canonical(text: str) -> str:
             power += 1
         suffix = next((name for name, exponent in _BINARY.items() if exponent == power), "")
         return f"{value}{suffix}"
-    return _decimal(value, "exponent" if style == "exponent" else "decimal")
+    return _decimal_text(value, "exponent" if style == "exponent" else "decimal")
 
 
 def canonical(quantity: object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from trireme_kube.embedded.api.resources import RESOURCES, Resource, stored_as
 
 
-class Catalog:
+class ResourceCatalog:
     """The resources of one cluster."""
 
     def __init__(self, *, optional: bool = False) -> None:

@@ -22,7 +22,7 @@ _COMPARE = re.compile(r"^\s*(?P<key>[^\s,()!=<>]+)\s*(?P<operator>[<>])\s*(?P<va
 _EXISTS = re.compile(r"^\s*(?P<absent>!?)\s*(?P<key>[^\s,()!=<>]+)\s*$")
 
 
-def _split(text: str) -> list[str]:
+def _split_outside_parentheses(text: str) -> list[str]:
     """Splits at the commas outside of parentheses."""
     parts: list[str] = []
     depth = start = 0
@@ -38,17 +38,17 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _membership(key: str, operator: str, values: frozenset[str]) -> LabelPredicate:
+def _set_requirement(key: str, operator: str, values: frozenset[str]) -> LabelPredicate:
     if operator == "In":
         return lambda labels: labels.get(key) in values
     return lambda labels: labels.get(key) not in values
 
 
-def _presence(key: str, present: bool) -> LabelPredicate:
+def _existence_requirement(key: str, present: bool) -> LabelPredicate:
     return lambda labels: (key in labels) is present
 
 
-def _comparison(key: str, operator: str, bound: int) -> LabelPredicate:
+def _number_requirement(key: str, operator: str, bound: int) -> LabelPredicate:
     def compare(labels: Mapping[str, str]) -> bool:
         try:
             value = int(labels[key])
@@ -59,20 +59,22 @@ def _comparison(key: str, operator: str, bound: int) -> LabelPredicate:
     return compare
 
 
-def _label_requirement(text: str) -> LabelPredicate:
+def _parse_label_requirement(text: str) -> LabelPredicate:
     if match := _SET.match(text):
         values = frozenset(value.strip() for value in match["values"].split(","))
-        return _membership(match["key"], "In" if match["operator"] == "in" else "NotIn", values)
+        return _set_requirement(match["key"], "In" if match["operator"] == "in" else "NotIn", values)
     if match := _EQUAL.match(text):
-        return _membership(match["key"], "NotIn" if match["operator"] == "!=" else "In", frozenset((match["value"],)))
+        return _set_requirement(
+            match["key"], "NotIn" if match["operator"] == "!=" else "In", frozenset((match["value"],))
+        )
     if match := _COMPARE.match(text):
-        return _comparison(match["key"], match["operator"], int(match["value"]))
+        return _number_requirement(match["key"], match["operator"], int(match["value"]))
     if match := _EXISTS.match(text):
-        return _presence(match["key"], not match["absent"])
+        return _existence_requirement(match["key"], not match["absent"])
     raise api_errors.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
 
 
-def _all(parts: list[Any]) -> Any:
+def _all_of(parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return lambda subject: all(part(subject) for part in parts)
@@ -83,24 +85,24 @@ def parse_labels(text: str) -> LabelPredicate:
 
     Raises: ApiError 400 if it cannot be parsed.
     """
-    predicate: LabelPredicate = _all([_label_requirement(part) for part in _split(text)])
+    predicate: LabelPredicate = _all_of([_parse_label_requirement(part) for part in _split_outside_parentheses(text)])
     return predicate
 
 
-def compile_selector(selector: Mapping[str, Any]) -> LabelPredicate:
+def compile_label_selector(selector: Mapping[str, Any]) -> LabelPredicate:
     """A metav1.LabelSelector (matchLabels, matchExpressions); the empty one matches everything."""
     parts: list[LabelPredicate] = [
-        _membership(key, "In", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()
+        _set_requirement(key, "In", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()
     ]
     for expression in selector.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]
         if operator in ("In", "NotIn"):
-            parts.append(_membership(key, operator, frozenset(expression.get("values") or ())))
+            parts.append(_set_requirement(key, operator, frozenset(expression.get("values") or ())))
         else:
-            parts.append(_presence(key, operator == "Exists"))
+            parts.append(_existence_requirement(key, operator == "Exists"))
     if not parts:
         return lambda labels: True
-    predicate: LabelPredicate = _all(parts)
+    predicate: LabelPredicate = _all_of(parts)
     return predicate
 
 
@@ -127,7 +129,7 @@ def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], s
     raise api_errors.bad_request(f"field label not supported: {name}")
 
 
-def _field_requirement(resource: Resource, text: str) -> Predicate:
+def _parse_field_requirement(resource: Resource, text: str) -> Predicate:
     for operator in ("!=", "==", "="):
         name, separator, value = text.partition(operator)
         if separator:
@@ -143,7 +145,7 @@ def parse_fields(resource: Resource, text: str) -> Predicate:
 
     Raises: ApiError 400 if it cannot be parsed or names a field that the resource does not select by.
     """
-    predicate: Predicate = _all([_field_requirement(resource, part) for part in text.split(",") if part])
+    predicate: Predicate = _all_of([_parse_field_requirement(resource, part) for part in text.split(",") if part])
     return predicate
 
 
@@ -157,5 +159,5 @@ def predicate(resource: Resource, labels: str, fields: str) -> Predicate | None:
         parts.append(lambda obj: matches(obj["metadata"].get("labels") or {}))
     if not parts:
         return None
-    combined: Predicate = _all(parts)
+    combined: Predicate = _all_of(parts)
     return combined

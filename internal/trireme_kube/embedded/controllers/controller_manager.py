@@ -7,23 +7,23 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
-from trireme_kube.embedded.controllers.cron_jobs import CronJobs
-from trireme_kube.embedded.controllers.custom_resources import CustomResources
-from trireme_kube.embedded.controllers.daemon_sets import DaemonSets
-from trireme_kube.embedded.controllers.deployments import REPLICA_SETS, Deployments
-from trireme_kube.embedded.controllers.disruption import Disruption
-from trireme_kube.embedded.controllers.endpoints import Endpoints
+from trireme_kube.embedded.controllers.cron_jobs import CronJobController
+from trireme_kube.embedded.controllers.custom_resources import CustomResourceController
+from trireme_kube.embedded.controllers.daemon_sets import DaemonSetController
+from trireme_kube.embedded.controllers.deployments import REPLICA_SETS, DeploymentController
+from trireme_kube.embedded.controllers.disruption import DisruptionController
+from trireme_kube.embedded.controllers.endpoints import EndpointsController
 from trireme_kube.embedded.controllers.garbage_collector import GarbageCollector
-from trireme_kube.embedded.controllers.jobs import Jobs
-from trireme_kube.embedded.controllers.namespaces import Namespaces
-from trireme_kube.embedded.controllers.node_lifecycle import NodeLifecycle
-from trireme_kube.embedded.controllers.owner_index import Children
-from trireme_kube.embedded.controllers.persistent_volumes import Volumes
-from trireme_kube.embedded.controllers.replica_sets import ReplicaSets
-from trireme_kube.embedded.controllers.resource_claims import DeviceClaims
-from trireme_kube.embedded.controllers.stateful_sets import StatefulSets
-from trireme_kube.embedded.controllers.system_objects import SystemObjects
-from trireme_kube.embedded.controllers.taint_eviction import TaintEviction
+from trireme_kube.embedded.controllers.jobs import JobController
+from trireme_kube.embedded.controllers.namespaces import NamespaceController
+from trireme_kube.embedded.controllers.node_lifecycle import NodeLifecycleController
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex
+from trireme_kube.embedded.controllers.persistent_volumes import PersistentVolumeController
+from trireme_kube.embedded.controllers.replica_sets import ReplicaSetController
+from trireme_kube.embedded.controllers.resource_claims import ResourceClaimController
+from trireme_kube.embedded.controllers.stateful_sets import StatefulSetController
+from trireme_kube.embedded.controllers.system_objects import SystemObjectsController
+from trireme_kube.embedded.controllers.taint_eviction import TaintEvictionController
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 
@@ -36,30 +36,30 @@ class Controller(Protocol):
         """Its work queues."""
 
 
-class Controllers:
+class ControllerManager:
     """All control loops of a cluster."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
-        pods = Children(registry.store, PODS)
-        self.system_objects = SystemObjects(registry, monotonic)
+        pods = OwnerIndex(registry.store, PODS)
+        self.system_objects = SystemObjectsController(registry, monotonic)
         self._all: tuple[Controller, ...] = (
             self.system_objects,
-            CustomResources(registry, monotonic),
-            NodeLifecycle(registry, monotonic),
-            ReplicaSets(registry, REPLICA_SETS, pods, monotonic),
-            ReplicaSets(registry, BY_KEY["replicationcontrollers"], pods, monotonic),
-            Deployments(registry, monotonic),
-            StatefulSets(registry, pods, monotonic),
-            DaemonSets(registry, pods, monotonic),
-            Jobs(registry, pods, monotonic),
-            CronJobs(registry, monotonic),
-            Disruption(registry, monotonic),
-            Endpoints(registry, monotonic),
+            CustomResourceController(registry, monotonic),
+            NodeLifecycleController(registry, monotonic),
+            ReplicaSetController(registry, REPLICA_SETS, pods, monotonic),
+            ReplicaSetController(registry, BY_KEY["replicationcontrollers"], pods, monotonic),
+            DeploymentController(registry, monotonic),
+            StatefulSetController(registry, pods, monotonic),
+            DaemonSetController(registry, pods, monotonic),
+            JobController(registry, pods, monotonic),
+            CronJobController(registry, monotonic),
+            DisruptionController(registry, monotonic),
+            EndpointsController(registry, monotonic),
             GarbageCollector(registry, monotonic),
-            Namespaces(registry, monotonic),
-            Volumes(registry, monotonic),
-            DeviceClaims(registry, monotonic),
-            TaintEviction(registry, monotonic),
+            NamespaceController(registry, monotonic),
+            PersistentVolumeController(registry, monotonic),
+            ResourceClaimController(registry, monotonic),
+            TaintEvictionController(registry, monotonic),
         )
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import Object, Resource
-from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, owner_reference
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, is_active, owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
@@ -27,14 +27,14 @@ def selector_of(obj: Object) -> Object:
     return selector
 
 
-class Ownership:
+class ControllerRefManager:
     """Adoption and release of one kind of object by one kind of workload."""
 
     def __init__(
         self,
         registry: Registry,
         owners: Resource,
-        children: Children,
+        children: OwnerIndex,
         queue: WorkQueue[OwnerKey],
         may_adopt: Callable[[Record, Record], bool] = lambda owner, child: is_active(child.object),
     ) -> None:
@@ -52,7 +52,7 @@ class Ownership:
             for key in self._owners.selecting(record.namespace, record.object["metadata"].get("labels") or {}):
                 self._queue.add(key)
 
-    def claim(self, owner: Record) -> list[Record]:
+    def claim_objects(self, owner: Record) -> list[Record]:
         """Release children that no longer match, adopt orphans that do, and return the children."""
         current = self._owners.get(owner.key)
         if current is None or "deletionTimestamp" in owner.object["metadata"]:
@@ -71,15 +71,15 @@ class Ownership:
     def _adopt(self, child: Record, owner: Record) -> None:
         references = child.object["metadata"].get("ownerReferences") or []
         others = [one for one in references if one["uid"] != owner.uid]
-        self._write(child, [*others, owner_reference(owner)])
+        self._write_owner_references(child, [*others, owner_reference(owner)])
 
     def _release(self, child: Record, uid: str) -> None:
         references = child.object["metadata"].get("ownerReferences") or []
-        self._write(child, [one for one in references if one["uid"] != uid])
+        self._write_owner_references(child, [one for one in references if one["uid"] != uid])
 
-    def _write(self, child: Record, references: list[Object]) -> None:
+    def _write_owner_references(self, child: Record, references: list[Object]) -> None:
         metadata = dict(child.object["metadata"])
         metadata.pop("ownerReferences", None)
         if references:
             metadata["ownerReferences"] = references
-        self._registry.store_changed(self._children.resource, child, {**child.object, "metadata": metadata})
+        self._registry.store_update(self._children.resource, child, {**child.object, "metadata": metadata})

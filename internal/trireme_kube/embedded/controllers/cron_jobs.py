@@ -12,9 +12,9 @@ import orjson
 from trireme_kube.embedded.api import api_errors, cron
 from trireme_kube.embedded.api.resources import BY_KEY, Object
 from trireme_kube.embedded.api.timestamps import parse_timestamp, timestamp
-from trireme_kube.embedded.controllers.event_recorder import Recorder
-from trireme_kube.embedded.controllers.jobs import JOBS, outcome_of
-from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, owner_reference
+from trireme_kube.embedded.controllers.event_recorder import EventRecorder
+from trireme_kube.embedded.controllers.jobs import JOBS, job_outcome
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, owner_reference
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
@@ -23,13 +23,13 @@ CRON_JOBS = BY_KEY["cronjobs.batch"]
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-class CronJobs:
+class CronJobController:
     """Runs CronJobs."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
-        self._jobs = Children(registry.store, JOBS)
-        self._recorder = Recorder(registry, "cronjob-controller")
+        self._jobs = OwnerIndex(registry.store, JOBS)
+        self._recorder = EventRecorder(registry, "cronjob-controller")
         self._queue: WorkQueue[OwnerKey] = WorkQueue("cronjobs", self._sync, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(CRON_JOBS, self._on_event)
@@ -43,7 +43,7 @@ class CronJobs:
         record = self._registry.store.get(CRON_JOBS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
-        self._clean_up(record)
+        self._delete_old_jobs(record)
         spec = record.object["spec"]
         last = (record.object.get("status") or {}).get("lastScheduleTime")
         if not spec.get("suspend"):
@@ -53,21 +53,21 @@ class CronJobs:
                 about = f'unparseable schedule: "{spec["schedule"]}" : {error}'
                 self._recorder.warning(record.object, "UnparseableSchedule", about)
                 return
-            last = self._run(record, schedule) or last
-        self._report(key, last)
+            last = self._start_due_job(record, schedule) or last
+        self._update_status(key, last)
 
-    def _children(self, record: Record) -> list[Record]:
+    def _owned_jobs(self, record: Record) -> list[Record]:
         return sorted(
             self._jobs.of(record.uid), key=lambda one: (one.object["metadata"]["creationTimestamp"], one.name)
         )
 
-    def _active(self, record: Record) -> list[Record]:
-        return [one for one in self._children(record) if not outcome_of(one.object)]
+    def _active_jobs(self, record: Record) -> list[Record]:
+        return [one for one in self._owned_jobs(record) if not job_outcome(one.object)]
 
-    def _run(self, record: Record, schedule: cron.Schedule) -> str | None:
+    def _start_due_job(self, record: Record, schedule: cron.Schedule) -> str | None:
         """Start what is due; return the time that it was due at."""
         now = self._registry.clock_and_ids.clock()
-        due = self._due(record, schedule, now)
+        due = self._latest_due_time(record, schedule, now)
         following = schedule.next(now)
         if following is not None:
             self._queue.add(record.key, following - now)
@@ -79,18 +79,18 @@ class CronJobs:
             about = f"Missed scheduled time to start a job: {timestamp(due)}"
             self._recorder.warning(record.object, "MissSchedule", about)
             return None
-        active = self._active(record)
+        active = self._active_jobs(record)
         if spec["concurrencyPolicy"] == "Forbid" and active:
             about = "Not starting job because prior execution is running and concurrency policy is Forbid"
             self._recorder.normal(record.object, "JobAlreadyActive", about)
             return None
         if spec["concurrencyPolicy"] == "Replace":
             for job in active:
-                self._delete(record, job)
-        self._create(record, due)
+                self._delete_job(record, job)
+        self._create_job(record, due)
         return timestamp(due)
 
-    def _due(self, record: Record, schedule: cron.Schedule, now: float) -> float | None:
+    def _latest_due_time(self, record: Record, schedule: cron.Schedule, now: float) -> float | None:
         """The latest due time without a run."""
         earliest = parse_timestamp(record.object["metadata"]["creationTimestamp"])
         if last := (record.object.get("status") or {}).get("lastScheduleTime"):
@@ -103,7 +103,7 @@ class CronJobs:
             due, candidate = candidate, schedule.next(candidate)
         return due
 
-    def _create(self, record: Record, due: float) -> None:
+    def _create_job(self, record: Record, due: float) -> None:
         template = orjson.loads(orjson.dumps(record.object["spec"]["jobTemplate"]))
         metadata = template.get("metadata") or {}
         annotations = {**(metadata.get("annotations") or {}), SCHEDULED_AT: timestamp(due)}
@@ -125,11 +125,11 @@ class CronJobs:
             raise
         self._recorder.normal(record.object, "SuccessfulCreate", f"Created job {job.name}")
 
-    def _delete(self, record: Record, job: Record) -> None:
+    def _delete_job(self, record: Record, job: Record) -> None:
         self._registry.delete(JOBS, *job.key, {"propagationPolicy": "Background"})
         self._recorder.normal(record.object, "SuccessfulDelete", f"Deleted job {job.name}")
 
-    def _clean_up(self, record: Record) -> None:
+    def _delete_old_jobs(self, record: Record) -> None:
         """Delete the oldest finished Jobs beyond the limits."""
         spec = record.object["spec"]
         finished = {
@@ -137,36 +137,36 @@ class CronJobs:
             "Failed": spec.get("failedJobsHistoryLimit"),
         }
         for outcome, limit in finished.items():
-            jobs = [one for one in self._children(record) if outcome_of(one.object) == outcome]
+            jobs = [one for one in self._owned_jobs(record) if job_outcome(one.object) == outcome]
             for job in jobs[: max(len(jobs) - limit, 0)] if limit is not None else ():
-                self._delete(record, job)
+                self._delete_job(record, job)
 
-    def _report(self, key: OwnerKey, last: str | None) -> None:
+    def _update_status(self, key: OwnerKey, last: str | None) -> None:
         record = self._registry.get(CRON_JOBS, *key)
         before = record.object.get("status") or {}
-        active = self._active(record)
+        active = self._active_jobs(record)
         status: Object = {}
         if active:
-            status["active"] = [_reference(job) for job in active]
+            status["active"] = [_job_reference(job) for job in active]
         if last:
             status["lastScheduleTime"] = last
-        ended = [one.object["status"].get("completionTime") for one in self._children(record) if one not in active]
+        ended = [one.object["status"].get("completionTime") for one in self._owned_jobs(record) if one not in active]
         times = [one for one in (*ended, before.get("lastSuccessfulTime")) if one]
         if times:
             status["lastSuccessfulTime"] = max(times)
         self._record_ended_jobs(record, before)
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_changed(CRON_JOBS, record, obj)
+        self._registry.store_update(CRON_JOBS, record, obj)
 
     def _record_ended_jobs(self, record: Record, before: Object) -> None:
         for reference in before.get("active") or ():
             job = self._registry.store.get(JOBS, record.namespace, reference["name"])
-            if job is not None and (outcome := outcome_of(job.object)):
+            if job is not None and (outcome := job_outcome(job.object)):
                 about = f"Saw completed job: {job.name}, condition: {outcome}"
                 self._recorder.normal(record.object, "SawCompletedJob", about)
 
 
-def _reference(job: Record) -> Object:
+def _job_reference(job: Record) -> Object:
     return {
         "kind": JOBS.kind,
         "namespace": job.namespace,

@@ -16,7 +16,7 @@ from trireme_kube.embedded.registry.subresources import with_condition
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 
-class CustomResources:
+class CustomResourceController:
     """Updates the catalog from the definitions."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
@@ -28,12 +28,12 @@ class CustomResources:
         self._queue: WorkQueue[str] = WorkQueue("custom resources", self._sync, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(DEFINITIONS, self._on_event)
-        registry.store.listen_to_all(self._on_any)
+        registry.store.listen_to_all(self._on_object_event)
 
     def _on_event(self, event: Event) -> None:
         self._queue.add(event.record.name)
 
-    def _on_any(self, resource: Resource, event: Event) -> None:
+    def _on_object_event(self, resource: Resource, event: Event) -> None:
         """A definition that is being deleted waits for its last object."""
         if event.type == DELETED and resource.custom:
             self._queue.add(resource.key)
@@ -41,18 +41,18 @@ class CustomResources:
     def _sync(self, name: str) -> None:
         record = self._registry.store.get(DEFINITIONS, "", name)
         if record is None:
-            self._withdraw(name)
+            self._stop_serving(name)
         elif "deletionTimestamp" in record.object["metadata"]:
-            self._empty(record)
+            self._delete_objects(record)
         else:
-            self._serve(record)
+            self._serve_definition(record)
 
-    def _withdraw(self, name: str) -> None:
+    def _stop_serving(self, name: str) -> None:
         if self._specs.pop(name, None) is not None:
             self._registry.catalog.replace(name, ())
             del self._storage[name]
 
-    def _empty(self, record: Record) -> None:
+    def _delete_objects(self, record: Record) -> None:
         storage = self._storage.get(record.name)
         if storage is not None:
             for one in self._registry.store.scan(storage):
@@ -63,19 +63,21 @@ class CustomResources:
         fresh = self._registry.get(DEFINITIONS, "", record.name)
         metadata = dict(fresh.object["metadata"])
         metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != CLEANUP]
-        self._registry.store_changed(DEFINITIONS, fresh, {**fresh.object, "metadata": metadata})
+        self._registry.store_update(DEFINITIONS, fresh, {**fresh.object, "metadata": metadata})
 
-    def _serve(self, record: Record) -> None:
-        conflict = self._conflict(record)
+    def _serve_definition(self, record: Record) -> None:
+        conflict = self._name_conflict(record)
         spec = record.object["spec"]
         if not conflict and self._specs.get(record.name) != spec:
-            storage = self._storage.get(record.name) or custom_resource_definitions.storage_of(record.object)
+            storage = self._storage.get(record.name) or custom_resource_definitions.storage_resource(record.object)
             self._storage[record.name] = storage
             self._specs[record.name] = spec
-            self._registry.catalog.replace(record.name, custom_resource_definitions.served_by(record.object, storage))
-        self._report(record, conflict)
+            self._registry.catalog.replace(
+                record.name, custom_resource_definitions.served_resources(record.object, storage)
+            )
+        self._update_status(record, conflict)
 
-    def _conflict(self, record: Record) -> str:
+    def _name_conflict(self, record: Record) -> str:
         """The name that another definition of the group has, or a built-in resource; empty if there is none."""
         spec = record.object["spec"]
         for one in self._registry.catalog.resources():
@@ -87,7 +89,7 @@ class CustomResources:
             return f'the group "{spec["group"]}" is served by the cluster itself'
         return ""
 
-    def _report(self, record: Record, conflict: str) -> None:
+    def _update_status(self, record: Record, conflict: str) -> None:
         obj, now = record.object, self._registry.clock_and_ids.now()
         status = dict(obj.get("status") or {})
         accepted: Object = {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts"}
@@ -106,4 +108,4 @@ class CustomResources:
         status["acceptedNames"] = {"plural": "", "kind": ""} if conflict else obj["spec"]["names"]
         status["storedVersions"] = versions if stored in versions else [*versions, stored]
         status["observedGeneration"] = obj["metadata"].get("generation", 1)
-        self._registry.store_changed(DEFINITIONS, record, {**obj, "metadata": dict(obj["metadata"]), "status": status})
+        self._registry.store_update(DEFINITIONS, record, {**obj, "metadata": dict(obj["metadata"]), "status": status})

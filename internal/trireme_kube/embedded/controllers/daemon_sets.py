@@ -11,8 +11,14 @@ from typing import Any
 
 from trireme_kube.embedded.api import selectors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, Object
-from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
-from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, pod_from, template_hash
+from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
+from trireme_kube.embedded.controllers.owner_index import (
+    OwnerIndex,
+    OwnerKey,
+    is_active,
+    pod_from_template,
+    template_hash,
+)
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.tolerations import tolerates
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
@@ -46,8 +52,10 @@ def _matches_terms(terms: Any, node: Object) -> bool:
         fields = term.get("matchFields") or ()
         if not supported and not fields:
             continue
-        by_name = selectors.compile_selector({"matchExpressions": fields})({"metadata.name": node["metadata"]["name"]})
-        if by_name and selectors.compile_selector({"matchExpressions": supported})(labels):
+        by_name = selectors.compile_label_selector({"matchExpressions": fields})(
+            {"metadata.name": node["metadata"]["name"]}
+        )
+        if by_name and selectors.compile_label_selector({"matchExpressions": supported})(labels):
             return True
     return False
 
@@ -65,7 +73,7 @@ def should_run(spec: Object, node: Object) -> bool:
     return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
 
 
-def _target(pod: Object) -> str:
+def _target_node(pod: Object) -> str:
     """The node that a daemon pod is pinned to; empty for an adopted pod without one."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
@@ -77,15 +85,15 @@ def _target(pod: Object) -> str:
     return ""
 
 
-class DaemonSets:
+class DaemonSetController:
     """Reconciles DaemonSets."""
 
-    def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, pods: OwnerIndex, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue("daemonsets", self._sync, monotonic)
         self.queues = (self._queue,)
-        self._ownership = Ownership(registry, DAEMON_SETS, pods, self._queue, lambda owner, pod: True)
+        self._ref_manager = ControllerRefManager(registry, DAEMON_SETS, pods, self._queue, lambda owner, pod: True)
         self._control = PodControl(registry, "daemonset-controller")
         registry.store.listen(DAEMON_SETS, self._on_event)
         registry.store.listen(NODES, self._on_node)
@@ -112,8 +120,8 @@ class DaemonSets:
         nodes = [one.object for one in self._registry.store.scan(NODES)]
         target_nodes = {one["metadata"]["name"] for one in nodes if should_run(template["spec"], one)}
         covered: set[str] = set()
-        for pod in self._ownership.claim(record):
-            node = _target(pod.object)
+        for pod in self._ref_manager.claim_objects(record):
+            node = _target_node(pod.object)
             if is_active(pod.object) and node in target_nodes and node not in covered:
                 covered.add(node)
             elif "deletionTimestamp" in pod.object["metadata"]:
@@ -122,19 +130,19 @@ class DaemonSets:
                 self._control.delete(record, pod)
         missing = sorted(target_nodes - covered)
         for node in missing[:_AT_ONCE]:
-            self._create(record, node)
+            self._create_pod(record, node)
         if len(missing) > _AT_ONCE:
             self._queue.add(key)
-        self._roll(record)
-        self._report(key, len(target_nodes))
+        self._replace_one_outdated_pod(record)
+        self._update_status(key, len(target_nodes))
 
     @staticmethod
-    def _revision(record: Record) -> str:
+    def _template_hash(record: Record) -> str:
         return template_hash(record.object["spec"]["template"])
 
-    def _create(self, record: Record, node: str) -> None:
-        pod = pod_from(record.object["spec"]["template"], record, generate_name=f"{record.name}-")
-        pod["metadata"].setdefault("labels", {})[REVISION] = self._revision(record)
+    def _create_pod(self, record: Record, node: str) -> None:
+        pod = pod_from_template(record.object["spec"]["template"], record, generate_name=f"{record.name}-")
+        pod["metadata"].setdefault("labels", {})[REVISION] = self._template_hash(record)
         spec = pod["spec"]
         own = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}
         affinity = spec.setdefault("affinity", {})
@@ -142,19 +150,19 @@ class DaemonSets:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
         self._control.create(record, pod)
 
-    def _roll(self, record: Record) -> None:
+    def _replace_one_outdated_pod(self, record: Record) -> None:
         """Replace one pod of an older template, while all others are ready."""
         if record.object["spec"]["updateStrategy"]["type"] != "RollingUpdate":
             return
         pods = [one for one in self._pods.of(record.uid) if is_active(one.object)]
-        revision = self._revision(record)
+        revision = self._template_hash(record)
         old = [one for one in pods if (one.object["metadata"].get("labels") or {}).get(REVISION) != revision]
         if old and all(pod_ready(one.object) for one in pods if one not in old):
             self._control.delete(record, old[0])
 
-    def _report(self, key: OwnerKey, desired: int) -> None:
+    def _update_status(self, key: OwnerKey, desired: int) -> None:
         record = self._registry.get(DAEMON_SETS, *key)
-        revision = self._revision(record)
+        revision = self._template_hash(record)
         pods = [one.object for one in self._pods.of(record.uid) if is_active(one.object)]
         ready = sum(pod_ready(pod) for pod in pods)
         updated = sum((pod["metadata"].get("labels") or {}).get(REVISION) == revision for pod in pods)
@@ -172,4 +180,4 @@ class DaemonSets:
         }
         status |= {name: count for name, count in counts.items() if count}
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_changed(DAEMON_SETS, record, obj)
+        self._registry.store_update(DAEMON_SETS, record, obj)

@@ -15,9 +15,9 @@ from typing import Any
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, Object
-from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
-from trireme_kube.embedded.controllers.event_recorder import Recorder
-from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, owner_reference, template_hash
+from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
+from trireme_kube.embedded.controllers.event_recorder import EventRecorder
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, owner_reference, template_hash
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import with_condition
@@ -28,7 +28,7 @@ _HASH = "pod-template-hash"
 _REVISION = "deployment.kubernetes.io/revision"
 
 
-def resolve(value: Any, total: int, *, up: bool) -> int:
+def resolve_number_or_percentage(value: Any, total: int, *, up: bool) -> int:
     """A number, or a percentage of `total`, rounded up or down."""
     if isinstance(value, str) and value.endswith("%"):
         exact = int(value[:-1]) * total / 100
@@ -36,13 +36,13 @@ def resolve(value: Any, total: int, *, up: bool) -> int:
     return int(value)
 
 
-def bounds(spec: Object) -> tuple[int, int]:
+def rolling_update_bounds(spec: Object) -> tuple[int, int]:
     """The most surplus pods, and the most unavailable ones, during a rolling update."""
     if spec["strategy"]["type"] != "RollingUpdate":
         return 0, 0
     rolling, replicas = spec["strategy"]["rollingUpdate"], spec["replicas"]
-    surge = resolve(rolling["maxSurge"], replicas, up=True)
-    unavailable = resolve(rolling["maxUnavailable"], replicas, up=False)
+    surge = resolve_number_or_percentage(rolling["maxSurge"], replicas, up=True)
+    unavailable = resolve_number_or_percentage(rolling["maxUnavailable"], replicas, up=False)
     return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
@@ -52,15 +52,15 @@ def _without_hash(template: Object) -> Object:
     return {**template, "metadata": metadata}
 
 
-def _replicas(record: Record) -> int:
+def _desired_replicas(record: Record) -> int:
     return int(record.object["spec"]["replicas"])
 
 
-def _available(record: Record) -> int:
+def _available_replicas(record: Record) -> int:
     return int((record.object.get("status") or {}).get("availableReplicas", 0))
 
 
-def _present(record: Record) -> int:
+def _existing_pods(record: Record) -> int:
     """The number of pods, terminating ones included."""
     status = record.object.get("status") or {}
     return int(status.get("replicas", 0)) + int(status.get("terminatingReplicas", 0))
@@ -74,13 +74,13 @@ def scale_down_plan(old: Sequence[Record], new: Record | None, replicas: int, un
     """The next replicas of each old ReplicaSet (by name) that changes."""
     everything = [*old, *([new] if new else [])]
     least = replicas - unavailable
-    new_unavailable = _replicas(new) - _available(new) if new else 0
-    spare = sum(map(_replicas, everything)) - least - max(new_unavailable, 0)
-    spare_available = sum(map(_available, everything)) - least
+    new_unavailable = _desired_replicas(new) - _available_replicas(new) if new else 0
+    spare = sum(map(_desired_replicas, everything)) - least - max(new_unavailable, 0)
+    spare_available = sum(map(_available_replicas, everything)) - least
     plan: dict[str, int] = {}
     for one in sorted(old, key=lambda record: record.object["metadata"]["creationTimestamp"]):
-        target = _replicas(one)
-        broken = min(max(target - _available(one), 0), max(spare, 0))
+        target = _desired_replicas(one)
+        broken = min(max(target - _available_replicas(one), 0), max(spare, 0))
         healthy = min(target - broken, max(spare - broken, 0), max(spare_available, 0))
         spare -= broken + healthy
         spare_available -= healthy
@@ -89,16 +89,18 @@ def scale_down_plan(old: Sequence[Record], new: Record | None, replicas: int, un
     return plan
 
 
-class Deployments:
+class DeploymentController:
     """Rolls deployments out."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
-        self._sets = Children(registry.store, REPLICA_SETS)
+        self._sets = OwnerIndex(registry.store, REPLICA_SETS)
         self._queue: WorkQueue[OwnerKey] = WorkQueue("deployments", self._sync, monotonic)
         self.queues = (self._queue,)
-        self._ownership = Ownership(registry, DEPLOYMENTS, self._sets, self._queue, lambda owner, child: True)
-        self._recorder = Recorder(registry, "deployment-controller")
+        self._ref_manager = ControllerRefManager(
+            registry, DEPLOYMENTS, self._sets, self._queue, lambda owner, child: True
+        )
+        self._recorder = EventRecorder(registry, "deployment-controller")
         registry.store.listen(DEPLOYMENTS, self._on_event)
         self._sets.queue_owner_on_change(DEPLOYMENTS.kind, self._queue)
 
@@ -110,31 +112,31 @@ class Deployments:
         record = self._registry.store.get(DEPLOYMENTS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
-        self._ownership.claim(record)
+        self._ref_manager.claim_objects(record)
         template = _without_hash(record.object["spec"]["template"])
-        new = self._current(record, template)
+        new = self._current_set(record, template)
         paused = bool(record.object["spec"].get("paused"))
         if new is None and not paused:
             new = self._create_set(record, template)
         if new is not None and not paused:
-            self._number(record, new)
-        self._scale(record, template)
-        self._forget_old(record, template)
-        self._report(key, template)
+            self._set_revisions(record, new)
+        self._scale_sets(record, template)
+        self._delete_oldest_sets(record, template)
+        self._update_status(key, template)
 
-    def _current(self, deployment: Record, template: Object) -> Record | None:
+    def _current_set(self, deployment: Record, template: Object) -> Record | None:
         """The ReplicaSet of the current template."""
         sets = self._sets.of(deployment.uid)
         return next((one for one in sets if _without_hash(one.object["spec"]["template"]) == template), None)
 
-    def _old(self, deployment: Record, template: Object) -> list[Record]:
-        new = self._current(deployment, template)
+    def _old_sets(self, deployment: Record, template: Object) -> list[Record]:
+        new = self._current_set(deployment, template)
         return [one for one in self._sets.of(deployment.uid) if new is None or one.name != new.name]
 
     def _create_set(self, deployment: Record, template: Object) -> Record:
         collisions = int((deployment.object.get("status") or {}).get("collisionCount", 0))
         while True:
-            body = self._set_for(deployment, template, template_hash(template, collisions))
+            body = self._new_set(deployment, template, template_hash(template, collisions))
             try:
                 created = self._registry.create(REPLICA_SETS, deployment.namespace, body)
             except api_errors.ApiError as error:
@@ -152,10 +154,10 @@ class Deployments:
         fresh = self._registry.get(DEPLOYMENTS, *deployment.key)
         status = {**(fresh.object.get("status") or {}), "collisionCount": collisions}
         obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "status": status}
-        self._registry.store_changed(DEPLOYMENTS, fresh, obj)
+        self._registry.store_update(DEPLOYMENTS, fresh, obj)
 
     @staticmethod
-    def _set_for(deployment: Record, template: Object, suffix: str) -> Object:
+    def _new_set(deployment: Record, template: Object, suffix: str) -> Object:
         labels = {**(template["metadata"].get("labels") or {}), _HASH: suffix}
         spec = deployment.object["spec"]
         selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), _HASH: suffix}}
@@ -172,45 +174,47 @@ class Deployments:
             },
         }
 
-    def _number(self, deployment: Record, new: Record) -> None:
+    def _set_revisions(self, deployment: Record, new: Record) -> None:
         """Give the current ReplicaSet and the Deployment the highest revision."""
         others = [_revision(one.object) for one in self._sets.of(deployment.uid) if one.name != new.name]
         revision = max([*others, 0]) + 1
         if _revision(new.object) < revision:
-            self._annotate(REPLICA_SETS.key, new, revision)
+            self._annotate_revision(REPLICA_SETS.key, new, revision)
         revision = max(revision, _revision(new.object))
         if _revision(deployment.object) != revision:
-            self._annotate(DEPLOYMENTS.key, deployment, revision)
+            self._annotate_revision(DEPLOYMENTS.key, deployment, revision)
 
-    def _annotate(self, key: str, record: Record, revision: int) -> None:
+    def _annotate_revision(self, key: str, record: Record, revision: int) -> None:
         resource = BY_KEY[key]
         fresh = self._registry.get(resource, *record.key)
         metadata = dict(fresh.object["metadata"])
         metadata["annotations"] = {**(metadata.get("annotations") or {}), _REVISION: str(revision)}
-        self._registry.store_changed(resource, fresh, {**fresh.object, "metadata": metadata})
+        self._registry.store_update(resource, fresh, {**fresh.object, "metadata": metadata})
 
-    def _scale(self, deployment: Record, template: Object) -> None:
+    def _scale_sets(self, deployment: Record, template: Object) -> None:
         spec = deployment.object["spec"]
         replicas = spec["replicas"]
-        new, old = self._current(deployment, template), self._old(deployment, template)
+        new, old = self._current_set(deployment, template), self._old_sets(deployment, template)
         if new is None:
             return
-        if spec["strategy"]["type"] == "Recreate" and any(map(_replicas, old)):
+        if spec["strategy"]["type"] == "Recreate" and any(map(_desired_replicas, old)):
             for one in old:
-                self._resize(deployment, one, 0)
+                self._resize_set(deployment, one, 0)
             return
         if spec["strategy"]["type"] == "Recreate":
-            if not any(map(_present, old)):
-                self._resize(deployment, new, replicas)
+            if not any(map(_existing_pods, old)):
+                self._resize_set(deployment, new, replicas)
             return
-        surge, unavailable = bounds(spec)
-        room = replicas + surge - sum(map(_replicas, old)) - _replicas(new)
-        grown = min(replicas, _replicas(new) + max(room, 0))
-        self._resize(deployment, new, grown)
-        for name, target in scale_down_plan(old, self._current(deployment, template), replicas, unavailable).items():
-            self._resize(deployment, next(one for one in old if one.name == name), target)
+        surge, unavailable = rolling_update_bounds(spec)
+        room = replicas + surge - sum(map(_desired_replicas, old)) - _desired_replicas(new)
+        grown = min(replicas, _desired_replicas(new) + max(room, 0))
+        self._resize_set(deployment, new, grown)
+        for name, target in scale_down_plan(
+            old, self._current_set(deployment, template), replicas, unavailable
+        ).items():
+            self._resize_set(deployment, next(one for one in old if one.name == name), target)
 
-    def _resize(self, deployment: Record, record: Record, replicas: int) -> None:
+    def _resize_set(self, deployment: Record, record: Record, replicas: int) -> None:
         fresh = self._registry.get(REPLICA_SETS, *record.key)
         if (before := fresh.object["spec"]["replicas"]) != replicas:
             way = "up" if replicas > before else "down"
@@ -218,22 +222,22 @@ class Deployments:
             self._recorder.normal(deployment.object, "ScalingReplicaSet", message)
             spec = {**fresh.object["spec"], "replicas": replicas}
             obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "spec": spec}
-            self._registry.store_changed(REPLICA_SETS, fresh, obj)
+            self._registry.store_update(REPLICA_SETS, fresh, obj)
 
-    def _forget_old(self, deployment: Record, template: Object) -> None:
+    def _delete_oldest_sets(self, deployment: Record, template: Object) -> None:
         limit = deployment.object["spec"]["revisionHistoryLimit"]
         idle = [
             one
-            for one in self._old(deployment, template)
-            if not _replicas(one) and not (one.object.get("status") or {}).get("replicas")
+            for one in self._old_sets(deployment, template)
+            if not _desired_replicas(one) and not (one.object.get("status") or {}).get("replicas")
         ]
         idle.sort(key=lambda one: _revision(one.object))
         for one in idle[: max(len(idle) - limit, 0)]:
             self._registry.delete(REPLICA_SETS, *one.key)
 
-    def _report(self, key: OwnerKey, template: Object) -> None:
+    def _update_status(self, key: OwnerKey, template: Object) -> None:
         record = self._registry.get(DEPLOYMENTS, *key)
-        new = self._current(record, template)
+        new = self._current_set(record, template)
         statuses = [one.object.get("status") or {} for one in self._sets.of(record.uid)]
         updated = int(((new.object.get("status") or {}) if new else {}).get("replicas", 0))
         total, ready, available = (
@@ -251,14 +255,14 @@ class Deployments:
         status |= {name: count for name, count in counts.items() if count}
         if collisions := (record.object.get("status") or {}).get("collisionCount"):
             status["collisionCount"] = collisions
-        status["conditions"] = self._conditions(record, new, counts)
+        status["conditions"] = self._status_conditions(record, new, counts)
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_changed(DEPLOYMENTS, record, obj)
+        self._registry.store_update(DEPLOYMENTS, record, obj)
 
-    def _conditions(self, record: Record, new: Record | None, counts: dict[str, int]) -> list[Object]:
+    def _status_conditions(self, record: Record, new: Record | None, counts: dict[str, int]) -> list[Object]:
         spec, now = record.object["spec"], self._registry.clock_and_ids.now()
         conditions = (record.object.get("status") or {}).get("conditions")
-        enough = counts["availableReplicas"] >= spec["replicas"] - bounds(spec)[1]
+        enough = counts["availableReplicas"] >= spec["replicas"] - rolling_update_bounds(spec)[1]
         available: Object = {"type": "Available", "status": "True" if enough else "False"}
         available["reason"] = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
         available["message"] = f"Deployment {'has' if enough else 'does not have'} minimum availability."

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from trireme_kube.embedded.api import selectors
 from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.api.timestamps import parse_timestamp
-from trireme_kube.embedded.controllers.deployments import resolve
+from trireme_kube.embedded.controllers.deployments import resolve_number_or_percentage
 from trireme_kube.embedded.controllers.owner_index import controller_of, is_active
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
@@ -23,7 +23,7 @@ _GATHER_SECONDS = 0.05
 _DISRUPTED_SECONDS = 120
 
 
-def _expected(store: Store, pods: list[Object]) -> int:
+def _expected_pods(store: Store, pods: list[Object]) -> int:
     """The replicas of the workloads that own these pods; a pod without a workload counts as one."""
     workloads: dict[str, int] = {}
     alone = 0
@@ -42,14 +42,14 @@ def _expected(store: Store, pods: list[Object]) -> int:
 def desired_healthy(store: Store, spec: Object, pods: list[Object]) -> tuple[int, int]:
     """How many pods are expected, and how many of them must stay healthy."""
     if spec.get("maxUnavailable") is not None:
-        expected = _expected(store, pods)
-        return expected, max(expected - resolve(spec["maxUnavailable"], expected, up=True), 0)
+        expected = _expected_pods(store, pods)
+        return expected, max(expected - resolve_number_or_percentage(spec["maxUnavailable"], expected, up=True), 0)
     least = spec.get("minAvailable", 0)
-    expected = _expected(store, pods) if isinstance(least, str) else len(pods)
-    return expected, resolve(least, expected, up=True)
+    expected = _expected_pods(store, pods) if isinstance(least, str) else len(pods)
+    return expected, resolve_number_or_percentage(least, expected, up=True)
 
 
-class Disruption:
+class DisruptionController:
     """Computes the status of disruption budgets."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
@@ -78,13 +78,13 @@ class Disruption:
         budget, now = record.object, self._registry.clock_and_ids.now()
         spec, before = budget["spec"], budget.get("status") or {}
         selector = spec.get("selector")
-        matches = selectors.compile_selector(selector) if selector is not None else None
+        matches = selectors.compile_label_selector(selector) if selector is not None else None
         pods = [
             one.object
             for one in (store.scan(PODS, record.namespace) if matches else ())
             if matches is not None and matches(one.object["metadata"].get("labels") or {}) and is_active(one.object)
         ]
-        disrupted = self._disrupted(before.get("disruptedPods") or {}, pods)
+        disrupted = self._evictions_in_progress(before.get("disruptedPods") or {}, pods)
         healthy = sum(pod_ready(pod) and pod["metadata"]["name"] not in disrupted for pod in pods)
         expected, desired = desired_healthy(store, spec, pods)
         allowed = max(healthy - desired, 0) if expected > 0 else 0
@@ -106,11 +106,9 @@ class Disruption:
         if disrupted:
             status["disruptedPods"] = disrupted
             self._queue.add(key, _DISRUPTED_SECONDS)
-        self._registry.store_changed(
-            BUDGETS, record, {**budget, "metadata": dict(budget["metadata"]), "status": status}
-        )
+        self._registry.store_update(BUDGETS, record, {**budget, "metadata": dict(budget["metadata"]), "status": status})
 
-    def _disrupted(self, marked: Object, pods: list[Object]) -> Object:
+    def _evictions_in_progress(self, marked: Object, pods: list[Object]) -> Object:
         """Evictions in progress: pods that still exist, for two minutes at most."""
         present = {pod["metadata"]["name"] for pod in pods}
         oldest = self._registry.clock_and_ids.clock() - _DISRUPTED_SECONDS

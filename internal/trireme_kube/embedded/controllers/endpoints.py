@@ -32,19 +32,19 @@ _Ports = tuple[tuple[str, str, int, str], ...]
 """Name, protocol, number and application protocol of each port."""
 
 
-def _selector(service: Object) -> Object:
+def _selector_of(service: Object) -> Object:
     labels = (service.get("spec") or {}).get("selector") or {}
     return {"matchLabels": labels} if labels and service["spec"].get("type") != "ExternalName" else {}
 
 
-def _address(pod: Object) -> str:
+def _pod_ip(pod: Object) -> str:
     return str((pod.get("status") or {}).get("podIP") or "")
 
 
 def _endpoint_fields(pod: Object) -> tuple[Any, ...]:
     """The parts of a pod that its endpoint shows."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
-    return _address(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
+    return _pod_ip(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
 
 
 def _container_port(pod: Object, name: str, protocol: str) -> int | None:
@@ -55,7 +55,7 @@ def _container_port(pod: Object, name: str, protocol: str) -> int | None:
     return None
 
 
-def _ports(service: Object, pod: Object) -> _Ports:
+def _endpoint_ports(service: Object, pod: Object) -> _Ports:
     """The Service's ports by the pod's numbers; ports that the pod does not name are left out."""
     ports = []
     for port in service["spec"].get("ports") or ():
@@ -75,13 +75,13 @@ def _port_objects(ports: _Ports, *, name_always: bool) -> list[Object]:
     return result
 
 
-class Endpoints:
+class EndpointsController:
     """Updates both forms."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._store = registry.store
-        self._services = SelectorIndex(registry.store, SERVICES, _selector)
+        self._services = SelectorIndex(registry.store, SERVICES, _selector_of)
         self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync, monotonic)
         self.queues = (self._queue,)
         self._store.listen(SERVICES, self._on_service)
@@ -123,13 +123,13 @@ class Endpoints:
         pods = [
             one
             for one in self._store.scan(PODS, service.namespace)
-            if _address(one.object)
+            if _pod_ip(one.object)
             and one.object["status"].get("phase") not in ("Succeeded", "Failed")
             and selecting.matches(one.object["metadata"].get("labels") or {})
         ]
         by_ports: dict[_Ports, list[Record]] = {}
         for pod in pods:
-            by_ports.setdefault(_ports(service.object, pod.object), []).append(pod)
+            by_ports.setdefault(_endpoint_ports(service.object, pod.object), []).append(pod)
         self._write_slices(service, by_ports)
         self._write_endpoints(service, by_ports)
 
@@ -150,7 +150,7 @@ class Endpoints:
             }
             metadata: Object = {"labels": self._slice_labels(service.object)}
             if index < len(existing):
-                self._update(SLICES, existing[index], metadata, content)
+                self._write_if_changed(SLICES, existing[index], metadata, content)
                 continue
             metadata |= {"generateName": f"{service.name}-", "ownerReferences": [owner_reference(service)]}
             self._registry.create(SLICES, service.namespace, {"metadata": metadata, **content})
@@ -174,7 +174,7 @@ class Endpoints:
         ready, going = pod_ready(pod), "deletionTimestamp" in pod["metadata"]
         metadata, spec = pod["metadata"], pod["spec"]
         endpoint: Object = {
-            "addresses": [_address(pod)],
+            "addresses": [_pod_ip(pod)],
             "conditions": {
                 "ready": bool(service["spec"].get("publishNotReadyAddresses")) or (ready and not going),
                 "serving": ready,
@@ -216,7 +216,7 @@ class Endpoints:
             metadata = {"name": service.name, "labels": labels}
             self._registry.create(ENDPOINTS, service.namespace, {"metadata": metadata, **content})
         else:
-            self._update(ENDPOINTS, before, {"labels": labels}, content)
+            self._write_if_changed(ENDPOINTS, before, {"labels": labels}, content)
 
     def _remove_endpoints(self, key: Key) -> None:
         before = self._store.get(ENDPOINTS, *key)
@@ -225,16 +225,16 @@ class Endpoints:
             if _ENDPOINTS_MANAGED_BY.items() <= labels.items():
                 self._registry.delete(ENDPOINTS, *key)
 
-    def _update(self, resource: Resource, before: Record, metadata: Object, content: Object) -> None:
+    def _write_if_changed(self, resource: Resource, before: Record, metadata: Object, content: Object) -> None:
         type_fields = {name: before.object[name] for name in ("kind", "apiVersion")}
         obj = {**type_fields, "metadata": {**before.object["metadata"], **metadata}, **content}
-        self._registry.store_changed(resource, before, obj)
+        self._registry.store_update(resource, before, obj)
 
 
 def _endpoint_address(pod: Object, service: str) -> Object:
     metadata, spec = pod["metadata"], pod["spec"]
     reference = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
-    address: Object = {"ip": _address(pod), "nodeName": spec["nodeName"], "targetRef": reference}
+    address: Object = {"ip": _pod_ip(pod), "nodeName": spec["nodeName"], "targetRef": reference}
     if spec.get("hostname") and spec.get("subdomain") == service:
         address["hostname"] = spec["hostname"]
     return address

@@ -18,7 +18,7 @@ _REMEMBERED = 4096
 _Key = tuple[str, str, str, str]
 
 
-class Recorder:
+class EventRecorder:
     """Records the events of one component."""
 
     def __init__(self, registry: Registry, component: str) -> None:
@@ -67,4 +67,4 @@ class Recorder:
             "type": kind,
             "reportingComponent": self._component,
         }
-        self._registry.create(EVENTS, namespace, type_checking.conform(EVENTS, body, strict=True))
+        self._registry.create(EVENTS, namespace, type_checking.conform_to_type(EVENTS, body, strict=True))

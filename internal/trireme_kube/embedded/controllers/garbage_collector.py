@@ -21,7 +21,7 @@ Key = tuple[Resource, str, str]
 """Resource, namespace, name."""
 
 
-def _owners(obj: Object) -> list[Object]:
+def _owner_references(obj: Object) -> list[Object]:
     return obj["metadata"].get("ownerReferences") or []
 
 
@@ -33,7 +33,7 @@ class GarbageCollector:
         self._store = registry.store
         self._dependents: dict[str, dict[Key, None]] = {}
         self._orphans: WorkQueue[Key] = WorkQueue("garbage collector", self._collect, monotonic)
-        self._closing: WorkQueue[str] = WorkQueue("garbage collector (owners)", self._close, monotonic)
+        self._closing: WorkQueue[str] = WorkQueue("garbage collector (owners)", self._finish_owner_deletion, monotonic)
         self.queues = (self._orphans, self._closing)
         registry.store.listen_to_all(self._on_event)
 
@@ -41,8 +41,8 @@ class GarbageCollector:
         record = event.record
         metadata = record.object["metadata"]
         owners = metadata.get("ownerReferences")
-        if owners or (event.before is not None and _owners(event.before.object)):
-            self._index(resource, event)
+        if owners or (event.before is not None and _owner_references(event.before.object)):
+            self._update_index(resource, event)
         if event.type == DELETED:
             for key in self._dependents.get(record.uid, ()):
                 self._orphans.add(key)
@@ -52,10 +52,10 @@ class GarbageCollector:
         if event.type == ADDED and owners and any(self._store.by_uid(one["uid"]) is None for one in owners):
             self._orphans.add((resource, *record.key))
 
-    def _index(self, resource: Resource, event: Event) -> None:
+    def _update_index(self, resource: Resource, event: Event) -> None:
         key: Key = (resource, *event.record.key)
-        now = {one["uid"] for one in _owners(event.record.object)} if event.type != DELETED else set()
-        was = {one["uid"] for one in _owners(event.before.object)} if event.before is not None else set()
+        now = {one["uid"] for one in _owner_references(event.record.object)} if event.type != DELETED else set()
+        was = {one["uid"] for one in _owner_references(event.before.object)} if event.before is not None else set()
         for uid in was - now:
             dependents = self._dependents.get(uid, {})
             dependents.pop(key, None)
@@ -65,17 +65,17 @@ class GarbageCollector:
         for uid in now - was:
             self._dependents.setdefault(uid, {})[key] = None
 
-    def _record(self, key: Key) -> tuple[Resource, Record] | None:
+    def _find_object(self, key: Key) -> tuple[Resource, Record] | None:
         record = self._store.get(*key)
         return (key[0], record) if record is not None else None
 
     def _collect(self, key: Key) -> None:
         """Delete an object whose owners are all deleted, or remove its references to deleted owners."""
-        entry = self._record(key)
+        entry = self._find_object(key)
         if entry is None:
             return
         resource, record = entry
-        owners = _owners(record.object)
+        owners = _owner_references(record.object)
         living = [one for one in owners if self._store.by_uid(one["uid"]) is not None]
         if not owners or len(living) == len(owners):
             return
@@ -93,9 +93,9 @@ class GarbageCollector:
         metadata.pop("ownerReferences", None)
         if owners:
             metadata["ownerReferences"] = owners
-        self._registry.store_changed(resource, record, {**record.object, "metadata": metadata})
+        self._registry.store_update(resource, record, {**record.object, "metadata": metadata})
 
-    def _close(self, uid: str) -> None:
+    def _finish_owner_deletion(self, uid: str) -> None:
         """Continue the deletion of an owner that waits for its dependents."""
         entry = self._store.by_uid(uid)
         if entry is None:
@@ -105,27 +105,29 @@ class GarbageCollector:
         if "deletionTimestamp" not in record.object["metadata"]:
             return
         if ORPHAN in finalizers:
-            self._release(uid)
-            self._drop_finalizer(uid, ORPHAN)
+            self._orphan_dependents(uid)
+            self._remove_finalizer(uid, ORPHAN)
         elif FOREGROUND in finalizers and not self._delete_dependents(uid):
-            self._drop_finalizer(uid, FOREGROUND)
+            self._remove_finalizer(uid, FOREGROUND)
 
-    def _release(self, uid: str) -> None:
+    def _orphan_dependents(self, uid: str) -> None:
         for key in list(self._dependents.get(uid, ())):
-            entry = self._record(key)
+            entry = self._find_object(key)
             if entry is not None:
-                others = [one for one in _owners(entry[1].object) if one["uid"] != uid]
+                others = [one for one in _owner_references(entry[1].object) if one["uid"] != uid]
                 self._set_owners(*entry, others)
 
     def _delete_dependents(self, uid: str) -> int:
         """Delete the dependents that block their owner; return how many still do."""
         blocking = 0
         for key in list(self._dependents.get(uid, ())):
-            entry = self._record(key)
+            entry = self._find_object(key)
             if entry is None:
                 continue
             resource, record = entry
-            blocking += any(one["uid"] == uid and one.get("blockOwnerDeletion") for one in _owners(record.object))
+            blocking += any(
+                one["uid"] == uid and one.get("blockOwnerDeletion") for one in _owner_references(record.object)
+            )
             if "deletionTimestamp" not in record.object["metadata"]:
                 options = {"propagationPolicy": "Foreground", "preconditions": {"uid": record.uid}}
                 try:
@@ -135,7 +137,7 @@ class GarbageCollector:
                 blocking -= deleted
         return blocking
 
-    def _drop_finalizer(self, uid: str, finalizer: str) -> None:
+    def _remove_finalizer(self, uid: str, finalizer: str) -> None:
         entry = self._store.by_uid(uid)
         if entry is None:
             return
@@ -144,4 +146,4 @@ class GarbageCollector:
         metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
         if not metadata["finalizers"]:
             del metadata["finalizers"]
-        self._registry.store_changed(resource, record, {**record.object, "metadata": metadata})
+        self._registry.store_update(resource, record, {**record.object, "metadata": metadata})

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from trireme_kube.embedded.api.resources import BY_KEY, Object
 from trireme_kube.embedded.api.timestamps import parse_timestamp
-from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
-from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, pod_from
+from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, is_active, pod_from_template
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
@@ -27,7 +27,7 @@ _BACKOFF_SECONDS, _BACKOFF_LIMIT_SECONDS = 1.0, 60.0
 
 
 @dataclass(slots=True)
-class _Tally:
+class _FinishedPods:
     """The counts of a Job's finished pods, by uid."""
 
     succeeded: dict[str, str] = field(default_factory=dict)
@@ -50,28 +50,28 @@ def index_text(indexes: set[int]) -> str:
     return ",".join(parts)
 
 
-def outcome_of(job: Object) -> str:
+def job_outcome(job: Object) -> str:
     """Complete or Failed; empty while it runs."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     ended = (one["type"] for one in conditions if one["type"] in ("Complete", "Failed") and one["status"] == "True")
     return next(ended, "")
 
 
-def _index_of(pod: Object) -> str:
+def _completion_index(pod: Object) -> str:
     return str((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
 
 
-class Jobs:
+class JobController:
     """Runs Jobs."""
 
-    def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, pods: OwnerIndex, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._pods = pods
         self._monotonic = monotonic
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, _FinishedPods] = {}
         self._queue: WorkQueue[OwnerKey] = WorkQueue("jobs", self._sync, monotonic)
         self.queues = (self._queue,)
-        self._ownership = Ownership(registry, JOBS, pods, self._queue, lambda owner, pod: True)
+        self._ref_manager = ControllerRefManager(registry, JOBS, pods, self._queue, lambda owner, pod: True)
         self._control = PodControl(registry, "job-controller")
         registry.store.listen(JOBS, self._on_event)
         pods.queue_owner_on_change(JOBS.kind, self._queue)
@@ -86,11 +86,11 @@ class Jobs:
         record = self._registry.store.get(JOBS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
-        if outcome_of(record.object):
-            self._expire(record)
+        if job_outcome(record.object):
+            self._delete_after_ttl(record)
             return
-        self._ownership.claim(record)
-        tally = self._count(record)
+        self._ref_manager.claim_objects(record)
+        tally = self._count_finished_pods(record)
         spec = record.object["spec"]
         active = [pod for pod in self._pods.of(record.uid) if is_active(pod.object)]
         succeeded, completions = self._succeeded(record, tally), spec.get("completions")
@@ -100,28 +100,30 @@ class Jobs:
             for pod in active:
                 self._control.delete(record, pod)
         else:
-            self._fill(key, record, tally, active, succeeded)
-        self._report(record, tally, "Failed" if failed else "Complete" if complete else "")
+            self._scale_pods(key, record, tally, active, succeeded)
+        self._update_status(record, tally, "Failed" if failed else "Complete" if complete else "")
 
-    def _count(self, record: Record) -> _Tally:
-        tally = self._tallies.setdefault(record.uid, _Tally())
+    def _count_finished_pods(self, record: Record) -> _FinishedPods:
+        tally = self._tallies.setdefault(record.uid, _FinishedPods())
         for pod in self._pods.of(record.uid):
             phase = (pod.object.get("status") or {}).get("phase")
             if phase == "Succeeded":
-                tally.succeeded[pod.uid] = _index_of(pod.object)
+                tally.succeeded[pod.uid] = _completion_index(pod.object)
             elif phase == "Failed" and pod.uid not in tally.failed:
-                tally.failed[pod.uid] = _index_of(pod.object)
+                tally.failed[pod.uid] = _completion_index(pod.object)
                 backoff = _BACKOFF_SECONDS * 2 ** (len(tally.failed) - 1)
                 tally.retry_at = self._monotonic() + min(backoff, _BACKOFF_LIMIT_SECONDS)
         return tally
 
     @staticmethod
-    def _succeeded(record: Record, tally: _Tally) -> int:
+    def _succeeded(record: Record, tally: _FinishedPods) -> int:
         if record.object["spec"].get("completionMode") == "Indexed":
             return len(set(tally.succeeded.values()))
         return len(tally.succeeded)
 
-    def _fill(self, key: OwnerKey, record: Record, tally: _Tally, active: list[Record], succeeded: int) -> None:
+    def _scale_pods(
+        self, key: OwnerKey, record: Record, tally: _FinishedPods, active: list[Record], succeeded: int
+    ) -> None:
         """Create missing pods, or delete surplus ones."""
         spec = record.object["spec"]
         target = spec["parallelism"]
@@ -138,24 +140,24 @@ class Jobs:
             return
         indexes = self._free_indexes(record, tally, active)
         for position in range(min(missing, _AT_ONCE)):
-            self._create(record, indexes[position] if indexes else None)
+            self._create_pod(record, indexes[position] if indexes else None)
         if missing > _AT_ONCE:
             self._queue.add(key)
 
     @staticmethod
-    def _free_indexes(record: Record, tally: _Tally, active: list[Record]) -> list[int]:
+    def _free_indexes(record: Record, tally: _FinishedPods, active: list[Record]) -> list[int]:
         spec = record.object["spec"]
         if spec.get("completionMode") != "Indexed":
             return []
-        used = set(tally.succeeded.values()) | {_index_of(pod.object) for pod in active}
+        used = set(tally.succeeded.values()) | {_completion_index(pod.object) for pod in active}
         return [index for index in range(spec["completions"]) if str(index) not in used]
 
-    def _create(self, record: Record, index: int | None) -> None:
+    def _create_pod(self, record: Record, index: int | None) -> None:
         template = record.object["spec"]["template"]
         if index is None:
-            self._control.create(record, pod_from(template, record, generate_name=f"{record.name}-"))
+            self._control.create(record, pod_from_template(template, record, generate_name=f"{record.name}-"))
             return
-        pod = pod_from(template, record, generate_name=f"{record.name}-{index}-")
+        pod = pod_from_template(template, record, generate_name=f"{record.name}-{index}-")
         for part in ("annotations", "labels"):
             pod["metadata"].setdefault(part, {})[INDEX] = str(index)
         for container in pod["spec"]["containers"]:
@@ -164,7 +166,7 @@ class Jobs:
             container.setdefault("env", []).append(variable)
         self._control.create(record, pod)
 
-    def _report(self, record: Record, tally: _Tally, outcome: str) -> None:
+    def _update_status(self, record: Record, tally: _FinishedPods, outcome: str) -> None:
         record = self._registry.get(JOBS, *record.key)
         job, now = record.object, self._registry.clock_and_ids.now()
         active = [pod.object for pod in self._pods.of(record.uid) if is_active(pod.object)]
@@ -191,7 +193,7 @@ class Jobs:
             status["conditions"] = conditions
         if outcome == "Complete":
             status["completionTime"] = before.get("completionTime") or now
-        self._registry.store_changed(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
+        self._registry.store_update(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
 
     def _record_event(self, job: Object, before: Object, condition: Object) -> None:
         """Record an event about a changed condition."""
@@ -208,7 +210,7 @@ class Jobs:
         elif kind == "Suspended":
             recorder.normal(job, "Suspended" if condition["status"] == "True" else "Resumed", condition["message"])
 
-    def _expire(self, record: Record) -> None:
+    def _delete_after_ttl(self, record: Record) -> None:
         """Delete a finished Job after its ttlSecondsAfterFinished."""
         seconds = record.object["spec"].get("ttlSecondsAfterFinished")
         if seconds is None:

@@ -13,7 +13,7 @@ from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import DELETED, Event
 
 
-class Namespaces:
+class NamespaceController:
     """Empties namespaces that are being deleted."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
@@ -48,4 +48,4 @@ class Namespaces:
             return
         spec = {**record.object["spec"], "finalizers": []}
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
-        self._registry.store_changed(NAMESPACES, record, obj)
+        self._registry.store_update(NAMESPACES, record, obj)

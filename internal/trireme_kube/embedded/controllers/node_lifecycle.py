@@ -48,7 +48,7 @@ def expected_taints(node: Object) -> dict[Taint, None]:
     return expected
 
 
-class NodeLifecycle:
+class NodeLifecycleController:
     """Updates the taints of every node."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
@@ -79,4 +79,4 @@ class NodeLifecycle:
         spec = {key: value for key, value in node["spec"].items() if key != "taints"}
         if remaining or added:
             spec["taints"] = [*remaining, *added]
-        self._registry.store_changed(NODES, before, {**node, "metadata": dict(node["metadata"]), "spec": spec})
+        self._registry.store_update(NODES, before, {**node, "metadata": dict(node["metadata"]), "spec": spec})

@@ -44,7 +44,7 @@ def owner_reference(record: Record) -> Object:
     }
 
 
-class Children:
+class OwnerIndex:
     """Index of one resource's objects by the uid of their managing controller; those without one by their labels."""
 
     def __init__(self, store: Store, resource: Resource) -> None:
@@ -77,19 +77,19 @@ class Children:
         reference = controller_of(record.object)
         was = controller_of(before.object) if before is not None else None
         if was is not None and (reference is None or was["uid"] != reference["uid"]):
-            self._remove(self._by_owner, was["uid"], record.key)
-            self._wake(was, record.namespace)
+            self._remove_from_index(self._by_owner, was["uid"], record.key)
+            self._queue_owner(was, record.namespace)
         if before is not None and was is None:
             for label in _labels(before):
-                self._remove(self._orphans, label, record.key)
+                self._remove_from_index(self._orphans, label, record.key)
         if reference is None:
             self._on_orphan(event)
             return
         if event.type == DELETED:
-            self._remove(self._by_owner, reference["uid"], record.key)
+            self._remove_from_index(self._by_owner, reference["uid"], record.key)
         else:
             self._by_owner.setdefault(reference["uid"], {})[record.key] = record
-        self._wake(reference, record.namespace)
+        self._queue_owner(reference, record.namespace)
 
     def _on_orphan(self, event: Event) -> None:
         if event.type == DELETED:
@@ -100,14 +100,14 @@ class Children:
             listener(event.record)
 
     @staticmethod
-    def _remove(index: dict[K, dict[OwnerKey, Record]], at: K, key: OwnerKey) -> None:
+    def _remove_from_index(index: dict[K, dict[OwnerKey, Record]], at: K, key: OwnerKey) -> None:
         records = index.get(at)
         if records is not None:
             records.pop(key, None)
             if not records:
                 del index[at]
 
-    def _wake(self, reference: Object, namespace: str) -> None:
+    def _queue_owner(self, reference: Object, namespace: str) -> None:
         # Syncing an owner takes time in proportion to its children, so the more it has, the more of their changes share
         # one sync.
         count = len(self._by_owner.get(reference["uid"], ()))
@@ -128,7 +128,7 @@ def is_active(pod: Object) -> bool:
     return phase not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
 
 
-def pod_from(template: Object, owner: Record, *, name: str = "", generate_name: str = "") -> Object:
+def pod_from_template(template: Object, owner: Record, *, name: str = "", generate_name: str = "") -> Object:
     """Make a pod from a copy of the template."""
     metadata = template.get("metadata") or {}
     own: Object = {"ownerReferences": [owner_reference(owner)]}

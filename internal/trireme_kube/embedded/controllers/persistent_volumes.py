@@ -32,21 +32,21 @@ _ZONE = "topology.kubernetes.io/zone"
 Key = tuple[str, str]
 
 
-def _annotations(obj: Object) -> Object:
+def _annotations_of(obj: Object) -> Object:
     return obj["metadata"].get("annotations") or {}
 
 
-def _phase(obj: Object) -> str:
+def _phase_of(obj: Object) -> str:
     return str((obj.get("status") or {}).get("phase", ""))
 
 
-def claims_of(pod: Object) -> list[str]:
+def claim_names(pod: Object) -> list[str]:
     """Names of the claims that a pod uses."""
     volumes = pod["spec"].get("volumes") or ()
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
 
 
-def refers_to(volume: Object, claim: Record) -> bool:
+def is_reserved_for(volume: Object, claim: Record) -> bool:
     """Whether a volume is meant for, or bound to, this claim."""
     reference = volume["spec"].get("claimRef")
     if not reference or (reference.get("namespace"), reference.get("name")) != claim.key:
@@ -54,7 +54,7 @@ def refers_to(volume: Object, claim: Record) -> bool:
     return reference.get("uid") in (None, "", claim.uid)
 
 
-def suits(volume: Object, claim: Object) -> bool:
+def satisfies_claim(volume: Object, claim: Object) -> bool:
     """Whether a free volume satisfies a claim's requests."""
     offered, requested = volume["spec"], claim["spec"]
     if offered.get("storageClassName", "") != (requested.get("storageClassName") or ""):
@@ -67,10 +67,10 @@ def suits(volume: Object, claim: Object) -> bool:
     if quantities.value((offered.get("capacity") or {}).get("storage", "0")) < quantities.value(request):
         return False
     selector = requested.get("selector")
-    return selector is None or selectors.compile_selector(selector)(volume["metadata"].get("labels") or {})
+    return selector is None or selectors.compile_label_selector(selector)(volume["metadata"].get("labels") or {})
 
 
-class Volumes:
+class PersistentVolumeController:
     """Binds claims to volumes."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
@@ -95,21 +95,21 @@ class Volumes:
         if reference:
             self._claims.add((reference.get("namespace", ""), reference.get("name", "")))
         elif event.type != DELETED:
-            self._wake_unbound()
+            self._queue_unbound_claims()
 
     def _on_class(self, event: Event) -> None:
-        self._wake_unbound()
+        self._queue_unbound_claims()
 
-    def _wake_unbound(self) -> None:
+    def _queue_unbound_claims(self) -> None:
         """Queue the unbound claims, which are few: a new volume or class may satisfy one."""
         for record in self._store.scan(CLAIMS):
-            if _phase(record.object) == "Pending":
+            if _phase_of(record.object) == "Pending":
                 self._claims.add(record.key)
 
     def _on_pod(self, event: Event) -> None:
         """A claim that is being deleted waits for its pods."""
         if event.type == DELETED or not is_active(event.record.object):
-            for name in claims_of(event.record.object):
+            for name in claim_names(event.record.object):
                 self._claims.add((event.record.namespace, name))
 
     # Claims
@@ -119,51 +119,55 @@ class Volumes:
         if claim is None:
             return
         if "deletionTimestamp" in claim.object["metadata"]:
-            if not self._in_use(claim):
-                self._drop_finalizer(CLAIMS, claim, CLAIM_PROTECTION)
-        elif _phase(claim.object) != "Bound":
-            volume = self._find(claim) or self._provision(claim)
+            if not self._is_claim_in_use(claim):
+                self._remove_finalizer(CLAIMS, claim, CLAIM_PROTECTION)
+        elif _phase_of(claim.object) != "Bound":
+            volume = self._find_volume(claim) or self._provision_volume(claim)
             if volume is not None:
-                self._bind(claim, volume)
+                self._bind_claim(claim, volume)
 
-    def _in_use(self, claim: Record) -> bool:
+    def _is_claim_in_use(self, claim: Record) -> bool:
         return any(
-            claim.name in claims_of(pod.object) and _phase(pod.object) not in ("Succeeded", "Failed")
+            claim.name in claim_names(pod.object) and _phase_of(pod.object) not in ("Succeeded", "Failed")
             for pod in self._store.scan(PODS, claim.namespace)
         )
 
-    def _class_of(self, claim: Record) -> Object | None:
+    def _storage_class_of(self, claim: Record) -> Object | None:
         name = claim.object["spec"].get("storageClassName")
         record = self._store.get(_CLASSES, "", name) if name else None
         return record.object if record is not None else None
 
-    def _find(self, claim: Record) -> Record | None:
+    def _find_volume(self, claim: Record) -> Record | None:
         """The volume named by the claim, or the one that names it, or else the smallest matching one."""
         if name := claim.object["spec"].get("volumeName"):
             return self._store.get(VOLUMES, "", name)
         volumes = [one for one in self._store.scan(VOLUMES) if "deletionTimestamp" not in one.object["metadata"]]
         for volume in volumes:
-            if refers_to(volume.object, claim):
+            if is_reserved_for(volume.object, claim):
                 return volume
-        storage = self._class_of(claim)
+        storage = self._storage_class_of(claim)
         if storage is not None and storage["volumeBindingMode"] == "WaitForFirstConsumer":
             return None
-        free = [one for one in volumes if not one.object["spec"].get("claimRef") and suits(one.object, claim.object)]
+        free = [
+            one
+            for one in volumes
+            if not one.object["spec"].get("claimRef") and satisfies_claim(one.object, claim.object)
+        ]
         return min(free, key=lambda one: quantities.value(one.object["spec"]["capacity"]["storage"]), default=None)
 
-    def _provision(self, claim: Record) -> Record | None:
-        storage = self._class_of(claim)
+    def _provision_volume(self, claim: Record) -> Record | None:
+        storage = self._storage_class_of(claim)
         if storage is None or storage["provisioner"] == _NO_PROVISIONER:
             return None
-        node = _annotations(claim.object).get(SELECTED_NODE, "")
+        node = _annotations_of(claim.object).get(SELECTED_NODE, "")
         if storage["volumeBindingMode"] == "WaitForFirstConsumer" and not node:
             return None
         name = f"pvc-{claim.uid}"
         if self._store.get(VOLUMES, "", name) is None:
-            self._registry.create(VOLUMES, "", self._volume_for(claim, storage, name, node))
+            self._registry.create(VOLUMES, "", self._new_volume(claim, storage, name, node))
         return self._store.get(VOLUMES, "", name)
 
-    def _volume_for(self, claim: Record, storage: Object, name: str, node: str) -> Object:
+    def _new_volume(self, claim: Record, storage: Object, name: str, node: str) -> Object:
         requested = claim.object["spec"]
         spec: Object = {
             "capacity": {"storage": ((requested.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
@@ -172,7 +176,7 @@ class Volumes:
             "persistentVolumeReclaimPolicy": storage["reclaimPolicy"],
             "storageClassName": storage["metadata"]["name"],
             "csi": {"driver": storage["provisioner"], "volumeHandle": name},
-            "claimRef": self._reference(claim),
+            "claimRef": self._claim_reference(claim),
         }
         selected_node = self._store.get(NODES, "", node) if node else None
         zone = (selected_node.object["metadata"].get("labels") or {}).get(_ZONE) if selected_node is not None else None
@@ -182,31 +186,31 @@ class Volumes:
         return {"metadata": {"name": name, "annotations": {_PROVISIONED_BY: storage["provisioner"]}}, "spec": spec}
 
     @staticmethod
-    def _reference(claim: Record) -> Object:
+    def _claim_reference(claim: Record) -> Object:
         names = {"kind": CLAIMS.kind, "apiVersion": "v1", "namespace": claim.namespace, "name": claim.name}
         return {**names, "uid": claim.uid, "resourceVersion": str(claim.revision)}
 
-    def _bind(self, claim: Record, volume: Record) -> None:
+    def _bind_claim(self, claim: Record, volume: Record) -> None:
         """Write both sides of the binding, the volume first, since readers of a bound claim look it up."""
-        if volume.object["spec"].get("claimRef") and not refers_to(volume.object, claim):
+        if volume.object["spec"].get("claimRef") and not is_reserved_for(volume.object, claim):
             return  # taken by another claim; this one stays as it is
         spec = volume.object["spec"]
         obj = {**volume.object, "metadata": dict(volume.object["metadata"])}
         if not spec.get("claimRef"):
-            obj["metadata"]["annotations"] = {**_annotations(obj), _BOUND_BY_CONTROLLER: "yes"}
+            obj["metadata"]["annotations"] = {**_annotations_of(obj), _BOUND_BY_CONTROLLER: "yes"}
         if (spec.get("claimRef") or {}).get("uid") != claim.uid:
-            obj["spec"] = {**spec, "claimRef": self._reference(claim)}
+            obj["spec"] = {**spec, "claimRef": self._claim_reference(claim)}
         obj["status"] = self._volume_status(volume.object, "Bound")
-        self._registry.store_changed(VOLUMES, volume, obj)
+        self._registry.store_update(VOLUMES, volume, obj)
         bound = {**claim.object, "metadata": dict(claim.object["metadata"])}
-        annotations = {**_annotations(bound), _BIND_COMPLETED: "yes", _BOUND_BY_CONTROLLER: "yes"}
-        if provisioner := _annotations(volume.object).get(_PROVISIONED_BY):
+        annotations = {**_annotations_of(bound), _BIND_COMPLETED: "yes", _BOUND_BY_CONTROLLER: "yes"}
+        if provisioner := _annotations_of(volume.object).get(_PROVISIONED_BY):
             annotations[_STORAGE_PROVISIONER] = provisioner
         bound["metadata"]["annotations"] = annotations
         bound["spec"] = {**claim.object["spec"], "volumeName": volume.name}
         capacity, modes = spec["capacity"], spec["accessModes"]
         bound["status"] = {**claim.object["status"], "phase": "Bound", "accessModes": modes, "capacity": capacity}
-        self._registry.store_changed(CLAIMS, claim, bound)
+        self._registry.store_update(CLAIMS, claim, bound)
 
     # Volumes
 
@@ -224,25 +228,25 @@ class Volumes:
         claim = (
             self._store.get(CLAIMS, reference.get("namespace", ""), reference.get("name", "")) if reference else None
         )
-        alive = claim is not None and refers_to(volume.object, claim)
+        alive = claim is not None and is_reserved_for(volume.object, claim)
         if "deletionTimestamp" in volume.object["metadata"]:
             if not alive:
-                self._drop_finalizer(VOLUMES, volume, VOLUME_PROTECTION)
+                self._remove_finalizer(VOLUMES, volume, VOLUME_PROTECTION)
             return
-        phase = _phase(volume.object)
+        phase = _phase_of(volume.object)
         if reference and reference.get("uid") and not alive:
             phase = "Released"
         elif phase == "Pending":
             phase = "Available"
         status = self._volume_status(volume.object, phase)
         obj = {**volume.object, "metadata": dict(volume.object["metadata"]), "status": status}
-        self._registry.store_changed(VOLUMES, volume, obj)
+        self._registry.store_update(VOLUMES, volume, obj)
         if phase == "Released" and volume.object["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
             self._registry.delete(VOLUMES, "", name)
 
-    def _drop_finalizer(self, resource: Resource, record: Record, finalizer: str) -> None:
+    def _remove_finalizer(self, resource: Resource, record: Record, finalizer: str) -> None:
         metadata = dict(record.object["metadata"])
         metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
         if not metadata["finalizers"]:
             del metadata["finalizers"]
-        self._registry.store_changed(resource, record, {**record.object, "metadata": metadata})
+        self._registry.store_update(resource, record, {**record.object, "metadata": metadata})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import PODS, Object
-from trireme_kube.embedded.controllers.event_recorder import Recorder
+from trireme_kube.embedded.controllers.event_recorder import EventRecorder
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import Record
 
@@ -17,7 +17,7 @@ class PodControl:
 
     def __init__(self, registry: Registry, component: str) -> None:
         self._registry = registry
-        self.recorder = Recorder(registry, component)
+        self.recorder = EventRecorder(registry, component)
 
     def create(self, owner: Record, pod: Object) -> None:
         """Create a pod of a workload. Raises: ApiError as the registry's `create`."""

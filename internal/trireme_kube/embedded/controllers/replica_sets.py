@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import Object, Resource
-from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
-from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, is_active, pod_from
+from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, is_active, pod_from_template
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
@@ -27,16 +27,18 @@ def _deletion_order(record: Record) -> tuple[bool, bool, bool, str]:
     return (bool(pod["spec"].get("nodeName")), running, pod_ready(pod), pod["metadata"]["creationTimestamp"])
 
 
-class ReplicaSets:
+class ReplicaSetController:
     """Keeps the number of pods of one kind of replicated workload."""
 
-    def __init__(self, registry: Registry, resource: Resource, pods: Children, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, registry: Registry, resource: Resource, pods: OwnerIndex, monotonic: Callable[[], float]
+    ) -> None:
         self._registry = registry
         self._resource = resource
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync, monotonic)
         self.queues = (self._queue,)
-        self._ownership = Ownership(registry, resource, pods, self._queue)
+        self._ref_manager = ControllerRefManager(registry, resource, pods, self._queue)
         component = "replicaset-controller" if resource.kind == "ReplicaSet" else "replication-controller"
         self._control = PodControl(registry, component)
         registry.store.listen(resource, self._on_event)
@@ -51,35 +53,35 @@ class ReplicaSets:
         if record is None:
             return
         try:
-            self._step(record)
+            self._scale_pods(record)
         finally:
-            self._report(key)
+            self._update_status(key)
 
-    def _step(self, record: Record) -> None:
+    def _scale_pods(self, record: Record) -> None:
         """Create missing pods, or delete surplus ones."""
-        active = [pod for pod in self._ownership.claim(record) if is_active(pod.object)]
+        active = [pod for pod in self._ref_manager.claim_objects(record) if is_active(pod.object)]
         if "deletionTimestamp" in record.object["metadata"]:
             return
         missing = record.object["spec"]["replicas"] - len(active)
         if missing > 0:
-            self._create(record, missing)
+            self._create_pods(record, missing)
         elif missing < 0:
-            self._delete(record, active, -missing)
+            self._delete_pods(record, active, -missing)
         if abs(missing) > _AT_ONCE:
             self._queue.add(record.key)
 
-    def _create(self, owner: Record, count: int) -> None:
+    def _create_pods(self, owner: Record, count: int) -> None:
         template = owner.object["spec"]["template"]
         for _ in range(min(count, _AT_ONCE)):
-            pod = pod_from(template, owner, generate_name=f"{owner.name}-")
+            pod = pod_from_template(template, owner, generate_name=f"{owner.name}-")
             self._control.create(owner, pod)
 
-    def _delete(self, owner: Record, active: list[Record], count: int) -> None:
+    def _delete_pods(self, owner: Record, active: list[Record], count: int) -> None:
         oldest_first = sorted(active, key=lambda one: one.object["metadata"]["creationTimestamp"], reverse=True)
         for pod in sorted(oldest_first, key=lambda one: _deletion_order(one)[:3])[: min(count, _AT_ONCE)]:
             self._control.delete(owner, pod)
 
-    def _report(self, key: OwnerKey) -> None:
+    def _update_status(self, key: OwnerKey) -> None:
         """Update the status from the current pods."""
         record = self._registry.store.get(self._resource, *key)
         if record is None:
@@ -95,4 +97,4 @@ class ReplicaSets:
         status["terminatingReplicas"] = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
         status["observedGeneration"] = record.object["metadata"]["generation"]
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_changed(self._resource, record, obj)
+        self._registry.store_update(self._resource, record, obj)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import orjson
 
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, Resource
-from trireme_kube.embedded.controllers.owner_index import Children
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
@@ -30,26 +30,26 @@ _NAME_LIMIT = 57
 Key = tuple[str, str]
 
 
-def _is_done(pod: Object) -> bool:
+def _will_not_run(pod: Object) -> bool:
     """Whether a pod will not run any more: it ended, or it is deleted and never had a node."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return True
     return "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
 
 
-def _states(group: Object, name: str, template: str) -> bool:
+def _group_has_claim(group: Object, name: str, template: str) -> bool:
     """Whether a pod's claim with that name and template is its group's."""
     pod_claims = group["spec"].get("resourceClaims") or ()
     return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in pod_claims)
 
 
-class DeviceClaims:
+class ResourceClaimController:
     """Makes and releases the resource claims of pods and their groups."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._store = registry.store
-        self._generated = Children(self._store, CLAIMS)
+        self._generated = OwnerIndex(self._store, CLAIMS)
         self._pods: WorkQueue[Key] = WorkQueue("pods with claims", self._sync_pod, monotonic)
         self._claims: WorkQueue[Key] = WorkQueue("resource claims", self._sync_claim, monotonic)
         # Missing groups that pods with claims name.
@@ -65,8 +65,8 @@ class DeviceClaims:
         pod = event.record.object
         if not pod["spec"].get("resourceClaims"):
             return
-        if event.type == DELETED or _is_done(pod):
-            for name in self._names(pod):
+        if event.type == DELETED or _will_not_run(pod):
+            for name in self._claim_names(pod):
                 self._claims.add((event.record.namespace, name))
         else:
             self._pods.add(event.record.key)
@@ -74,7 +74,7 @@ class DeviceClaims:
     def _on_group(self, event: Event) -> None:
         key, group = event.record.key, event.record.object
         if event.type == DELETED:
-            for name in self._names(group):
+            for name in self._claim_names(group):
                 self._claims.add((event.record.namespace, name))
         elif key in self._awaited or group["spec"].get("resourceClaims"):
             self._awaited.discard(key)
@@ -94,7 +94,7 @@ class DeviceClaims:
                 self._pods.add(record.key)
 
     @staticmethod
-    def _names(user: Object) -> list[str]:
+    def _claim_names(user: Object) -> list[str]:
         """The names of the existing claims that a pod or group uses."""
         statuses = (user.get("status") or {}).get("resourceClaimStatuses") or ()
         made = [one["resourceClaimName"] for one in statuses if one.get("resourceClaimName")]
@@ -105,7 +105,7 @@ class DeviceClaims:
     def _sync_pod(self, key: Key) -> None:
         """Make the claims for a pod's templates, and record their names in its status."""
         record = self._store.get(PODS, *key)
-        if record is None or _is_done(record.object) or "deletionTimestamp" in record.object["metadata"]:
+        if record is None or _will_not_run(record.object) or "deletionTimestamp" in record.object["metadata"]:
             return
         group = (record.object["spec"].get("schedulingGroup") or {}).get("podGroupName")
         there = self._store.get(GROUPS, record.namespace, group) if group else None
@@ -136,26 +136,26 @@ class DeviceClaims:
             present = (statuses.get(name) or {}).get("resourceClaimName")
             if not template or (present and self._store.get(CLAIMS, record.namespace, present)):
                 continue
-            if group is not None and _states(group.object, name, template):
-                claim = self._made_for(group, name)
+            if group is not None and _group_has_claim(group.object, name, template):
+                claim = self._existing_claim(group, name)
             else:
-                claim = self._made_for(record, name) or self._make(record, name, template)
+                claim = self._existing_claim(record, name) or self._create_claim(record, name, template)
             if claim is not None:
                 statuses[name] = {"name": name, "resourceClaimName": claim.name}
                 changed = True
         if changed:
             status = {**status, "resourceClaimStatuses": list(statuses.values())}
             obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-            self._registry.store_changed(resource, record, obj)
+            self._registry.store_update(resource, record, obj)
 
-    def _made_for(self, user: Record, name: str) -> Record | None:
+    def _existing_claim(self, user: Record, name: str) -> Record | None:
         """A claim made for the pod or group, even if its status does not have it yet."""
         for claim in self._generated.of(user.uid):
             if (claim.object["metadata"].get("annotations") or {}).get(_POD_CLAIM) == name:
                 return claim
         return None
 
-    def _make(self, user: Record, name: str, template_name: str) -> Record | None:
+    def _create_claim(self, user: Record, name: str, template_name: str) -> Record | None:
         template = self._store.get(TEMPLATES, user.namespace, template_name)
         if template is None:
             return None
@@ -182,7 +182,7 @@ class DeviceClaims:
         remaining = [one for one in reserved if self._still_needs(record.namespace, one)]
         ending = "deletionTimestamp" in record.object["metadata"]
         if len(remaining) < len(reserved) or (ending and not remaining):
-            record = self._release(record, remaining)
+            record = self._release_consumers(record, remaining)
         if not remaining and not ending:
             self._delete_unneeded(record)
 
@@ -194,9 +194,9 @@ class DeviceClaims:
         if kind != ("", "pods"):
             return True
         pod = self._store.get(PODS, namespace, consumer["name"])
-        return pod is not None and pod.uid == consumer["uid"] and not _is_done(pod.object)
+        return pod is not None and pod.uid == consumer["uid"] and not _will_not_run(pod.object)
 
-    def _release(self, record: Record, remaining: list[Object]) -> Record:
+    def _release_consumers(self, record: Record, remaining: list[Object]) -> Record:
         status = {key: value for key, value in (record.object.get("status") or {}).items() if key != "reservedFor"}
         metadata = dict(record.object["metadata"])
         finalizers = metadata.get("finalizers") or []
@@ -207,12 +207,12 @@ class DeviceClaims:
             metadata["finalizers"] = [one for one in finalizers if one != FINALIZER]
             if not metadata["finalizers"]:
                 del metadata["finalizers"]
-        return self._registry.store_changed(CLAIMS, record, {**record.object, "metadata": metadata, "status": status})
+        return self._registry.store_update(CLAIMS, record, {**record.object, "metadata": metadata, "status": status})
 
     def _delete_unneeded(self, record: Record) -> None:
         """Delete a pod's claim once the pod is done; the garbage collector would wait for the pod's deletion."""
         for owner in record.object["metadata"].get("ownerReferences") or ():
             pod = self._store.get(PODS, record.namespace, owner["name"]) if owner["kind"] == "Pod" else None
-            if pod is not None and (pod.uid != owner["uid"] or _is_done(pod.object)):
+            if pod is not None and (pod.uid != owner["uid"] or _will_not_run(pod.object)):
                 self._registry.delete(CLAIMS, *record.key)
                 return

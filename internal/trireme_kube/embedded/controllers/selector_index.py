@@ -16,7 +16,7 @@ _Label = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class Selecting:
+class SelectorEntry:
     """An indexed object's selector."""
 
     selector: Object
@@ -26,7 +26,7 @@ class Selecting:
     def __post_init__(self) -> None:
         # An empty selector selects nothing, since a workload that owns every pod is never intended.
         empty = not self.selector.get("matchLabels") and not self.selector.get("matchExpressions")
-        self.matches = (lambda labels: False) if empty else selectors.compile_selector(self.selector)
+        self.matches = (lambda labels: False) if empty else selectors.compile_label_selector(self.selector)
 
     def label(self, namespace: str) -> _Label:
         """The label under which the object is indexed."""
@@ -41,14 +41,14 @@ class SelectorIndex:
     def __init__(self, store: Store, resource: Resource, selector_of: Callable[[Object], Object]) -> None:
         """`selector_of` returns an object's selector; an empty one selects nothing."""
         self._selector_of = selector_of
-        self._selectors: dict[Key, Selecting] = {}
-        self._by_label: dict[_Label, dict[Key, Selecting]] = {}
+        self._selectors: dict[Key, SelectorEntry] = {}
+        self._by_label: dict[_Label, dict[Key, SelectorEntry]] = {}
         store.listen(resource, self._on_event)
 
     def __bool__(self) -> bool:
         return bool(self._selectors)
 
-    def get(self, key: Key) -> Selecting | None:
+    def get(self, key: Key) -> SelectorEntry | None:
         """The entry of an object, or None."""
         return self._selectors.get(key)
 
@@ -72,5 +72,5 @@ class SelectorIndex:
             if not keys:
                 del self._by_label[label]
         if event.type != DELETED:
-            one = self._selectors[key] = Selecting(selector)
+            one = self._selectors[key] = SelectorEntry(selector)
             self._by_label.setdefault(one.label(namespace), {})[key] = one

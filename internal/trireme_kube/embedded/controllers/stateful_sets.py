@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object
-from trireme_kube.embedded.controllers.controller_ref_manager import Ownership
-from trireme_kube.embedded.controllers.event_recorder import Recorder
-from trireme_kube.embedded.controllers.owner_index import Children, OwnerKey, pod_from, template_hash
+from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
+from trireme_kube.embedded.controllers.event_recorder import EventRecorder
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, pod_from_template, template_hash
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready
@@ -31,24 +31,24 @@ def _is_member(record: Record, pod: Record) -> bool:
     return parent == record.name and ordinal.isdecimal()
 
 
-def _terminating(record: Record) -> bool:
+def _is_terminating(record: Record) -> bool:
     return "deletionTimestamp" in record.object["metadata"]
 
 
-def _finished(record: Record) -> bool:
+def _is_finished(record: Record) -> bool:
     return (record.object.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-class StatefulSets:
+class StatefulSetController:
     """Reconciles StatefulSets."""
 
-    def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, pods: OwnerIndex, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue("statefulsets", self._sync, monotonic)
         self.queues = (self._queue,)
-        self._ownership = Ownership(registry, STATEFUL_SETS, pods, self._queue, _is_member)
-        self._recorder = Recorder(registry, "statefulset-controller")
+        self._ref_manager = ControllerRefManager(registry, STATEFUL_SETS, pods, self._queue, _is_member)
+        self._recorder = EventRecorder(registry, "statefulset-controller")
         registry.store.listen(STATEFUL_SETS, self._on_event)
         pods.queue_owner_on_change(STATEFUL_SETS.kind, self._queue)
 
@@ -60,65 +60,65 @@ class StatefulSets:
         record = self._registry.store.get(STATEFUL_SETS, *key)
         if record is None:
             return
-        if not _terminating(record):
-            self._step(record)
-        self._report(key)
+        if not _is_terminating(record):
+            self._take_next_step(record)
+        self._update_status(key)
 
-    def _step(self, record: Record) -> None:
+    def _take_next_step(self, record: Record) -> None:
         """Take the next step; the events that it causes trigger the one after it."""
         spec = record.object["spec"]
         in_order = spec["podManagementPolicy"] == "OrderedReady"
         first = int((spec.get("ordinals") or {}).get("start", 0))
-        pods = {_ordinal(pod): pod for pod in self._ownership.claim(record) if _is_member(record, pod)}
+        pods = {_ordinal(pod): pod for pod in self._ref_manager.claim_objects(record) if _is_member(record, pod)}
         for ordinal in range(first, first + spec["replicas"]):
             pod = pods.get(ordinal)
             if pod is None:
-                self._create(record, ordinal)
-            elif _finished(pod) and not _terminating(pod):
-                self._delete(record, pod)
-            if in_order and (pod is None or _terminating(pod) or not pod_ready(pod.object)):
+                self._create_pod(record, ordinal)
+            elif _is_finished(pod) and not _is_terminating(pod):
+                self._delete_pod(record, pod)
+            if in_order and (pod is None or _is_terminating(pod) or not pod_ready(pod.object)):
                 return
         surplus = sorted((one for one in pods if not first <= one < first + spec["replicas"]), reverse=True)
         for ordinal in surplus:
-            if not _terminating(pods[ordinal]):
-                self._delete(record, pods[ordinal])
+            if not _is_terminating(pods[ordinal]):
+                self._delete_pod(record, pods[ordinal])
             if in_order:
                 return
         if not surplus:
-            self._roll(record, pods)
+            self._replace_one_outdated_pod(record, pods)
 
-    def _roll(self, record: Record, pods: dict[int, Record]) -> None:
+    def _replace_one_outdated_pod(self, record: Record, pods: dict[int, Record]) -> None:
         """Replace the highest pod of an older template, one at a time."""
         strategy = record.object["spec"]["updateStrategy"]
         if strategy["type"] != "RollingUpdate":
             return
-        revision = self._revision(record)
+        revision = self._template_hash(record)
         partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
         for ordinal in sorted(pods, reverse=True):
             pod = pods[ordinal]
-            if _terminating(pod) or not pod_ready(pod.object):
+            if _is_terminating(pod) or not pod_ready(pod.object):
                 return
             labels = pod.object["metadata"].get("labels") or {}
             if ordinal >= partition and labels.get(REVISION) != revision:
-                self._delete(record, pod)
+                self._delete_pod(record, pod)
                 return
 
     @staticmethod
-    def _revision(record: Record) -> str:
+    def _template_hash(record: Record) -> str:
         return f"{record.name}-{template_hash(record.object['spec']['template'])}"
 
-    def _create(self, record: Record, ordinal: int) -> None:
+    def _create_pod(self, record: Record, ordinal: int) -> None:
         spec, name = record.object["spec"], f"{record.name}-{ordinal}"
-        pod = pod_from(spec["template"], record, name=name)
+        pod = pod_from_template(spec["template"], record, name=name)
         labels = pod["metadata"].setdefault("labels", {})
         labels["statefulset.kubernetes.io/pod-name"] = name
         labels["apps.kubernetes.io/pod-index"] = str(ordinal)
-        labels[REVISION] = self._revision(record)
+        labels[REVISION] = self._template_hash(record)
         pod["spec"]["hostname"] = name
         if spec.get("serviceName"):
             pod["spec"]["subdomain"] = spec["serviceName"]
         for template in spec.get("volumeClaimTemplates") or ():
-            claim = self._claim(record, template, name)
+            claim = self._ensure_claim(record, template, name)
             volume = template["metadata"]["name"]
             others = [one for one in pod["spec"].get("volumes") or () if one["name"] != volume]
             pod["spec"]["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": claim}}]
@@ -129,7 +129,7 @@ class StatefulSets:
             raise
         self._record_event(record, "create", "Create", name)
 
-    def _delete(self, record: Record, pod: Record) -> None:
+    def _delete_pod(self, record: Record, pod: Record) -> None:
         self._registry.delete(PODS, *pod.key)
         self._record_event(record, "delete", "Delete", pod.name)
 
@@ -142,7 +142,7 @@ class StatefulSets:
         else:
             self._recorder.warning(record.object, f"Failed{noun}", f"{about} failed error: {error}")
 
-    def _claim(self, record: Record, template: Object, pod_name: str) -> str:
+    def _ensure_claim(self, record: Record, template: Object, pod_name: str) -> str:
         """Create a pod's claim if missing; return its name."""
         name = f"{template['metadata']['name']}-{pod_name}"
         if self._registry.store.get(CLAIMS, record.namespace, name) is None:
@@ -153,12 +153,12 @@ class StatefulSets:
             self._recorder.normal(record.object, "SuccessfulCreate", about)
         return name
 
-    def _report(self, key: OwnerKey) -> None:
+    def _update_status(self, key: OwnerKey) -> None:
         record = self._registry.store.get(STATEFUL_SETS, *key)
         if record is None:
             return
-        revision = self._revision(record)
-        pods = [one for one in self._pods.of(record.uid) if not _finished(one)]
+        revision = self._template_hash(record)
+        pods = [one for one in self._pods.of(record.uid) if not _is_finished(one)]
         updated = sum((one.object["metadata"].get("labels") or {}).get(REVISION) == revision for one in pods)
         ready = sum(pod_ready(one.object) for one in pods)
         before = record.object.get("status") or {}
@@ -180,4 +180,4 @@ class StatefulSets:
         }
         status |= {name: count for name, count in counts.items() if count}
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_changed(STATEFUL_SETS, record, obj)
+        self._registry.store_update(STATEFUL_SETS, record, obj)

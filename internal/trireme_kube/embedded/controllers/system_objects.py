@@ -23,13 +23,13 @@ Key = tuple[str, str, str]
 """Resource key, namespace, name."""
 
 
-def _service() -> Object:
+def _kubernetes_service() -> Object:
     labels = {"component": "apiserver", "provider": "kubernetes"}
     ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]
     return {"metadata": {"name": _NAME, "labels": labels}, "spec": {"clusterIP": SERVICE_ADDRESS, "ports": ports}}
 
 
-class SystemObjects:
+class SystemObjectsController:
     """Creates the system objects, and recreates deleted ones."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
@@ -57,14 +57,14 @@ class SystemObjects:
 
     def _sync(self, key: Key) -> None:
         resource, namespace, name = BY_KEY[key[0]], key[1], key[2]
-        if self._registry.store.get(resource, namespace, name) is None and (body := self._body(resource, name)):
+        if self._registry.store.get(resource, namespace, name) is None and (body := self._object_body(resource, name)):
             self._registry.create(resource, namespace, body)
 
-    def _body(self, resource: Resource, name: str) -> Object | None:
+    def _object_body(self, resource: Resource, name: str) -> Object | None:
         if resource is NAMESPACES:
             return {"metadata": {"name": name}}
         if resource is _SERVICES:
-            return _service()
+            return _kubernetes_service()
         if self._address is None:
             return None
         host, port = self._address

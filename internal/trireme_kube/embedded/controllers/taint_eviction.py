@@ -18,11 +18,11 @@ from trireme_kube.embedded.storage.store import DELETED, Event
 Key = tuple[str, str]
 
 
-def _evicting(node: Object) -> list[Object]:
+def _no_execute_taints(node: Object) -> list[Object]:
     return [one for one in node["spec"].get("taints") or () if one["effect"] == "NoExecute"]
 
 
-class TaintEviction:
+class TaintEvictionController:
     """Evicts pods from tainted nodes."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
@@ -40,16 +40,16 @@ class TaintEviction:
 
     def _on_node(self, event: Event) -> None:
         name = event.record.name
-        taints = _evicting(event.record.object) if event.type != DELETED else []
+        taints = _no_execute_taints(event.record.object) if event.type != DELETED else []
         if not taints:
             if name in self._tainted:
                 self._tainted.discard(name)
-                self._look_at(name)
-        elif event.before is None or _evicting(event.before.object) != taints:
+                self._queue_pods_of_node(name)
+        elif event.before is None or _no_execute_taints(event.before.object) != taints:
             self._tainted.add(name)
-            self._look_at(name)
+            self._queue_pods_of_node(name)
 
-    def _look_at(self, node: str) -> None:
+    def _queue_pods_of_node(self, node: str) -> None:
         """Queue the pods of a node."""
         for pod in self._store.scan(PODS):
             if pod.object["spec"].get("nodeName") == node:
@@ -67,7 +67,7 @@ class TaintEviction:
             self._since.pop(key, None)
             return
         node = self._store.get(NODES, "", record.object["spec"].get("nodeName", ""))
-        taints = _evicting(node.object) if node is not None else []
+        taints = _no_execute_taints(node.object) if node is not None else []
         seconds = tolerated_seconds(record.object["spec"].get("tolerations") or (), taints)
         if not taints or seconds is None:
             self._since.pop(key, None)
@@ -86,5 +86,5 @@ class TaintEviction:
         status = dict(record.object.get("status") or {})
         status["conditions"] = with_condition(status.get("conditions"), condition, self._registry.clock_and_ids.now())
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_changed(PODS, record, obj)
+        self._registry.store_update(PODS, record, obj)
         self._registry.delete(PODS, *key)

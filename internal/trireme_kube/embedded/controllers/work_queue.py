@@ -35,7 +35,7 @@ class _Failure:
     quiet_until: float = float("-inf")
 
 
-def _in_short(error: Exception) -> str:
+def _error_in_one_line(error: Exception) -> str:
     """The error in one line; with its place unless it is a refusal."""
     if isinstance(error, api_errors.ApiError):
         return " ".join(error.message.split())
@@ -65,7 +65,7 @@ class WorkQueue(Generic[K]):
     @property
     def due(self) -> bool:
         """Whether a key is due."""
-        wait = self._until_next()
+        wait = self._seconds_until_next()
         return wait is not None and wait <= 0
 
     def add(self, key: K, delay: float = 0.0) -> None:
@@ -77,10 +77,10 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._heap, (due, next(self._order), key))
         self._wake.set()
 
-    def work_off(self) -> float | None:
+    def process_due_keys(self) -> float | None:
         """Process some due keys; return the seconds until the next one is due, None if there is none."""
         for _ in range(_AT_ONCE):
-            wait = self._until_next()
+            wait = self._seconds_until_next()
             if wait is None or wait > 0:
                 return wait
             _, _, key = heapq.heappop(self._heap)
@@ -92,7 +92,7 @@ class WorkQueue(Generic[K]):
                 self._retry(key, error)
             else:
                 self._failures.pop(key, None)
-        return self._until_next()
+        return self._seconds_until_next()
 
     def _retry(self, key: K, error: Exception) -> None:
         """Retry the key, with a growing delay, and log each delay once."""
@@ -102,11 +102,11 @@ class WorkQueue(Generic[K]):
             wait = min(_RETRY_SECONDS * 2**failure.count, _RETRY_LIMIT_SECONDS)
             failure.count, failure.quiet_until = failure.count + 1, now + wait
             named = "/".join(str(part) for part in key if part) if isinstance(key, tuple) else key
-            _LOG.warning("%s: %s: %s; again in %.0f s", self._name, named, _in_short(error), wait)
+            _LOG.warning("%s: %s: %s; again in %.0f s", self._name, named, _error_in_one_line(error), wait)
         # An event may add the key before that.
         self.add(key, failure.quiet_until - now)
 
-    def _until_next(self) -> float | None:
+    def _seconds_until_next(self) -> float | None:
         while self._heap:
             due, _, key = self._heap[0]
             if self._due.get(key) == due:
@@ -118,7 +118,7 @@ class WorkQueue(Generic[K]):
         """Works until cancelled."""
         while True:
             self._wake.clear()
-            wait = self.work_off()
+            wait = self.process_due_keys()
             if wait is not None and wait <= 0:
                 await asyncio.sleep(0)
                 continue

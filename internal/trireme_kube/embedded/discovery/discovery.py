@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import orjson
 
 from trireme_kube.embedded.api.custom_resource_definitions import version_order
-from trireme_kube.embedded.api.resource_catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.discovery import openapi, openapi_protobuf
 from trireme_kube.embedded.discovery.openapi import GroupVersion
@@ -47,7 +47,7 @@ _AGGREGATED = {"/api": "aggregated /api", "/apis": "aggregated /apis"}
 _OPENAPI_PROTOBUF = "protobuf of /openapi/v2"
 
 
-def _text(group_version: GroupVersion) -> str:
+def _group_version_text(group_version: GroupVersion) -> str:
     group, version = group_version
     return f"{group}/{version}" if group else version
 
@@ -84,18 +84,22 @@ def resource_list(group_version: GroupVersion, resources: list[Resource]) -> Obj
             names = {"name": review.plural, "singularName": review.kind.lower()}
             entries.append({**names, "namespaced": review.namespaced, "kind": review.kind, "verbs": ["create"]})
     entries.sort(key=lambda entry: str(entry["name"]))
-    document: Object = {"kind": "APIResourceList", "groupVersion": _text(group_version), "resources": entries}
+    document: Object = {
+        "kind": "APIResourceList",
+        "groupVersion": _group_version_text(group_version),
+        "resources": entries,
+    }
     return {"apiVersion": "v1", **document} if group_version[0] else document
 
 
-def _kind(group: str, version: str, kind: str) -> Object:
+def _group_version_kind(group: str, version: str, kind: str) -> Object:
     return {"group": group, "version": version, "kind": kind}
 
 
-def _discovered(resource: Resource) -> Object:
+def _aggregated_resource(resource: Resource) -> Object:
     entry: Object = {
         "resource": resource.plural,
-        "responseKind": _kind(resource.group, resource.version, resource.kind),
+        "responseKind": _group_version_kind(resource.group, resource.version, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": _VERBS,
@@ -107,22 +111,24 @@ def _discovered(resource: Resource) -> Object:
     subresources = []
     for name in resource.subresources:
         group, version, kind, verbs = _subresource(resource, name)
-        subresources.append({"subresource": name, "responseKind": _kind(group, version, kind), "verbs": verbs})
+        subresources.append(
+            {"subresource": name, "responseKind": _group_version_kind(group, version, kind), "verbs": verbs}
+        )
     if subresources:
         entry["subresources"] = subresources
     return entry
 
 
-def _aggregate(core: bool, served: dict[GroupVersion, list[Resource]]) -> Object:
+def _aggregated_groups(core: bool, served: dict[GroupVersion, list[Resource]]) -> Object:
     groups: dict[str, list[Object]] = {}
     for (group, version), rows in served.items():
         if core is bool(group):
             continue
-        resources = [_discovered(one) for one in rows]
+        resources = [_aggregated_resource(one) for one in rows]
         resources.extend(
             {
                 "resource": review.plural,
-                "responseKind": _kind(group, version, review.kind),
+                "responseKind": _group_version_kind(group, version, review.kind),
                 "scope": "Namespaced" if review.namespaced else "Cluster",
                 "singularResource": review.kind.lower(),
                 "verbs": ["create"],
@@ -139,13 +145,13 @@ def _aggregate(core: bool, served: dict[GroupVersion, list[Resource]]) -> Object
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def _group(name: str, served: Iterable[GroupVersion]) -> Object:
+def _api_group(name: str, served: Iterable[GroupVersion]) -> Object:
     versions = sorted((version for group, version in served if group == name), key=version_order)
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _path(group_version: GroupVersion) -> str:
+def _group_version_path(group_version: GroupVersion) -> str:
     group, version = group_version
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
@@ -153,7 +159,7 @@ def _path(group_version: GroupVersion) -> str:
 class Discovery:
     """The documents of one cluster."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: ResourceCatalog) -> None:
         self._catalog = catalog
         self._revision = -1
         self._served: dict[GroupVersion, list[Resource]] = {}
@@ -170,42 +176,46 @@ class Discovery:
             self._served.setdefault((resource.group, resource.version), []).append(resource)
         for review in REVIEWS:
             self._served.setdefault((review.group, review.version), [])
-        self._makers = self._all_makers()
+        self._makers = self._document_makers()
 
-    def _all_makers(self) -> dict[str, Callable[[], bytes]]:
+    def _document_makers(self) -> dict[str, Callable[[], bytes]]:
         served = self._served
         groups = list(dict.fromkeys(group for group, _ in served if group))
         root = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}
-        names = [_group(name, served) for name in groups]
+        names = [_api_group(name, served) for name in groups]
         plain: dict[str, Object] = {
             "/version": VERSION,
             "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [root]},
             "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": names},
-            "/openapi/v3": {"paths": {_path(one): {"serverRelativeURL": self._openapi_url(one)} for one in served}},
+            "/openapi/v3": {
+                "paths": {_group_version_path(one): {"serverRelativeURL": self._openapi_url(one)} for one in served}
+            },
         }
         for name, group in zip(groups, names, strict=True):
             plain[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **group}
         for one, resources in served.items():
-            plain["/" + _path(one)] = resource_list(one, resources)
+            plain["/" + _group_version_path(one)] = resource_list(one, resources)
         makers: dict[str, Callable[[], bytes]] = {
             path: functools.partial(orjson.dumps, document) for path, document in plain.items()
         }
         for one, resources in served.items():
-            makers[f"/openapi/v3/{_path(one)}"] = functools.partial(openapi.version_3, resources, VERSION["gitVersion"])
+            makers[f"/openapi/v3/{_group_version_path(one)}"] = functools.partial(
+                openapi.version_3, resources, VERSION["gitVersion"]
+            )
         makers["/openapi/v2"] = lambda: orjson.dumps(self._openapi_v2())
         makers[_OPENAPI_PROTOBUF] = lambda: openapi_protobuf.encode(self._openapi_v2())
         makers["/"] = lambda: orjson.dumps({"paths": sorted(path for path in makers if path != _OPENAPI_PROTOBUF)})
-        makers[_AGGREGATED["/api"]] = lambda: orjson.dumps(_aggregate(True, served))
-        makers[_AGGREGATED["/apis"]] = lambda: orjson.dumps(_aggregate(False, served))
+        makers[_AGGREGATED["/api"]] = lambda: orjson.dumps(_aggregated_groups(True, served))
+        makers[_AGGREGATED["/apis"]] = lambda: orjson.dumps(_aggregated_groups(False, served))
         return makers
 
     def _openapi_url(self, group_version: GroupVersion) -> str:
-        return f"/openapi/v3/{_path(group_version)}?hash={VERSION['gitVersion']}-{self._revision}"
+        return f"/openapi/v3/{_group_version_path(group_version)}?hash={VERSION['gitVersion']}-{self._revision}"
 
     def _openapi_v2(self) -> Object:
         return openapi.version_2(self._catalog.resources(), VERSION["gitVersion"])
 
-    def _document(self, name: str) -> bytes | None:
+    def _cached_document(self, name: str) -> bytes | None:
         self._refresh()
         if name not in self._made and (make := self._makers.get(name)) is not None:
             self._made[name] = make()
@@ -214,11 +224,11 @@ class Discovery:
     def document(self, path: str, accept: str) -> tuple[str, bytes] | None:
         """Media type and body of the document at a path, in a form that the client accepts; None if there is none."""
         if path in _AGGREGATED and "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" in accept:
-            body, kind = self._document(_AGGREGATED[path]), AGGREGATED
-        elif path == "/openapi/v2" and openapi_protobuf.accepted(accept):
-            body, kind = self._document(_OPENAPI_PROTOBUF), openapi_protobuf.MEDIA_TYPE
+            body, kind = self._cached_document(_AGGREGATED[path]), AGGREGATED
+        elif path == "/openapi/v2" and openapi_protobuf.is_accepted(accept):
+            body, kind = self._cached_document(_OPENAPI_PROTOBUF), openapi_protobuf.MEDIA_TYPE
         else:
-            body, kind = self._document(path.rstrip("/") or "/"), "application/json"
+            body, kind = self._cached_document(path.rstrip("/") or "/"), "application/json"
         return (kind, body) if body is not None else None
 
     def serves_version(self, path: str) -> bool:

@@ -31,7 +31,7 @@ def _schemas() -> dict[str, Object]:
 
 
 @functools.cache
-def _names() -> dict[tuple[str, str, str], str]:
+def _schema_names_by_kind() -> dict[tuple[str, str, str], str]:
     """Names of the schemas by group, version and kind."""
     return {
         (one["group"], one["version"], one["kind"]): name
@@ -54,7 +54,7 @@ def references(schema: Any) -> Iterator[str]:
             yield from references(value)
 
 
-def _closure(names: Iterable[str]) -> dict[str, Object]:
+def _with_references(names: Iterable[str]) -> dict[str, Object]:
     """These schemas with all that they refer to, directly or not."""
     closure: dict[str, Object] = {}
     waiting = list(names)
@@ -66,7 +66,7 @@ def _closure(names: Iterable[str]) -> dict[str, Object]:
     return closure
 
 
-def _kind(resource: Resource) -> Object:
+def _group_version_kinds(resource: Resource) -> Object:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
@@ -78,30 +78,30 @@ def _custom_schema(resource: Resource) -> Object:
         "metadata": {"description": "Standard object's metadata.", "allOf": [{"$ref": _V3 + _METADATA}]},
     }
     schema["properties"] = {**(schema.get("properties") or {}), **own}
-    return {**schema, _KINDS: [_kind(resource)]}
+    return {**schema, _KINDS: [_group_version_kinds(resource)]}
 
 
 def _schema_name(resource: Resource) -> str:
     """The name under which a document has the resource's schema."""
     if resource.custom:
         return f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}.{resource.kind}"
-    return _names()[(resource.group, resource.version, resource.kind)]
+    return _schema_names_by_kind()[(resource.group, resource.version, resource.kind)]
 
 
 def _all_schemas(resources: Iterable[Resource]) -> dict[str, Object]:
     resources = list(resources)
     fixed = [_schema_name(one) for one in resources if not one.custom]
-    result = _closure([*fixed, _METADATA])
+    result = _with_references([*fixed, _METADATA])
     result.update({_schema_name(one): _custom_schema(one) for one in resources if one.custom})
     return result
 
 
-def _parameters() -> list[Object]:
+def _common_parameters() -> list[Object]:
     names = ("dryRun", "fieldManager", "fieldValidation", "force")
     return [{"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}} for name in names]
 
 
-def _paths(resource: Resource) -> Object:
+def _path_items(resource: Resource) -> Object:
     root = f"/apis/{resource.group}" if resource.group else "/api"
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"{root}/{resource.version}{scope}/{resource.plural}"
@@ -109,10 +109,10 @@ def _paths(resource: Resource) -> Object:
 
     def operation(action: str) -> Object:
         return {
-            "parameters": _parameters(),
+            "parameters": _common_parameters(),
             "responses": {"200": {"description": "OK", **body}},
             "x-kubernetes-action": action,
-            _KINDS: _kind(resource),
+            _KINDS: _group_version_kinds(resource),
         }
 
     one = {"get": operation("get"), "put": operation("put"), "patch": operation("patch"), "delete": operation("delete")}
@@ -124,7 +124,7 @@ def version_3(resources: Iterable[Resource], version: str) -> bytes:
     resources = list(resources)
     paths: Object = {}
     for resource in resources:
-        paths.update(_paths(resource))
+        paths.update(_path_items(resource))
     components = {"schemas": _all_schemas(resources)}
     info = {"title": "Kubernetes", "version": version}
     return orjson.dumps({"openapi": "3.0.0", "info": info, "paths": paths, "components": components})

@@ -29,7 +29,7 @@ from trireme_kube.embedded.registry.reviews import REVIEWS
 _OTHERS = {("autoscaling", "v1", "Scale"), ("policy", "v1", "Eviction"), ("", "v1", "Binding")}
 
 
-def _get(path: str) -> Any:
+def _get_json(path: str) -> Any:
     config = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     request = urllib.request.Request(cluster["server"] + path, headers={"Authorization": f"Bearer {user['token']}"})
@@ -48,9 +48,9 @@ def _is_needed(name: str, schema: Any) -> bool:
 def main() -> int:
     """Writes the schemas beside this module."""
     schemas: dict[str, Any] = {}
-    for path, entry in _get("/openapi/v3")["paths"].items():
+    for path, entry in _get_json("/openapi/v3")["paths"].items():
         if path == "api/v1" or (path.startswith("apis/") and path.count("/") == 2):
-            schemas |= _get(entry["serverRelativeURL"])["components"]["schemas"]
+            schemas |= _get_json(entry["serverRelativeURL"])["components"]["schemas"]
     needed = {name for name, schema in schemas.items() if _is_needed(name, schema)}
     waiting = list(needed)
     while waiting:

@@ -18,14 +18,14 @@ _ACCEPTED = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+prot
 _TEXTS = {"$ref": 1, "format": 2, "title": 3, "description": 4}
 
 
-def accepted(accept: str) -> bool:
+def is_accepted(accept: str) -> bool:
     """Whether a client accepts this encoding, and not JSON before it."""
     kinds = [one.partition(";")[0].strip() for one in accept.split(",")]
     supported = [one for one in kinds if one in _ACCEPTED or one in ("application/json", "*/*")]
     return bool(supported) and supported[0] in _ACCEPTED
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     result = bytearray()
     while value >= 0x80:
         result.append(value & 0x7F | 0x80)
@@ -34,48 +34,58 @@ def _varint(value: int) -> bytes:
     return bytes(result)
 
 
-def _field(number: int, value: bytes | str) -> bytes:
+def _encode_field(number: int, value: bytes | str) -> bytes:
     raw = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(raw)) + raw
+    return _encode_varint(number << 3 | 2) + _encode_varint(len(raw)) + raw
 
 
-def _flag(number: int, value: bool) -> bytes:
-    return _varint(number << 3) + _varint(value)
+def _encode_flag(number: int, value: bool) -> bytes:
+    return _encode_varint(number << 3) + _encode_varint(value)
 
 
-def _any(value: Any) -> bytes:
+def _encode_any(value: Any) -> bytes:
     """A JSON value, as YAML."""
-    return _field(2, orjson.dumps(value))
+    return _encode_field(2, orjson.dumps(value))
 
 
-def _entries(entries: Iterable[tuple[str, bytes]]) -> bytes:
-    return b"".join(_field(1, _field(1, name) + _field(2, value)) for name, value in entries)
+def _encode_map(entries: Iterable[tuple[str, bytes]]) -> bytes:
+    return b"".join(_encode_field(1, _encode_field(1, name) + _encode_field(2, value)) for name, value in entries)
 
 
-def _schema(schema: Any) -> bytes:
+def _encode_schema(schema: Any) -> bytes:
     if not isinstance(schema, dict):
         return b""
-    parts = [_field(number, schema[key]) for key, number in _TEXTS.items() if schema.get(key)]
-    parts += [_field(19, name) for name in schema.get("required") or ()]
-    parts += [_field(20, _any(value)) for value in schema.get("enum") or ()]
+    parts = [_encode_field(number, schema[key]) for key, number in _TEXTS.items() if schema.get(key)]
+    parts += [_encode_field(19, name) for name in schema.get("required") or ()]
+    parts += [_encode_field(20, _encode_any(value)) for value in schema.get("enum") or ()]
     more = schema.get("additionalProperties")
     if isinstance(more, bool):
-        parts.append(_field(21, _flag(2, more)))
+        parts.append(_encode_field(21, _encode_flag(2, more)))
     elif more is not None:
-        parts.append(_field(21, _field(1, _schema(more))))
+        parts.append(_encode_field(21, _encode_field(1, _encode_schema(more))))
     if schema.get("type"):
-        parts.append(_field(22, _field(1, schema["type"])))
+        parts.append(_encode_field(22, _encode_field(1, schema["type"])))
     if schema.get("items") is not None:
-        parts.append(_field(23, _field(1, _schema(schema["items"]))))
+        parts.append(_encode_field(23, _encode_field(1, _encode_schema(schema["items"]))))
     if properties := schema.get("properties"):
-        parts.append(_field(25, _entries((name, _schema(value)) for name, value in properties.items())))
+        parts.append(
+            _encode_field(25, _encode_map((name, _encode_schema(value)) for name, value in properties.items()))
+        )
     extensions = {key: value for key, value in schema.items() if key.startswith("x-")}
-    parts += [_field(31, _field(1, key) + _field(2, _any(value))) for key, value in extensions.items()]
+    parts += [
+        _encode_field(31, _encode_field(1, key) + _encode_field(2, _encode_any(value)))
+        for key, value in extensions.items()
+    ]
     return b"".join(parts)
 
 
 def encode(document: Object) -> bytes:
     """The document in protobuf."""
-    info = _field(1, document["info"]["title"]) + _field(2, document["info"]["version"])
-    definitions = _entries((name, _schema(schema)) for name, schema in document["definitions"].items())
-    return _field(1, document["swagger"]) + _field(2, info) + _field(8, b"") + _field(9, definitions)
+    info = _encode_field(1, document["info"]["title"]) + _encode_field(2, document["info"]["version"])
+    definitions = _encode_map((name, _encode_schema(schema)) for name, schema in document["definitions"].items())
+    return (
+        _encode_field(1, document["swagger"])
+        + _encode_field(2, info)
+        + _encode_field(8, b"")
+        + _encode_field(9, definitions)
+    )

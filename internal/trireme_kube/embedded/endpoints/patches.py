@@ -108,18 +108,18 @@ def _order_lists(result: dict[str, Any], patch: dict[str, Any]) -> None:
     for key, order in patch.items():
         field = key.removeprefix(_ORDER)
         if key.startswith(_ORDER) and field not in patch and result.get(field):
-            result[field] = _ordered(result[field], result[field], order, merge_key(field, result[field]))
+            result[field] = _ordered_items(result[field], result[field], order, merge_key(field, result[field]))
 
 
 def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list[Any]:
     items = document if isinstance(document, list) else []
     if field in _PRIMITIVE_LISTS:
-        return _ordered([*items, *(one for one in patch if one not in items)], items, order or patch, None)
+        return _ordered_items([*items, *(one for one in patch if one not in items)], items, order or patch, None)
     key = merge_key(field, [*items, *patch])
     if key is None or not all(isinstance(one, dict) for one in patch):
         return patch
     if any(one.get("$patch") == "replace" for one in patch):
-        return [_clean(one) for one in patch if one.get("$patch") != "replace" or len(one) > 1]
+        return [_without_directives(one) for one in patch if one.get("$patch") != "replace" or len(one) > 1]
     result = list(items)
     for change in patch:
         if key not in change:
@@ -133,7 +133,7 @@ def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list
             result.append(_merge_object({}, change))
         else:
             result[position] = _merge_object(result[position], change)
-    return _ordered(result, items, order or patch, key)
+    return _ordered_items(result, items, order or patch, key)
 
 
 def _go_text(value: Any) -> str:
@@ -147,11 +147,11 @@ def _go_text(value: Any) -> str:
     return str(value)
 
 
-def _clean(item: dict[str, Any]) -> dict[str, Any]:
+def _without_directives(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if not name.startswith("$")}
 
 
-def _ordered(items: list[Any], before: list[Any], order: list[Any], key: str | None) -> list[Any]:
+def _ordered_items(items: list[Any], before: list[Any], order: list[Any], key: str | None) -> list[Any]:
     """Merged items in the order that the patch states and the list `before` allows.
 
     Items that the patch names come in its order; the others keep theirs, each before the first named item that it
@@ -181,14 +181,14 @@ def json_patch(document: Any, operations: Any) -> Any:
         raise api_errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     for operation in operations:
         try:
-            document = _apply(document, operation)
+            document = _apply_operation(document, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             text = "the server rejected our request due to an error in our request"
             raise api_errors.ApiError(422, "Invalid", text, {}) from error
     return document
 
 
-def _tokens(pointer: str) -> list[str]:
+def _pointer_tokens(pointer: str) -> list[str]:
     if pointer == "":
         return []
     if not pointer.startswith("/"):
@@ -196,13 +196,13 @@ def _tokens(pointer: str) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/")]
 
 
-def _lookup(document: Any, tokens: Sequence[str]) -> Any:
+def _value_at(document: Any, tokens: Sequence[str]) -> Any:
     for token in tokens:
         document = document[int(token)] if isinstance(document, list) else document[token]
     return document
 
 
-def _edit(document: Any, tokens: Sequence[str], operation: str, value: Any) -> Any:
+def _edit_at(document: Any, tokens: Sequence[str], operation: str, value: Any) -> Any:
     """A copy of the document with the value at the path added, replaced or removed."""
     if not tokens:
         return value
@@ -211,7 +211,7 @@ def _edit(document: Any, tokens: Sequence[str], operation: str, value: Any) -> A
         copy = list(document)
         index = len(copy) if token == "-" else int(token)
         if rest:
-            copy[index] = _edit(copy[index], rest, operation, value)
+            copy[index] = _edit_at(copy[index], rest, operation, value)
         elif operation == "add":
             if index > len(copy):
                 raise IndexError(index)
@@ -223,7 +223,7 @@ def _edit(document: Any, tokens: Sequence[str], operation: str, value: Any) -> A
         return copy
     result = dict(document)
     if rest:
-        result[token] = _edit(result[token], rest, operation, value)
+        result[token] = _edit_at(result[token], rest, operation, value)
     elif operation == "remove":
         del result[token]
     else:
@@ -233,18 +233,18 @@ def _edit(document: Any, tokens: Sequence[str], operation: str, value: Any) -> A
     return result
 
 
-def _apply(document: Any, operation: Any) -> Any:
-    kind, path = operation["op"], _tokens(operation["path"])
+def _apply_operation(document: Any, operation: Any) -> Any:
+    kind, path = operation["op"], _pointer_tokens(operation["path"])
     if kind in ("add", "replace", "remove"):
-        return _edit(document, path, kind, operation["value"] if kind != "remove" else None)
+        return _edit_at(document, path, kind, operation["value"] if kind != "remove" else None)
     if kind == "test":
-        if _lookup(document, path) != operation["value"]:
+        if _value_at(document, path) != operation["value"]:
             raise ValueError(path)
         return document
     if kind in ("copy", "move"):
-        source = _tokens(operation["from"])
-        value = _lookup(document, source)
+        source = _pointer_tokens(operation["from"])
+        value = _value_at(document, source)
         if kind == "move":
-            document = _edit(document, source, "remove", None)
-        return _edit(document, path, "add", value)
+            document = _edit_at(document, source, "remove", None)
+        return _edit_at(document, path, "add", value)
     raise ValueError(kind)

@@ -19,10 +19,10 @@ import orjson
 from trireme_kube.embedded.api import api_errors, selectors
 from trireme_kube.embedded.api.resources import Object, Resource, stored_as
 from trireme_kube.embedded.endpoints import conversion
-from trireme_kube.embedded.endpoints.request_info import Target
+from trireme_kube.embedded.endpoints.request_info import RequestInfo
 from trireme_kube.embedded.printers import tables
 from trireme_kube.embedded.storage.store import Record, Store
-from trireme_kube.embedded.storage.watcher import Render, Watcher, frame
+from trireme_kube.embedded.storage.watcher import Render, Watcher, watch_line
 
 _MAX_PAGES = 32
 _TOO_OLD = (
@@ -37,7 +37,7 @@ _PageKey = tuple[Resource, str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResponseForm:
     """The form of objects in a response."""
 
     table: bool = False
@@ -55,7 +55,7 @@ class WatchRequest:
     bookmarks: bool
 
 
-def _number(query: Mapping[str, str], name: str) -> int | None:
+def _number_parameter(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
@@ -68,7 +68,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return number
 
 
-def truthy(text: str | None) -> bool:
+def is_true(text: str | None) -> bool:
     """A boolean query parameter."""
     return text is not None and text.lower() in ("1", "true", "t", "")
 
@@ -87,7 +87,7 @@ def bookmark(resource: Resource, revision: int, *, initial_end: bool = False) ->
     metadata: Object = {"resourceVersion": str(revision)}
     if initial_end:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return frame(
+    return watch_line(
         "BOOKMARK",
         orjson.dumps({"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}),
     )
@@ -102,7 +102,7 @@ class Reader:
         self._watch_buffer = watch_buffer
         self._pages: collections.OrderedDict[_PageKey, list[Record]] = collections.OrderedDict()
 
-    def get(self, target: Target, form: Form) -> bytes:
+    def get(self, target: RequestInfo, form: ResponseForm) -> bytes:
         """One object.
 
         Raises: ApiError 404.
@@ -112,7 +112,7 @@ class Reader:
             raise api_errors.not_found(target.resource, target.name)
         return self.one(target.resource, record, form)
 
-    def one(self, resource: Resource, record: Record, form: Form) -> bytes:
+    def one(self, resource: Resource, record: Record, form: ResponseForm) -> bytes:
         """A record in the requested form."""
         record = conversion.to_view(resource, record)
         if form.table:
@@ -125,24 +125,24 @@ class Reader:
 
     # Lists
 
-    def many(self, target: Target, query: Mapping[str, str], form: Form) -> bytes:
+    def many(self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm) -> bytes:
         """The objects of a resource, by namespace and selectors, whole or one page.
 
         Raises: ApiError 400, 410, 504.
         """
         resource = target.resource
-        revision, records = self._select(target, query)
-        matches = self._predicate(target, query)
+        revision, records = self._starting_records(target, query)
+        matches = self._selector_predicate(target, query)
         if matches is not None:
             records = [record for record in records if matches(record.object)]
         metadata = _list_metadata(revision)
-        limit = _number(query, "limit") or 0
+        limit = _number_parameter(query, "limit") or 0
         if limit and len(records) > limit:
             following = records[limit]
-            metadata["continue"] = _token(revision, following.key)
+            metadata["continue"] = _continue_token(revision, following.key)
             if matches is None:
                 metadata["remainingItemCount"] = len(records) - limit
-            self._keep(_page_key(target, query, revision), records)
+            self._keep_page(_page_key(target, query, revision), records)
             records = records[:limit]
         if resource.is_view:
             records = [conversion.to_view(resource, record) for record in records]
@@ -154,7 +154,7 @@ class Reader:
             return orjson.dumps({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items})
         return _list_body(resource, metadata, records)
 
-    def _predicate(self, target: Target, query: Mapping[str, str]) -> selectors.Predicate | None:
+    def _selector_predicate(self, target: RequestInfo, query: Mapping[str, str]) -> selectors.Predicate | None:
         fields = query.get("fieldSelector", "")
         if target.name:
             fields = f"{fields},metadata.name={target.name}" if fields else f"metadata.name={target.name}"
@@ -165,13 +165,13 @@ class Reader:
         stored = stored_as(target.resource)
         return selectors.predicate(stored, labels, conversion.selector_to_storage(target.resource, fields))
 
-    def _select(self, target: Target, query: Mapping[str, str]) -> tuple[int, list[Record]]:
+    def _starting_records(self, target: RequestInfo, query: Mapping[str, str]) -> tuple[int, list[Record]]:
         """The version and the records that a list starts from, before selectors."""
         resource = stored_as(target.resource)
         current = self._store.revision
         if token := query.get("continue"):
-            return self._resume(target, query, token)
-        requested = _number(query, "resourceVersion")
+            return self._records_after_token(target, query, token)
+        requested = _number_parameter(query, "resourceVersion")
         if requested is not None and requested > current:
             raise api_errors.too_large_version(requested, current)
         if query.get("resourceVersionMatch") == "Exact" and requested and self._store.last_change(resource) > requested:
@@ -181,31 +181,35 @@ class Reader:
             return requested, cached
         return current, self._store.scan(resource, target.namespace)
 
-    def _resume(self, target: Target, query: Mapping[str, str], token: str) -> tuple[int, list[Record]]:
-        revision, start = _parse_token(token)
+    def _records_after_token(
+        self, target: RequestInfo, query: Mapping[str, str], token: str
+    ) -> tuple[int, list[Record]]:
+        revision, start = _parse_continue_token(token)
         cached = self._pages.get(_page_key(target, query, revision))
         resource = stored_as(target.resource)
         if cached is None:
             if revision >= 0 and self._store.last_change(resource) > revision:
-                raise api_errors.expired(_TOO_OLD, _token(-1, start))
+                raise api_errors.expired(_TOO_OLD, _continue_token(-1, start))
             cached = self._store.scan(resource, target.namespace)
             revision = revision if revision >= 0 else self._store.revision
         return revision, cached[bisect.bisect_left(cached, start, key=lambda record: record.key) :]
 
-    def _keep(self, key: _PageKey, records: list[Record]) -> None:
+    def _keep_page(self, key: _PageKey, records: list[Record]) -> None:
         self._pages.setdefault(key, records)
         if len(self._pages) > _MAX_PAGES:
             self._pages.popitem(last=False)
 
     # Watches
 
-    def watch(self, target: Target, query: Mapping[str, str], form: Form, default_timeout: float) -> WatchRequest:
+    def watch(
+        self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm, default_timeout: float
+    ) -> WatchRequest:
         """Start a watch.
 
         Raises: ApiError 400, 504; 410 if it requests events that have been dropped.
         """
         resource = target.resource
-        requested = _number(query, "resourceVersion")
+        requested = _number_parameter(query, "resourceVersion")
         if requested is not None and requested > self._store.revision:
             raise api_errors.too_large_version(requested, self._store.revision)
         initial = query.get("sendInitialEvents")
@@ -216,19 +220,19 @@ class Reader:
             self._store,
             stored_as(resource),
             namespace=target.namespace,
-            matches=self._predicate(target, query),
-            render=self._render(resource, form),
+            matches=self._selector_predicate(target, query),
+            render=self._renderer(resource, form),
             limit=self._watch_buffer,
         )
-        everything = truthy(initial) if initial is not None else not requested
+        everything = is_true(initial) if initial is not None else not requested
         watcher.start(since=None if everything else requested or self._store.revision)
-        bookmarks = truthy(query.get("allowWatchBookmarks", "false"))
+        bookmarks = is_true(query.get("allowWatchBookmarks", "false"))
         if initial is not None and everything and bookmarks:
             watcher.send_line(bookmark(resource, self._store.revision, initial_end=True))
-        timeout = _number(query, "timeoutSeconds")
+        timeout = _number_parameter(query, "timeoutSeconds")
         return WatchRequest(watcher, float(timeout or default_timeout), bookmarks)
 
-    def _render(self, resource: Resource, form: Form) -> Render | None:
+    def _renderer(self, resource: Resource, form: ResponseForm) -> Render | None:
         if form.table:
             headed = False
 
@@ -248,7 +252,7 @@ class Reader:
         return None
 
 
-def _page_key(target: Target, query: Mapping[str, str], revision: int) -> _PageKey:
+def _page_key(target: RequestInfo, query: Mapping[str, str], revision: int) -> _PageKey:
     selector_texts = query.get("labelSelector", ""), query.get("fieldSelector", "")
     return (target.resource, target.namespace, *selector_texts, revision)
 
@@ -266,12 +270,12 @@ def _list_body(resource: Resource, metadata: Object, records: list[Record]) -> b
     return opening + (b"{" + items + b"}" if records else b"") + b"]}"
 
 
-def _token(revision: int, key: Key) -> str:
+def _continue_token(revision: int, key: Key) -> str:
     body = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": "/".join(key)})
     return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
 
 
-def _parse_token(token: str) -> tuple[int, Key]:
+def _parse_continue_token(token: str) -> tuple[int, Key]:
     try:
         body = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         namespace, _, name = body["start"].partition("/")

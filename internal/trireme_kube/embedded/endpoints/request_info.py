@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trireme_kube.embedded.api.resource_catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import NAMESPACES, Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestInfo:
     """A resource, and namespace, name and subresource if the path has them."""
 
     resource: Resource
@@ -22,7 +22,7 @@ class Target:
     subresource: str = ""
 
 
-def parse(path: str, catalog: Catalog) -> Target | None:
+def parse_path(path: str, catalog: ResourceCatalog) -> RequestInfo | None:
     """The target of a decoded path, or None if it is not the path of a served resource."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
@@ -44,4 +44,4 @@ def parse(path: str, catalog: Catalog) -> Target | None:
         return None
     if name and resource.namespaced and not namespace:
         return None
-    return Target(resource, namespace, name, subresource)
+    return RequestInfo(resource, namespace, name, subresource)

@@ -23,13 +23,13 @@ from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery.discovery import Discovery
 from trireme_kube.embedded.endpoints import reads, watch_channels, writes
 from trireme_kube.embedded.endpoints.faults import Action, Fault, Faults
-from trireme_kube.embedded.endpoints.reads import Form, Reader
-from trireme_kube.embedded.endpoints.request_info import Target, parse
+from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.request_info import RequestInfo, parse_path
 from trireme_kube.embedded.kubelet import pod_logs
 from trireme_kube.embedded.registry import reviews, subresources
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.serializer import protobuf
-from trireme_kube.embedded.storage.watcher import Watcher, frame
+from trireme_kube.embedded.storage.watcher import Watcher, watch_line
 
 _LOG = logging.getLogger(__name__)
 # The API server's own limit for a request body.
@@ -40,7 +40,7 @@ _JSON = "application/json"
 _JSON_HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-cache, private"}
 _OUR_MISTAKE = "Internal error occurred: the embedded cluster failed at this request; its log says where"
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
-_PLAIN_FORM = Form()
+_PLAIN_FORM = ResponseForm()
 
 
 def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
@@ -48,7 +48,7 @@ def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: 
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_BODY_LIMIT)
 
 
-def _form(accept: str, query: Mapping[str, str]) -> Form:
+def _response_form(accept: str, query: Mapping[str, str]) -> ResponseForm:
     """The form that the Accept header requests; unknown ones get plain JSON."""
     if "as=" not in accept:
         return _PLAIN_FORM
@@ -56,15 +56,15 @@ def _form(accept: str, query: Mapping[str, str]) -> Form:
         parameters = dict(part.strip().partition("=")[::2] for part in choice.split(";")[1:])
         kind = parameters.get("as", "")
         if kind == "Table":
-            return Form(table=True, include=query.get("includeObject", "Metadata"))
+            return ResponseForm(table=True, include=query.get("includeObject", "Metadata"))
         if kind.startswith("PartialObjectMetadata"):
-            return Form(metadata_only=True)
+            return ResponseForm(metadata_only=True)
         if not kind and choice.strip().startswith(_JSON):
             return _PLAIN_FORM
     return _PLAIN_FORM
 
 
-class _Dropped(Exception):
+class _ConnectionDroppedError(Exception):
     """A fault dropped the connection."""
 
 
@@ -99,7 +99,7 @@ class ApiServer:
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port."""
         server = web.Server(
-            self._handle,
+            self._handle_request,
             request_factory=_make_request,
             handler_cancellation=True,
             access_log=None,
@@ -144,59 +144,61 @@ class ApiServer:
 
     # One request
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle_request(self, request: web.BaseRequest) -> web.StreamResponse:
         self._requests += 1
         try:
-            return await self._answer(request)
+            return await self._dispatch(request)
         except api_errors.ApiError as error:
-            return self._refuse(error)
-        except _Dropped:
+            return self._error_response(error)
+        except _ConnectionDroppedError:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=500)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError):
             # A body that passes all checks and still fails must cost its sender an error, not everybody the server.
             _LOG.exception("%s %s failed", request.method, request.path)
-            return self._refuse(api_errors.ApiError(500, "InternalError", _OUR_MISTAKE))
+            return self._error_response(api_errors.ApiError(500, "InternalError", _OUR_MISTAKE))
 
     @staticmethod
-    def _refuse(error: api_errors.ApiError) -> web.Response:
+    def _error_response(error: api_errors.ApiError) -> web.Response:
         headers = dict(_JSON_HEADERS)
         retry = (error.details or {}).get("retryAfterSeconds")
         if retry:
             headers["Retry-After"] = str(retry)
         return web.Response(body=orjson.dumps(error.status()), status=error.code, headers=headers)
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         url = request.rel_url
         query: Mapping[str, str] = url.query if url.raw_query_string else {}
-        target = parse(url.path, self.registry.catalog)
-        watching = target is not None and reads.truthy(query.get("watch", "false")) and request.method == "GET"
+        target = parse_path(url.path, self.registry.catalog)
+        watching = target is not None and reads.is_true(query.get("watch", "false")) and request.method == "GET"
         fault = None
         if self.faults and not url.path.startswith("/trireme/"):
-            fault = self.faults.strike(_verbs(request.method, target, watching), str(url))
+            fault = self.faults.strike(_verbs_for_faults(request.method, target, watching), str(url))
             if fault is not None:
-                await _before(fault)
+                await _inject_before(fault)
         if target is None:
-            return await self._other(request, url.path)
+            return await self._serve_other_path(request, url.path)
         if watching:
-            return await self._watch(request, target, query)
+            return await self._serve_watch(request, target, query)
         if target.subresource == "log" and request.method == "GET":
-            return await self._log(request, target, query)
-        reply = await self._resource(request, target, query)
+            return await self._send_pod_log(request, target, query)
+        reply = await self._reply_for_resource(request, target, query)
         if fault is not None:
-            await _after(fault)
+            await _inject_after(fault)
         return web.Response(body=reply.body, status=reply.code, headers=_JSON_HEADERS)
 
-    async def _resource(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> writes.Reply:
+    async def _reply_for_resource(
+        self, request: web.BaseRequest, target: RequestInfo, query: Mapping[str, str]
+    ) -> writes.Reply:
         method = request.method
         if target.subresource in target.resource.unserved:
             raise api_errors.subresource_not_found(target.resource, target.subresource)
-        form = _form(request.headers.get("Accept", ""), query)
+        form = _response_form(request.headers.get("Accept", ""), query)
         if method == "GET":
-            return self._get(target, query, form)
+            return self._reply_to_get(target, query, form)
         if method == "DELETE":
-            options = await _body(request) if request.can_read_body else {}
+            options = await _read_body(request) if request.can_read_body else {}
             options = options if isinstance(options, dict) else {}
             if target.name:
                 return self._writer.delete(target, query, options, form)
@@ -205,17 +207,17 @@ class ApiServer:
             kind = request.content_type
             if kind not in (allowed := writes.patch_types(target.resource)):
                 raise api_errors.unsupported_media_type(allowed)
-            body = await _body(request, as_yaml=kind == writes.APPLY_PATCH)
+            body = await _read_body(request, as_yaml=kind == writes.APPLY_PATCH)
             return self._writer.patch(target, query, kind, body, form)
         if method not in ("POST", "PUT") or (method == "PUT" and not target.name):
             raise api_errors.method_not_allowed()
-        body = await _body(request)
+        body = await _read_body(request)
         if not isinstance(body, dict):
             raise api_errors.bad_request("the body of the request is no object")
         act = self._writer.post if method == "POST" else self._writer.put
         return act(target, query, body, form)
 
-    def _get(self, target: Target, query: Mapping[str, str], form: Form) -> writes.Reply:
+    def _reply_to_get(self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm) -> writes.Reply:
         if not target.name:
             return writes.Reply(200, self._reader.many(target, query, form))
         if target.subresource == "scale":
@@ -226,24 +228,28 @@ class ApiServer:
             raise api_errors.method_not_allowed()
         return writes.Reply(200, self._reader.get(target, form))
 
-    async def _log(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> web.StreamResponse:
+    async def _send_pod_log(
+        self, request: web.BaseRequest, target: RequestInfo, query: Mapping[str, str]
+    ) -> web.StreamResponse:
         """A pod's log as text; if it is followed, until the pod ends."""
         record = self.registry.get(stored_as(target.resource), target.namespace, target.name)
-        text = pod_logs.text_of(record.object, query)
-        if not reads.truthy(query.get("follow", "false")):
+        text = pod_logs.log_text(record.object, query)
+        if not reads.is_true(query.get("follow", "false")):
             return web.Response(body=text, content_type="text/plain")
         response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         with contextlib.suppress(ConnectionError):  # the client went away
             await response.prepare(request)
             await response.write(text)
-            await pod_logs.end_of(self.registry.store, record)
+            await pod_logs.wait_for_end(self.registry.store, record)
         return response
 
     # Watches
 
-    async def _watch(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> web.StreamResponse:
-        form = _form(request.headers.get("Accept", ""), query)
+    async def _serve_watch(
+        self, request: web.BaseRequest, target: RequestInfo, query: Mapping[str, str]
+    ) -> web.StreamResponse:
+        form = _response_form(request.headers.get("Accept", ""), query)
         length = random.uniform(*self._watch_timeout)
         refusal = b""
         watch: reads.WatchRequest | None = None
@@ -253,16 +259,16 @@ class ApiServer:
             if error.code != 410:
                 raise
             # As in the API server: once the request is valid, errors are reported within the watch.
-            refusal = frame("ERROR", orjson.dumps(error.status()))
+            refusal = watch_line("ERROR", orjson.dumps(error.status()))
         if watch is not None:
             self._watchers[watch.watcher] = None
         channel: watch_channels.Channel | None = None
         try:
-            channel = await watch_channels.opened(request, _JSON_HEADERS, watch.watcher.end if watch else None)
+            channel = await watch_channels.open_channel(request, _JSON_HEADERS, watch.watcher.end if watch else None)
             if watch is None:
                 await channel.send(refusal)
             else:
-                await self._stream(channel, target, watch)
+                await self._stream_events(channel, target, watch)
             await channel.close()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client went away, which is how most watches end
@@ -272,13 +278,15 @@ class ApiServer:
                 watch.watcher.stop()
         return channel.response if channel is not None else web.Response()
 
-    async def _stream(self, channel: watch_channels.Channel, target: Target, watch: reads.WatchRequest) -> None:
+    async def _stream_events(
+        self, channel: watch_channels.Channel, target: RequestInfo, watch: reads.WatchRequest
+    ) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + watch.timeout
         bookmark_at = loop.time() + self._bookmark_interval
         while (now := loop.time()) < end:
             wait = min(end, bookmark_at) - now if watch.bookmarks else end - now
-            lines = await watch.watcher.take(max(wait, 0.0))
+            lines = await watch.watcher.take_lines(max(wait, 0.0))
             if lines is None:
                 return
             if lines:
@@ -289,17 +297,17 @@ class ApiServer:
 
     # Paths that are no resources
 
-    async def _other(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _serve_other_path(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path in _HEALTH or path.rpartition("/")[0] in _HEALTH:
             return web.Response(text="ok")
         if path.startswith("/trireme/") and self._remote_faults:
-            return await self._control(request, path)
-        review = reviews.find(path)
+            return await self._control_faults(request, path)
+        review = reviews.review_at(path)
         if review is not None and request.method == "POST":
-            body = await _body(request)
+            body = await _read_body(request)
             if not isinstance(body, dict):
                 raise api_errors.bad_request("the body of the request is no object")
-            return web.Response(body=orjson.dumps(reviews.answer(review, body)), status=201, headers=_JSON_HEADERS)
+            return web.Response(body=orjson.dumps(reviews.reply_to(review, body)), status=201, headers=_JSON_HEADERS)
         if request.method == "GET":
             response_document = self._discovery.document(path, request.headers.get("Accept", ""))
             if response_document is not None:
@@ -309,10 +317,10 @@ class ApiServer:
             return web.Response(status=404, text="404 page not found\n")
         raise api_errors.no_such_path()
 
-    async def _control(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _control_faults(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Control of faults from another process; only if the server was started for tests."""
         if path == "/trireme/faults" and request.method == "POST":
-            body = await _body(request)
+            body = await _read_body(request)
             try:
                 self.faults.add_from(body)
             except (TypeError, ValueError) as error:
@@ -329,7 +337,7 @@ class ApiServer:
         return web.Response(body=orjson.dumps(state), headers=_JSON_HEADERS)
 
 
-def _verbs(method: str, target: Target | None, watching: bool) -> tuple[str, ...]:
+def _verbs_for_faults(method: str, target: RequestInfo | None, watching: bool) -> tuple[str, ...]:
     if watching:
         return (method, "WATCH")
     if method == "GET" and target is not None and not target.name:
@@ -337,7 +345,7 @@ def _verbs(method: str, target: Target | None, watching: bool) -> tuple[str, ...
     return (method,)
 
 
-async def _body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
+async def _read_body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
     kind = request.content_type
     if "cbor" in kind:
         raise api_errors.unsupported_media_type((_JSON, "application/yaml", protobuf.MEDIA_TYPE))
@@ -360,7 +368,7 @@ async def _body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
         raise api_errors.bad_request(text) from error
 
 
-async def _before(fault: Fault) -> None:
+async def _inject_before(fault: Fault) -> None:
     if fault.action is Action.STATUS:
         details = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else None
         reason = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 504: "Timeout"}.get(
@@ -370,11 +378,11 @@ async def _before(fault: Fault) -> None:
     if fault.action in (Action.DELAY, Action.HANG):
         await asyncio.sleep(fault.seconds)
     if fault.action in (Action.HANG, Action.DROP_BEFORE):
-        raise _Dropped
+        raise _ConnectionDroppedError
 
 
-async def _after(fault: Fault) -> None:
+async def _inject_after(fault: Fault) -> None:
     if fault.action is Action.DELAY_REPLY:
         await asyncio.sleep(fault.seconds)
     if fault.action is Action.DROP_AFTER:
-        raise _Dropped
+        raise _ConnectionDroppedError

@@ -161,7 +161,7 @@ class ApplyRequest:
     now: str
     body: Object
 
-    def _entry(self, fields: Fields) -> Object:
+    def _managed_fields_entry(self, fields: Fields) -> Object:
         entry: Object = {
             "manager": self.manager,
             "operation": "Apply",
@@ -174,17 +174,17 @@ class ApplyRequest:
             entry["subresource"] = self.subresource
         return entry
 
-    def _is_mine(self, entry: Object) -> bool:
+    def _is_same_manager(self, entry: Object) -> bool:
         return (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (
             self.manager,
             "Apply",
             self.subresource,
         )
 
-    def to_new(self, name: str) -> Object:
+    def new_object(self, name: str) -> Object:
         """The object that applying creates if none exists."""
         metadata = {**(self.body.get("metadata") or {}), "name": name}
-        metadata["managedFields"] = [self._entry(fields_of(self.body, top=True))]
+        metadata["managedFields"] = [self._managed_fields_entry(fields_of(self.body, top=True))]
         return {**self.body, "metadata": metadata}
 
     def to(self, obj: Object) -> Object:
@@ -194,8 +194,8 @@ class ApplyRequest:
         """
         entries = obj["metadata"].get("managedFields") or []
         fields = fields_of(self.body, top=True)
-        mine = next((one for one in entries if self._is_mine(one)), None)
-        others = [one for one in entries if one.get("operation") == "Apply" and not self._is_mine(one)]
+        mine = next((one for one in entries if self._is_same_manager(one)), None)
+        others = [one for one in entries if one.get("operation") == "Apply" and not self._is_same_manager(one)]
         if not self.force:
             self._refuse_conflicts(obj, fields, others)
         elif others:
@@ -207,12 +207,12 @@ class ApplyRequest:
         result = _merge(_remove(obj, "", released), self.body, "")
         updates = [one for one in entries if one.get("operation") != "Apply"]
         result["metadata"] = {**result["metadata"]}
-        result["metadata"]["managedFields"] = [*updates, *others, self._next_entry(mine, fields)]
+        result["metadata"]["managedFields"] = [*updates, *others, self._updated_entry(mine, fields)]
         return dict(result)
 
-    def _next_entry(self, mine: Object | None, fields: Fields) -> Object:
+    def _updated_entry(self, mine: Object | None, fields: Fields) -> Object:
         """The manager's entry; unchanged if nothing changed, so that applying twice writes once."""
-        return mine if mine is not None and mine.get("fieldsV1") == fields else self._entry(fields)
+        return mine if mine is not None and mine.get("fieldsV1") == fields else self._managed_fields_entry(fields)
 
     def _refuse_conflicts(self, obj: Object, fields: Fields, others: list[Object]) -> None:
         causes: list[Object] = []

@@ -31,7 +31,7 @@ class Channel(Protocol):
         """End the watch after what has been sent."""
 
 
-class _Chunks:
+class _ChunkedResponse:
     """A chunked HTTP reply, one line an event."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class _Chunks:
         """Nothing to do: the response ends with the request handler."""
 
 
-class _Messages:
+class _WebSocketMessages:
     """A WebSocket, one text message an event."""
 
     def __init__(self, protocols: list[str], on_close: Callable[[], None] | None) -> None:
@@ -55,9 +55,9 @@ class _Messages:
 
     async def open(self, request: web.BaseRequest) -> None:
         await self.response.prepare(request)
-        self._reader = asyncio.get_running_loop().create_task(self._ignore_what_is_received())
+        self._reader = asyncio.get_running_loop().create_task(self._discard_received_messages())
 
-    async def _ignore_what_is_received(self) -> None:
+    async def _discard_received_messages(self) -> None:
         """Discard received messages: a client of a watch only ends it."""
         while (await self.response.receive()).type not in (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR):
             pass
@@ -81,13 +81,15 @@ def wants_websocket(request: web.BaseRequest) -> bool:
     return "upgrade" in connection and request.headers.get("Upgrade", "").lower() == "websocket"
 
 
-async def opened(request: web.BaseRequest, headers: Mapping[str, str], on_close: Callable[[], None] | None) -> Channel:
+async def open_channel(
+    request: web.BaseRequest, headers: Mapping[str, str], on_close: Callable[[], None] | None
+) -> Channel:
     """The channel that the request asks for; `on_close` is called when a WebSocket's client ends the watch.
 
     Raises: ApiError 400 or 403 for a handshake that the API server would refuse.
     """
     if not wants_websocket(request):
-        chunks = _Chunks(headers)
+        chunks = _ChunkedResponse(headers)
         await chunks.response.prepare(request)
         return chunks
     if not request.headers.get("Origin"):
@@ -95,7 +97,7 @@ async def opened(request: web.BaseRequest, headers: Mapping[str, str], on_close:
     protocols = [one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if one.strip()]
     if len(protocols) > 1:
         raise api_errors.bad_request("a watch takes one subprotocol of WebSocket at most")
-    messages = _Messages(protocols, on_close)
+    messages = _WebSocketMessages(protocols, on_close)
     try:
         await messages.open(request)
     except web.HTTPBadRequest as error:

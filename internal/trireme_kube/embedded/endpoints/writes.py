@@ -15,8 +15,8 @@ import orjson
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KIND, Object, Resource, stored_as
 from trireme_kube.embedded.endpoints import conversion, patches, server_side_apply
-from trireme_kube.embedded.endpoints.reads import Form, Reader
-from trireme_kube.embedded.endpoints.request_info import Target
+from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.request_info import RequestInfo
 from trireme_kube.embedded.registry import subresources
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.serializer import type_checking
@@ -58,17 +58,17 @@ class Writer:
         self._registry = registry
         self._reader = reader
 
-    def _reply(self, target: Target, record: Record, form: Form, code: int = 200) -> Reply:
+    def _reply(self, target: RequestInfo, record: Record, form: ResponseForm, code: int = 200) -> Reply:
         return Reply(code, self._reader.one(target.resource, record, form))
 
     @staticmethod
-    def _checked(target: Target, query: Mapping[str, str], body: Object) -> Object:
+    def _checked_body(target: RequestInfo, query: Mapping[str, str], body: Object) -> Object:
         """The body of a write, of the right kind and shape, in the form that is stored."""
         check_kind(target.resource, body)
-        body = type_checking.conform(target.resource, body, strict=query.get("fieldValidation") == "Strict")
+        body = type_checking.conform_to_type(target.resource, body, strict=query.get("fieldValidation") == "Strict")
         return conversion.to_storage(target.resource, body)
 
-    def post(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
+    def post(self, target: RequestInfo, query: Mapping[str, str], body: Object, form: ResponseForm) -> Reply:
         """Creates an object, or acts through a subresource."""
         dry_run = dry_run_of("Create", query)
         if target.subresource:
@@ -80,12 +80,12 @@ class Writer:
             )
         if target.name:
             raise api_errors.method_not_allowed()
-        body = self._checked(target, query, body)
+        body = self._checked_body(target, query, body)
         stored = stored_as(target.resource)
         record = self._registry.create(stored, target.namespace, body, dry_run=dry_run)
         return self._reply(target, record, form, 201)
 
-    def put(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
+    def put(self, target: RequestInfo, query: Mapping[str, str], body: Object, form: ResponseForm) -> Reply:
         """Replaces an object, its status, or its scale."""
         dry_run = dry_run_of("Update", query)
         stored = stored_as(target.resource)
@@ -97,18 +97,18 @@ class Writer:
             stored,
             target.namespace,
             target.name,
-            self._checked(target, query, body),
+            self._checked_body(target, query, body),
             subresource=target.subresource,
             dry_run=dry_run,
         )
         return self._reply(target, record, form, 201 if created else 200)
 
-    def patch(self, target: Target, query: Mapping[str, str], kind: str, body: Any, form: Form) -> Reply:
+    def patch(self, target: RequestInfo, query: Mapping[str, str], kind: str, body: Any, form: ResponseForm) -> Reply:
         """Changes an object by one of the four kinds of patch."""
         dry_run = dry_run_of("Patch", query)
         stored = stored_as(target.resource)
         if kind == APPLY_PATCH:
-            return self._apply(target, query, body, form, dry_run)
+            return self._apply_server_side(target, query, body, form, dry_run)
         if kind != JSON_PATCH and not isinstance(body, dict):
             raise api_errors.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
         change = {JSON_PATCH: patches.json_patch, MERGE_PATCH: patches.merge, STRATEGIC_PATCH: patches.strategic}[kind]
@@ -124,14 +124,16 @@ class Writer:
 
         def edit(obj: Object) -> Object:
             view = conversion.object_to_view(target.resource, obj)
-            return self._checked(target, query, change(view, body))
+            return self._checked_body(target, query, change(view, body))
 
         record = self._registry.change(
             stored, target.namespace, target.name, edit, subresource=target.subresource, dry_run=dry_run
         )
         return self._reply(target, record, form)
 
-    def _apply(self, target: Target, query: Mapping[str, str], body: Any, form: Form, dry_run: bool) -> Reply:
+    def _apply_server_side(
+        self, target: RequestInfo, query: Mapping[str, str], body: Any, form: ResponseForm, dry_run: bool
+    ) -> Reply:
         manager = query.get("fieldManager", "")
         if not manager:
             cause = api_errors.required("fieldManager", "is required for apply patch")
@@ -148,20 +150,20 @@ class Writer:
         )
         stored = stored_as(target.resource)
         if self._registry.store.get(stored, target.namespace, target.name) is None and not target.subresource:
-            obj = self._checked(target, query, applied.to_new(target.name))
+            obj = self._checked_body(target, query, applied.new_object(target.name))
             record, _ = self._registry.update(stored, target.namespace, target.name, obj, dry_run=dry_run, create=True)
             return self._reply(target, record, form, 201)
         record = self._registry.change(
             stored,
             target.namespace,
             target.name,
-            lambda obj: self._checked(target, query, applied.to(obj)),
+            lambda obj: self._checked_body(target, query, applied.to(obj)),
             subresource=target.subresource,
             dry_run=dry_run,
         )
         return self._reply(target, record, form)
 
-    def delete(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
+    def delete(self, target: RequestInfo, query: Mapping[str, str], options: Object, form: ResponseForm) -> Reply:
         """Deletes one object."""
         if target.subresource:
             raise api_errors.method_not_allowed()
@@ -177,12 +179,14 @@ class Writer:
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         return Reply(200, orjson.dumps(status))
 
-    def delete_collection(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
+    def delete_collection(
+        self, target: RequestInfo, query: Mapping[str, str], options: Object, form: ResponseForm
+    ) -> Reply:
         """Delete all objects that a list with the same parameters would return; return that list."""
         options = _delete_options(query, options)
         body = self._reader.many(target, query, form)
         stored = stored_as(target.resource)
-        for item in orjson.loads(self._reader.many(target, query, Form()))["items"]:
+        for item in orjson.loads(self._reader.many(target, query, ResponseForm()))["items"]:
             metadata = item["metadata"]
             self._registry.delete(stored, metadata.get("namespace", ""), metadata["name"], options)
         return Reply(200, body)

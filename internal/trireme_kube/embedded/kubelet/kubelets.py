@@ -30,7 +30,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class KubeletPace:
     """Durations of simulated steps. Units: seconds."""
 
     start: float = 0.2
@@ -48,7 +48,7 @@ class Pace:
 class Kubelets:
     """The kubelets of all nodes."""
 
-    def __init__(self, registry: Registry, pace: Pace, monotonic: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, pace: KubeletPace, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._store = registry.store
         self._pace = pace
@@ -98,21 +98,21 @@ class Kubelets:
         status = dict(node.get("status") or {})
         addresses = {one["type"]: one["address"] for one in status.get("addresses") or ()}
         if "InternalIP" not in addresses:
-            addresses = {"InternalIP": self._address("10.0"), "Hostname": name, **addresses}
+            addresses = {"InternalIP": self._next_address("10.0"), "Hostname": name, **addresses}
             status["addresses"] = [{"type": kind, "address": value} for kind, value in addresses.items()]
         self._nodes[name] = addresses["InternalIP"]
         if all(one["type"] != "Ready" for one in status.get("conditions") or ()):
             now = self._registry.clock_and_ids.now()
-            for condition in _node_conditions(now):
+            for condition in _healthy_node_conditions(now):
                 status["conditions"] = with_condition(status.get("conditions"), condition, now)
-        self._registry.store_changed(NODES, before, {**node, "metadata": dict(node["metadata"]), "status": status})
+        self._registry.store_update(NODES, before, {**node, "metadata": dict(node["metadata"]), "status": status})
         self._leases.append(name)
-        self._renew(name, node["metadata"]["uid"])
+        self._renew_lease(name, node["metadata"]["uid"])
         for record in self._store.scan(PODS):
             if record.object["spec"].get("nodeName") == name:
                 self._pods.add(record.key)
 
-    def _address(self, prefix: str) -> str:
+    def _next_address(self, prefix: str) -> str:
         self._addresses += 1
         return f"{prefix}.{self._addresses // 254 % 256}.{self._addresses % 254 + 1}"
 
@@ -128,9 +128,9 @@ class Kubelets:
                 name = self._leases[self._next_lease]
                 node = self._store.get(NODES, "", name)
                 if node is not None:
-                    self._renew(name, node.uid)
+                    self._renew_lease(name, node.uid)
 
-    def _renew(self, name: str, uid: str) -> None:
+    def _renew_lease(self, name: str, uid: str) -> None:
         clock_and_ids = self._registry.clock_and_ids
         renewed = micro_timestamp(clock_and_ids.clock())
         lease = self._store.get(LEASES, LEASE_NAMESPACE, name)
@@ -178,13 +178,13 @@ class Kubelets:
         if "deletionTimestamp" in pod["metadata"]:
             self._registry.delete(PODS, *key, {"gracePeriodSeconds": 0, "preconditions": {"uid": record.uid}})
         elif status.get("phase") == "Pending":
-            self._report(record, self._running(pod))
+            self._write_status(record, self._running_status(pod))
         elif status.get("phase") == "Running" and self._run_seconds(pod) is not None:
-            self._report(record, self._ended(pod))
+            self._write_status(record, self._ended_status(pod))
 
-    def _report(self, record: Record, status: Object) -> None:
+    def _write_status(self, record: Record, status: Object) -> None:
         pod = record.object
-        self._registry.store_changed(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
+        self._registry.store_update(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 
     def _run_seconds(self, pod: Object) -> float | None:
         """How long the pod runs; None: forever."""
@@ -197,11 +197,11 @@ class Kubelets:
                 return None
         return self._pace.run if pod["spec"].get("restartPolicy", "Always") != "Always" else None
 
-    def _running(self, pod: Object) -> Object:
+    def _running_status(self, pod: Object) -> Object:
         now = self._registry.clock_and_ids.now()
         spec, status = pod["spec"], dict(pod.get("status") or {})
         host = self._nodes[spec["nodeName"]]
-        address = host if spec.get("hostNetwork") else self._address("10.244")
+        address = host if spec.get("hostNetwork") else self._next_address("10.244")
         conditions = status.get("conditions")
         for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
             conditions = with_condition(conditions, {"type": kind, "status": "True", "lastProbeTime": None}, now)
@@ -223,7 +223,7 @@ class Kubelets:
             status["initContainerStatuses"] = [_container_status(one, done) for one in spec["initContainers"]]
         return status
 
-    def _ended(self, pod: Object) -> Object:
+    def _ended_status(self, pod: Object) -> Object:
         now = self._registry.clock_and_ids.now()
         status = dict(pod["status"])
         annotations = pod["metadata"].get("annotations") or {}
@@ -260,7 +260,7 @@ def _container_status(container: Object, state: Object) -> Object:
     }
 
 
-def _node_conditions(now: str) -> list[Object]:
+def _healthy_node_conditions(now: str) -> list[Object]:
     """What a healthy kubelet reports."""
     beat = {"lastHeartbeatTime": now}
     pressures = (

@@ -28,14 +28,14 @@ def _container(pod: Object, requested: str) -> str:
     return container
 
 
-def _number(query: Mapping[str, str], name: str) -> int | None:
+def _number_parameter(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if text and not text.isdecimal():
         raise api_errors.bad_request(f'invalid {name} "{text}": must be a non-negative integer')
     return int(text) if text else None
 
 
-def text_of(pod: Object, query: Mapping[str, str]) -> bytes:
+def log_text(pod: Object, query: Mapping[str, str]) -> bytes:
     """The log of a container. Raises: ApiError 400 if it has not started, or the request is ambiguous."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     container = _container(pod, query.get("container", ""))
@@ -49,9 +49,9 @@ def text_of(pod: Object, query: Mapping[str, str]) -> bytes:
     line = f"{metadata['namespace']}/{metadata['name']}: container {container} is simulated and logs nothing but this\n"
     if query.get("timestamps", "false").lower() in ("true", "1"):
         line = f"{status.get('startTime', metadata['creationTimestamp'])} {line}"
-    if _number(query, "tailLines") == 0:
+    if _number_parameter(query, "tailLines") == 0:
         return b""
-    limit = _number(query, "limitBytes")
+    limit = _number_parameter(query, "limitBytes")
     return line.encode()[:limit]
 
 
@@ -60,7 +60,7 @@ def has_ended(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-async def end_of(store: Store, record: Record) -> None:
+async def wait_for_end(store: Store, record: Record) -> None:
     """Wait until the pod has ended or is gone."""
     ended = asyncio.Event()
 

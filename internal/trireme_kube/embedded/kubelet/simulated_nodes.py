@@ -9,7 +9,7 @@ from trireme_kube.embedded.api.resources import Object
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NodeShape:
     """The properties of every simulated node."""
 
     cpu: str = "8"
@@ -26,7 +26,7 @@ class Shape:
     """More resources, such as example.com/gpu, with their amounts."""
 
 
-def node(shape: Shape, index: int) -> Object:
+def node(shape: NodeShape, index: int) -> Object:
     """The Node with that number, ready except for what the kubelet adds when it registers."""
     name = f"{shape.prefix}{index}"
     capacity = {

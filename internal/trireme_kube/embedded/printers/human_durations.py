@@ -14,7 +14,7 @@ def _two_units(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 
 
-def short_text(seconds: float) -> str:
+def human_duration(seconds: float) -> str:
     """A duration in the short form of the AGE column."""
     whole = int(seconds)
     if whole < -1:
@@ -41,11 +41,11 @@ def short_text(seconds: float) -> str:
     return f"{whole // _YEAR}y"
 
 
-def since(moment: object, now: float) -> str:
+def age_text(moment: object, now: float) -> str:
     """How long ago an RFC 3339 time was."""
     if not isinstance(moment, str) or not moment:
         return "<unknown>"
     try:
-        return short_text(now - parse_timestamp(moment))
+        return human_duration(now - parse_timestamp(moment))
     except ValueError:
         return "<unknown>"

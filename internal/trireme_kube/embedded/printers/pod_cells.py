@@ -18,18 +18,18 @@ def _conditions(pod: Object) -> list[Any]:
     return (pod.get("status") or {}).get("conditions") or []
 
 
-def pod_ready(pod: Object) -> str:
+def ready_cell(pod: Object) -> str:
     """Ready containers of all."""
     ready = sum(bool(one.get("ready")) and "running" in (one.get("state") or {}) for one in _statuses(pod))
     return f"{ready}/{len(pod['spec'].get('containers') or ())}"
 
 
-def pod_restarts(pod: Object) -> str:
+def restarts_cell(pod: Object) -> str:
     """How often containers were restarted."""
     return str(sum(int(one.get("restartCount", 0)) for one in _statuses(pod)))
 
 
-def _ended(terminated: Object) -> str:
+def _terminated_reason(terminated: Object) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
     if terminated.get("signal"):
@@ -37,7 +37,7 @@ def _ended(terminated: Object) -> str:
     return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _initialising(pod: Object) -> str:
+def _init_container_status(pod: Object) -> str:
     """The status of an init container that has not succeeded yet, or empty."""
     for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
         state = status.get("state") or {}
@@ -45,14 +45,14 @@ def _initialising(pod: Object) -> str:
         if terminated and not terminated.get("exitCode"):
             continue
         if terminated:
-            return f"Init:{_ended(terminated)}"
+            return f"Init:{_terminated_reason(terminated)}"
         if waiting.get("reason") not in (None, "", "PodInitializing"):
             return f"Init:{waiting['reason']}"
         return f"Init:{index}/{len(pod['spec'].get('initContainers') or ())}"
     return ""
 
 
-def _of_containers(pod: Object, reason: str) -> str:
+def _container_status(pod: Object, reason: str) -> str:
     running, failure = False, ""
     for status in reversed(_statuses(pod)):
         state = status.get("state") or {}
@@ -60,7 +60,7 @@ def _of_containers(pod: Object, reason: str) -> str:
         if waiting.get("reason"):
             reason = waiting["reason"]
         elif terminated is not None:
-            reason = _ended(terminated)
+            reason = _terminated_reason(terminated)
             failure = reason if terminated.get("exitCode") else failure
         elif status.get("ready") and "running" in state:
             running = True
@@ -71,14 +71,14 @@ def _of_containers(pod: Object, reason: str) -> str:
     return reason
 
 
-def pod_status(pod: Object) -> str:
+def status_cell(pod: Object) -> str:
     """One word that summarises the pod's status."""
     status = pod.get("status") or {}
     phase = str(status.get("phase", ""))
     reason = str(status.get("reason") or phase)
     if any(one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated" for one in _conditions(pod)):
         reason = "SchedulingGated"
-    reason = _initialising(pod) or _of_containers(pod, reason)
+    reason = _init_container_status(pod) or _container_status(pod, reason)
     if "deletionTimestamp" in pod["metadata"] and phase not in ("Succeeded", "Failed"):
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
     return reason

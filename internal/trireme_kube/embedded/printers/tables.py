@@ -19,7 +19,7 @@ _CONDITIONS = {
 }
 
 
-def _definition(column: Column) -> Object:
+def _column_definition(column: Column) -> Object:
     return {
         "name": column.name,
         "type": column.type,
@@ -29,7 +29,7 @@ def _definition(column: Column) -> Object:
     }
 
 
-def _row(resource: Resource, columns: Sequence[Column], record: Record, now: float, include: str) -> Object:
+def _table_row(resource: Resource, columns: Sequence[Column], record: Record, now: float, include: str) -> Object:
     obj = record.object
     cells: list[Any] = [column.cell(obj, now) for column in columns]
     row: Object = {"cells": cells}
@@ -59,6 +59,6 @@ def table(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [_definition(column) for column in columns] if headers else None,
-        "rows": [_row(resource, columns, record, now, include) for record in records],
+        "columnDefinitions": [_column_definition(column) for column in columns] if headers else None,
+        "rows": [_table_row(resource, columns, record, now, include) for record in records],
     }

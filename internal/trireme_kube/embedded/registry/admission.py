@@ -31,16 +31,16 @@ class Admission:
         self._store = store
         self._clock_and_ids = clock_and_ids
         self._steps: dict[str, Callable[[Resource, Object], None]] = {
-            "pods": self._pod,
-            "nodes": self._node,
-            "persistentvolumeclaims": self._claim,
-            "persistentvolumes": self._volume,
-            "podgroups.scheduling.k8s.io": self._priority,
-            "compositepodgroups.scheduling.k8s.io": self._priority,
-            "services": self._service,
-            "jobs.batch": self._job,
-            "certificatesigningrequests.certificates.k8s.io": self._signing_request,
-            DEFINITIONS.key: self._definition,
+            "pods": self._admit_pod,
+            "nodes": self._admit_node,
+            "persistentvolumeclaims": self._admit_claim,
+            "persistentvolumes": self._admit_volume,
+            "podgroups.scheduling.k8s.io": self._set_priority,
+            "compositepodgroups.scheduling.k8s.io": self._set_priority,
+            "services": self._admit_service,
+            "jobs.batch": self._admit_job,
+            "certificatesigningrequests.certificates.k8s.io": self._admit_signing_request,
+            DEFINITIONS.key: self._admit_definition,
         }
         self._addresses = 0
 
@@ -69,15 +69,15 @@ class Admission:
         if step is not None:
             step(resource, obj)
 
-    def _pod(self, resource: Resource, pod: Object) -> None:
+    def _admit_pod(self, resource: Resource, pod: Object) -> None:
         spec = pod["spec"]
-        self._account(resource, pod)
+        self._set_service_account(resource, pod)
         pod_defaults.default_tolerations(spec)
-        self._priority(resource, pod)
+        self._set_priority(resource, pod)
         if node_name := spec.get("nodeName"):
-            copy_topology(self._store, pod["metadata"], node_name)
+            copy_node_topology_labels(self._store, pod["metadata"], node_name)
 
-    def _account(self, resource: Resource, pod: Object) -> None:
+    def _set_service_account(self, resource: Resource, pod: Object) -> None:
         spec, metadata = pod["spec"], pod["metadata"]
         namespace = metadata["namespace"]
         account_name = spec.get("serviceAccountName") or "default"
@@ -95,9 +95,9 @@ class Admission:
         if not spec.get("imagePullSecrets") and account.object.get("imagePullSecrets"):
             spec["imagePullSecrets"] = account.object["imagePullSecrets"]
 
-    def _priority(self, resource: Resource, obj: Object) -> None:
+    def _set_priority(self, resource: Resource, obj: Object) -> None:
         spec, name = obj["spec"], obj["metadata"].get("name", "")
-        class_name, value, policy = self._class_of(resource, spec.get("priorityClassName", ""), name)
+        class_name, value, policy = self._priority_class_of(resource, spec.get("priorityClassName", ""), name)
         if class_name:
             spec["priorityClassName"] = class_name
         if spec.get("priority") not in (None, value):
@@ -113,7 +113,7 @@ class Admission:
             raise api_errors.forbidden(resource, name, why)
         spec["preemptionPolicy"] = policy
 
-    def _class_of(self, resource: Resource, class_name: str, name: str) -> tuple[str, int, str]:
+    def _priority_class_of(self, resource: Resource, class_name: str, name: str) -> tuple[str, int, str]:
         """Name, value and preemption policy of the pod's priority class."""
         if class_name:
             record = self._store.get(PRIORITY_CLASSES, "", class_name)
@@ -127,16 +127,16 @@ class Admission:
             return lowest["metadata"]["name"], lowest["value"], lowest["preemptionPolicy"]
         return "", 0, "PreemptLowerPriority"
 
-    def _node(self, resource: Resource, node: Object) -> None:
+    def _admit_node(self, resource: Resource, node: Object) -> None:
         """A node starts tainted as not ready, until its Ready condition says otherwise."""
         taints = node["spec"].get("taints") or []
         if all((one.get("key"), one.get("effect")) != (pod_defaults.NOT_READY, "NoSchedule") for one in taints):
             node["spec"]["taints"] = [*taints, {"key": pod_defaults.NOT_READY, "effect": "NoSchedule"}]
 
-    def _volume(self, resource: Resource, volume: Object) -> None:
+    def _admit_volume(self, resource: Resource, volume: Object) -> None:
         _add_finalizer(volume, "kubernetes.io/pv-protection")
 
-    def _claim(self, resource: Resource, claim: Object) -> None:
+    def _admit_claim(self, resource: Resource, claim: Object) -> None:
         _add_finalizer(claim, "kubernetes.io/pvc-protection")
         if claim["spec"].get("storageClassName") is not None:
             return
@@ -149,7 +149,7 @@ class Admission:
             newest = max(marked, key=lambda one: (one["creationTimestamp"], one["name"]))
             claim["spec"]["storageClassName"] = newest["name"]
 
-    def _service(self, resource: Resource, service: Object) -> None:
+    def _admit_service(self, resource: Resource, service: Object) -> None:
         spec = service["spec"]
         if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
             self._addresses += 1
@@ -157,14 +157,14 @@ class Admission:
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
 
-    def _signing_request(self, resource: Resource, request: Object) -> None:
+    def _admit_signing_request(self, resource: Resource, request: Object) -> None:
         """The requesting user is set by the server: here always the same one."""
         request["spec"] |= {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 
-    def _definition(self, resource: Resource, definition: Object) -> None:
+    def _admit_definition(self, resource: Resource, definition: Object) -> None:
         _add_finalizer(definition, CLEANUP)
 
-    def _job(self, resource: Resource, job: Object) -> None:
+    def _admit_job(self, resource: Resource, job: Object) -> None:
         """A Job selects its pods by its uid, unless it has a selector of its own."""
         if job["spec"].get("manualSelector"):
             return
@@ -183,7 +183,7 @@ def _add_finalizer(obj: Object, finalizer: str) -> None:
         obj["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
-def copy_topology(store: Store, metadata: Object, node_name: str) -> None:
+def copy_node_topology_labels(store: Store, metadata: Object, node_name: str) -> None:
     """Add the node's zone and region labels to a pod that was assigned to it, in place."""
     node = store.get(NODES, "", node_name)
     if node is None:

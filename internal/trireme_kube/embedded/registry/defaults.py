@@ -25,7 +25,7 @@ def _fill(target: Object, **values: Any) -> Object:
     return target
 
 
-def _template(spec: Object) -> None:
+def _default_template(spec: Object) -> None:
     template = spec.get("template")
     if isinstance(template, dict):
         template.setdefault("metadata", {})
@@ -33,35 +33,35 @@ def _template(spec: Object) -> None:
             pod_defaults.default_spec(template["spec"])
 
 
-def _pod(obj: Object) -> None:
+def _default_pod(obj: Object) -> None:
     if isinstance(obj.get("spec"), dict):
         pod_defaults.default_pod(obj)
 
 
-def _deployment(obj: Object) -> None:
+def _default_deployment(obj: Object) -> None:
     spec = _fill(obj.setdefault("spec", {}), replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
     strategy = _fill(spec, strategy={})["strategy"]
     _fill(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable="25%", maxSurge="25%")
-    _template(spec)
+    _default_template(spec)
 
 
-def _replica_set(obj: Object) -> None:
+def _default_replica_set(obj: Object) -> None:
     spec = _fill(obj.setdefault("spec", {}), replicas=1)
-    _template(spec)
+    _default_template(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
         obj["metadata"]["labels"] = dict(labels)
 
 
-def _replication_controller(obj: Object) -> None:
-    _replica_set(obj)
+def _default_replication_controller(obj: Object) -> None:
+    _default_replica_set(obj)
     if not obj["spec"].get("selector"):
         obj["spec"]["selector"] = dict(obj["metadata"].get("labels") or {})
 
 
-def _stateful_set(obj: Object) -> None:
+def _default_stateful_set(obj: Object) -> None:
     spec = _fill(
         obj.setdefault("spec", {}),
         replicas=1,
@@ -78,31 +78,31 @@ def _stateful_set(obj: Object) -> None:
     for claim in spec.get("volumeClaimTemplates") or ():
         claim.setdefault("kind", "PersistentVolumeClaim")
         claim.setdefault("apiVersion", "v1")
-        _claim(claim)
-    _template(spec)
+        _default_claim(claim)
+    _default_template(spec)
 
 
-def _daemon_set(obj: Object) -> None:
+def _default_daemon_set(obj: Object) -> None:
     spec = _fill(obj.setdefault("spec", {}), revisionHistoryLimit=10, updateStrategy={})
     strategy = _fill(spec["updateStrategy"], type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable=1, maxSurge=0)
-    _template(spec)
+    _default_template(spec)
 
 
-def _job(obj: Object) -> None:
+def _default_job(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     _fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
     _fill(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
-    _template(spec)
+    _default_template(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
         obj["metadata"]["labels"] = dict(labels)
 
 
-def _service(obj: Object) -> None:
+def _default_service(obj: Object) -> None:
     spec = _fill(obj.setdefault("spec", {}), type="ClusterIP", sessionAffinity="None")
     if spec["type"] != "ExternalName":
         _fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
@@ -111,14 +111,14 @@ def _service(obj: Object) -> None:
         port["targetPort"] = port.get("targetPort") or port.get("port")
 
 
-def _node(obj: Object) -> None:
+def _default_node(obj: Object) -> None:
     obj.setdefault("spec", {})
     status = obj.setdefault("status", {})
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
 
 
-def _namespace(obj: Object) -> None:
+def _default_namespace(obj: Object) -> None:
     metadata = obj["metadata"]
     if metadata.get("name"):
         metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
@@ -127,18 +127,18 @@ def _namespace(obj: Object) -> None:
         finalizers.append("kubernetes")
 
 
-def _claim(obj: Object) -> None:
+def _default_claim(obj: Object) -> None:
     _fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def _volume(obj: Object) -> None:
+def _default_volume(obj: Object) -> None:
     spec = _fill(obj.setdefault("spec", {}), persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
     if isinstance(path := spec.get("hostPath"), dict):
         path.setdefault("type", "")
 
 
-def _cron_job(obj: Object) -> None:
+def _default_cron_job(obj: Object) -> None:
     _fill(
         obj.setdefault("spec", {}),
         concurrencyPolicy="Allow",
@@ -151,16 +151,16 @@ def _cron_job(obj: Object) -> None:
         pod_defaults.default_spec(pod_spec)
 
 
-def _ingress_class(obj: Object) -> None:
+def _default_ingress_class(obj: Object) -> None:
     if parameters := (obj.get("spec") or {}).get("parameters"):
         _fill(parameters, scope="Cluster")
 
 
-def _storage_class(obj: Object) -> None:
+def _default_storage_class(obj: Object) -> None:
     _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
 
-def _csi_driver(obj: Object) -> None:
+def _default_csi_driver(obj: Object) -> None:
     _fill(
         obj.setdefault("spec", {}),
         attachRequired=True,
@@ -174,31 +174,31 @@ def _csi_driver(obj: Object) -> None:
     )
 
 
-def _priority_class(obj: Object) -> None:
+def _default_priority_class(obj: Object) -> None:
     _fill(obj, preemptionPolicy="PreemptLowerPriority")
     obj.setdefault("value", 0)
 
 
-def _pod_group(obj: Object) -> None:
+def _default_pod_group(obj: Object) -> None:
     _fill(obj.setdefault("spec", {}), preemptionPolicy="PreemptLowerPriority", disruptionMode={"single": {}})
 
 
-def _device_requests(spec: Object) -> None:
+def _default_device_requests(spec: Object) -> None:
     for request in (spec.get("devices") or {}).get("requests") or ():
         for part in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if isinstance(part, dict) and _fill(part, allocationMode="ExactCount")["allocationMode"] == "ExactCount":
                 _fill(part, count=1)
 
 
-def _resource_claim(obj: Object) -> None:
-    _device_requests(obj.get("spec") or {})
+def _default_resource_claim(obj: Object) -> None:
+    _default_device_requests(obj.get("spec") or {})
 
 
-def _resource_claim_template(obj: Object) -> None:
-    _device_requests((obj.get("spec") or {}).get("spec") or {})
+def _default_resource_claim_template(obj: Object) -> None:
+    _default_device_requests((obj.get("spec") or {}).get("spec") or {})
 
 
-def _secret(obj: Object) -> None:
+def _default_secret(obj: Object) -> None:
     _fill(obj, type="Opaque")
     text = obj.pop("stringData", None)
     if text:
@@ -207,29 +207,29 @@ def _secret(obj: Object) -> None:
 
 
 _DEFAULTS: dict[str, Callable[[Object], None]] = {
-    "pods": _pod,
-    "nodes": _node,
-    "namespaces": _namespace,
-    "services": _service,
-    "secrets": _secret,
-    "persistentvolumeclaims": _claim,
-    "persistentvolumes": _volume,
-    "replicationcontrollers": _replication_controller,
-    "deployments.apps": _deployment,
-    "replicasets.apps": _replica_set,
-    "statefulsets.apps": _stateful_set,
-    "daemonsets.apps": _daemon_set,
-    "jobs.batch": _job,
-    "cronjobs.batch": _cron_job,
-    "ingressclasses.networking.k8s.io": _ingress_class,
+    "pods": _default_pod,
+    "nodes": _default_node,
+    "namespaces": _default_namespace,
+    "services": _default_service,
+    "secrets": _default_secret,
+    "persistentvolumeclaims": _default_claim,
+    "persistentvolumes": _default_volume,
+    "replicationcontrollers": _default_replication_controller,
+    "deployments.apps": _default_deployment,
+    "replicasets.apps": _default_replica_set,
+    "statefulsets.apps": _default_stateful_set,
+    "daemonsets.apps": _default_daemon_set,
+    "jobs.batch": _default_job,
+    "cronjobs.batch": _default_cron_job,
+    "ingressclasses.networking.k8s.io": _default_ingress_class,
     "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.default,
-    "storageclasses.storage.k8s.io": _storage_class,
-    "csidrivers.storage.k8s.io": _csi_driver,
-    "priorityclasses.scheduling.k8s.io": _priority_class,
-    "podgroups.scheduling.k8s.io": _pod_group,
-    "compositepodgroups.scheduling.k8s.io": _pod_group,
-    "resourceclaims.resource.k8s.io": _resource_claim,
-    "resourceclaimtemplates.resource.k8s.io": _resource_claim_template,
+    "storageclasses.storage.k8s.io": _default_storage_class,
+    "csidrivers.storage.k8s.io": _default_csi_driver,
+    "priorityclasses.scheduling.k8s.io": _default_priority_class,
+    "podgroups.scheduling.k8s.io": _default_pod_group,
+    "compositepodgroups.scheduling.k8s.io": _default_pod_group,
+    "resourceclaims.resource.k8s.io": _default_resource_claim,
+    "resourceclaimtemplates.resource.k8s.io": _default_resource_claim_template,
 }
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import orjson
 
 from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.api.resource_catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.api.timestamps import timestamp
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
@@ -72,9 +72,9 @@ def spec_changed(new: Object, old: Object) -> bool:
 class Registry:
     """The API's write rules over one store."""
 
-    def __init__(self, store: Store, clock_and_ids: ClockAndIds, catalog: Catalog | None = None) -> None:
+    def __init__(self, store: Store, clock_and_ids: ClockAndIds, catalog: ResourceCatalog | None = None) -> None:
         self.store = store
-        self.catalog = catalog or Catalog()
+        self.catalog = catalog or ResourceCatalog()
         self.clock_and_ids = clock_and_ids
         self.admission = Admission(store, clock_and_ids)
 
@@ -112,23 +112,23 @@ class Registry:
         body.pop("metadata", None)
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         obj.update((key, value) for key, value in body.items() if key not in obj)
-        self._complete(resource, obj)
+        self._prepare_for_create(resource, obj)
         if self.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
             raise api_errors.already_exists(resource, metadata["name"])
         if dry_run:
             return Record(obj, self.store.revision)
         record = self.store.put(resource, obj)
         if resource is NAMESPACES:
-            self.store.put(SERVICE_ACCOUNTS, self._default_account(record.name))
+            self.store.put(SERVICE_ACCOUNTS, self._create_default_account(record.name))
         return record
 
-    def _default_account(self, namespace: str) -> Object:
+    def _create_default_account(self, namespace: str) -> Object:
         """Create a namespace's default service account."""
         metadata = {"name": "default", "namespace": namespace, "uid": self.clock_and_ids.uid()}
         metadata["creationTimestamp"] = self.clock_and_ids.now()
         return {"kind": SERVICE_ACCOUNTS.kind, "apiVersion": SERVICE_ACCOUNTS.api_version, "metadata": metadata}
 
-    def _complete(self, resource: Resource, obj: Object) -> None:
+    def _prepare_for_create(self, resource: Resource, obj: Object) -> None:
         """Defaults, admission, validation and the initial status of a new object."""
         if resource.has_status and not resource.keeps_status:
             obj.pop("status", None)
@@ -173,7 +173,7 @@ class Registry:
             return self.create(resource, namespace, body, dry_run=dry_run), True
         if metadata.get("uid") and metadata["uid"] != before.uid:
             raise api_errors.precondition_failed(resource, before.key, "UID", metadata["uid"], before.uid)
-        return self._replace(resource, before, {**body, "metadata": metadata}, subresource, dry_run), False
+        return self._update_existing(resource, before, {**body, "metadata": metadata}, subresource, dry_run), False
 
     def change(
         self,
@@ -196,9 +196,11 @@ class Registry:
         metadata = metadata_of(body)
         check_address(metadata, namespace, name)
         object_validation.check_identity(resource, metadata, before.object["metadata"])
-        return self._replace(resource, before, {**body, "metadata": metadata}, subresource, dry_run)
+        return self._update_existing(resource, before, {**body, "metadata": metadata}, subresource, dry_run)
 
-    def _replace(self, resource: Resource, before: Record, body: Object, subresource: str, dry_run: bool) -> Record:
+    def _update_existing(
+        self, resource: Resource, before: Record, body: Object, subresource: str, dry_run: bool
+    ) -> Record:
         old = before.object
         version = body["metadata"].get("resourceVersion", "")
         if not version and resource.needs_version:
@@ -207,10 +209,10 @@ class Registry:
         if version and version != old["metadata"]["resourceVersion"]:
             raise api_errors.conflict(resource, before.name, api_errors.MODIFIED)
         if subresource in ("status", "approval"):
-            obj = self._with_status(resource, old, body)
+            obj = self._with_status_of(resource, old, body)
         else:
-            obj = self._with_spec(resource, old, body)
-        return self.store_changed(resource, before, obj, dry_run=dry_run)
+            obj = self._with_spec_of(resource, old, body)
+        return self.store_update(resource, before, obj, dry_run=dry_run)
 
     def _merged_metadata(self, old: Object, new: Object) -> Object:
         merged = {key: value for key, value in new.items() if key not in _IMMUTABLE_FIELDS}
@@ -218,7 +220,7 @@ class Registry:
         merged["resourceVersion"] = old["resourceVersion"]
         return merged
 
-    def _with_status(self, resource: Resource, old: Object, body: Object) -> Object:
+    def _with_status_of(self, resource: Resource, old: Object, body: Object) -> Object:
         metadata = old["metadata"]
         if not resource.status_keeps_metadata:
             owners = metadata.get("ownerReferences")
@@ -234,7 +236,7 @@ class Registry:
         defaults.apply_status(resource.key, obj, old)
         return obj
 
-    def _with_spec(self, resource: Resource, old: Object, body: Object) -> Object:
+    def _with_spec_of(self, resource: Resource, old: Object, body: Object) -> Object:
         obj: Object = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
@@ -252,7 +254,7 @@ class Registry:
         object_validation.check_update(resource, obj, old)
         return obj
 
-    def store_changed(self, resource: Resource, before: Record, obj: Object, *, dry_run: bool = False) -> Record:
+    def store_update(self, resource: Resource, before: Record, obj: Object, *, dry_run: bool = False) -> Record:
         """Store `obj` in place of `before`; `obj` has a metadata dictionary of its own.
 
         Increments the generation, skips writes without a change, and finishes a deletion that waited.
@@ -264,13 +266,13 @@ class Registry:
             return before
         if dry_run:
             return Record(obj, before.revision)
-        if self._may_go(resource, obj):
+        if self._may_be_removed(resource, obj):
             self.store.remove(resource, *before.key)
             return Record(obj, self.store.revision)
         return self.store.put(resource, obj)
 
     @staticmethod
-    def _may_go(resource: Resource, obj: Object) -> bool:
+    def _may_be_removed(resource: Resource, obj: Object) -> bool:
         """Whether an object being deleted has nothing left to wait for."""
         metadata = obj["metadata"]
         if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
@@ -295,7 +297,7 @@ class Registry:
         if options.get("dryRun"):
             return before, True
         metadata = dict(before.object["metadata"])
-        finalizers = self._finalizers(resource, metadata, options)
+        finalizers = self._deletion_finalizers(resource, metadata, options)
         if finalizers:
             metadata["finalizers"] = finalizers
         else:
@@ -305,11 +307,11 @@ class Registry:
         if not waiting:
             if resource is PODS and metadata.get("deletionGracePeriodSeconds") != 0:
                 # Watchers see a pod marked before they see it gone, however short its grace period.
-                self.store.put(resource, {**before.object, "metadata": self._marked(metadata, 0)})
+                self.store.put(resource, {**before.object, "metadata": self._with_deletion_timestamp(metadata, 0)})
             return self.store.remove(resource, namespace, name), True
         already = "deletionTimestamp" in metadata
         if not already or period < metadata.get("deletionGracePeriodSeconds", 0):
-            metadata = self._marked(metadata, period)
+            metadata = self._with_deletion_timestamp(metadata, period)
         obj = {**before.object, "metadata": metadata}
         if resource is NAMESPACES:
             obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
@@ -318,7 +320,7 @@ class Registry:
             return before, False
         return self.store.put(resource, obj), False
 
-    def _marked(self, metadata: Object, period: int) -> Object:
+    def _with_deletion_timestamp(self, metadata: Object, period: int) -> Object:
         """The metadata of an object with so many seconds of grace."""
         marked = {**metadata, "deletionTimestamp": timestamp(self.clock_and_ids.clock() + period)}
         marked["deletionGracePeriodSeconds"] = period
@@ -339,7 +341,7 @@ class Registry:
                 raise api_errors.ApiError(409, "Conflict", text, {"name": before.name, "kind": resource.kind})
 
     @staticmethod
-    def _finalizers(resource: Resource, metadata: Object, options: Object) -> list[str]:
+    def _deletion_finalizers(resource: Resource, metadata: Object, options: Object) -> list[str]:
         """The object's finalizers, with those of the propagation policy."""
         finalizers = [one for one in metadata.get("finalizers") or () if one not in (FOREGROUND, ORPHAN)]
         policy = options.get("propagationPolicy")

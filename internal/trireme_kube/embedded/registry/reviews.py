@@ -14,19 +14,19 @@ from trireme_kube.embedded.api.resources import Object
 _USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 
 
-def _allow(spec: Object) -> Object:
+def _grant_access(spec: Object) -> Object:
     return {"allowed": True}
 
 
-def _authenticate(spec: Object) -> Object:
+def _authentication_status(spec: Object) -> Object:
     return {"authenticated": True, "user": _USER, "audiences": spec.get("audiences") or []}
 
 
-def _user_info(spec: Object) -> Object:
+def _self_subject(spec: Object) -> Object:
     return {"userInfo": _USER}
 
 
-def _rules(spec: Object) -> Object:
+def _allow_all_rules(spec: Object) -> Object:
     everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
     anywhere = {"verbs": ["*"], "nonResourceURLs": ["*"]}
     return {"resourceRules": [everything], "nonResourceRules": [anywhere], "incomplete": False}
@@ -40,24 +40,26 @@ class Review:
     version: str
     plural: str
     kind: str
-    answer: Callable[[Object], Object]
+    status_of: Callable[[Object], Object]
     """Makes the status from the spec."""
     namespaced: bool = False
 
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 REVIEWS = (
-    Review(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", _authenticate),
-    Review(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", _user_info),
-    Review(_AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", _allow),
-    Review(_AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", _allow),
-    Review(_AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", _allow, namespaced=True),
-    Review(_AUTHORIZATION, "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", _rules),
+    Review(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", _authentication_status),
+    Review(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", _self_subject),
+    Review(_AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", _grant_access),
+    Review(_AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", _grant_access),
+    Review(
+        _AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", _grant_access, namespaced=True
+    ),
+    Review(_AUTHORIZATION, "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", _allow_all_rules),
 )
 _BY_NAME = {(one.group, one.version, one.plural): one for one in REVIEWS}
 
 
-def find(path: str) -> Review | None:
+def review_at(path: str) -> Review | None:
     """The review that a path addresses."""
     parts = path.strip("/").split("/")
     if len(parts) not in (4, 6) or parts[0] != "apis":
@@ -65,8 +67,8 @@ def find(path: str) -> Review | None:
     return _BY_NAME.get((parts[1], parts[2], parts[-1]))
 
 
-def answer(review: Review, body: Object) -> Object:
+def reply_to(review: Review, body: Object) -> Object:
     """The object sent, with its status filled in."""
     names = {"kind": review.kind, "apiVersion": f"{review.group}/{review.version}"}
-    status = review.answer(body.get("spec") or {})
+    status = review.status_of(body.get("spec") or {})
     return {**names, "metadata": body.get("metadata") or {}, "spec": body.get("spec") or {}, "status": status}

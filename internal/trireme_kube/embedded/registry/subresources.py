@@ -9,7 +9,7 @@ from typing import Any
 
 from trireme_kube.embedded.api import api_errors, selectors
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, ScalePaths
-from trireme_kube.embedded.registry.admission import copy_topology
+from trireme_kube.embedded.registry.admission import copy_node_topology_labels
 from trireme_kube.embedded.registry.registry import Registry, metadata_of
 from trireme_kube.embedded.storage.store import Record
 
@@ -51,7 +51,7 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
         raise api_errors.ApiError(500, "", "target.name: Required value")
     before = registry.get(PODS, namespace, name)
     _check_binding(before, metadata, name)
-    pod = _bound(registry, before.object, node_name, metadata)
+    pod = _pod_with_node(registry, before.object, node_name, metadata)
     if not dry_run:
         registry.store.put(PODS, pod)  # unchanged: assigning a pod is not a new generation of it
     return SUCCESS
@@ -74,12 +74,12 @@ def _check_binding(before: Record, metadata: Object, name: str) -> None:
         raise api_errors.conflict(PODS, name, why, "binding")
 
 
-def _bound(registry: Registry, pod: Object, node_name: str, metadata: Object) -> Object:
+def _pod_with_node(registry: Registry, pod: Object, node_name: str, metadata: Object) -> Object:
     own = dict(pod["metadata"])
     for part in ("annotations", "labels"):
         if metadata.get(part):
             own[part] = {**(own.get(part) or {}), **metadata[part]}
-    copy_topology(registry.store, own, node_name)
+    copy_node_topology_labels(registry.store, own, node_name)
     status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     status["conditions"] = with_condition(status.get("conditions"), scheduled, registry.clock_and_ids.now())
@@ -100,7 +100,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dr
     pod = before.object
     phase = (pod.get("status") or {}).get("phase")
     if phase not in ("Succeeded", "Failed", "Pending") and "deletionTimestamp" not in pod["metadata"]:
-        _spend_budget(registry, before, dry_run=dry_run)
+        _use_disruption_budget(registry, before, dry_run=dry_run)
     if not dry_run:
         _mark_disrupted(registry, before)
     registry.delete(PODS, namespace, name, options)
@@ -118,7 +118,7 @@ def _mark_disrupted(registry: Registry, before: Record) -> None:
     pod = before.object
     status = dict(pod.get("status") or {})
     status["conditions"] = with_condition(status.get("conditions"), condition, registry.clock_and_ids.now())
-    registry.store_changed(PODS, before, {**pod, "metadata": dict(pod["metadata"]), "status": status})
+    registry.store_update(PODS, before, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 
 
 def budgets_of(registry: Registry, namespace: str, labels: dict[str, str]) -> list[Record]:
@@ -126,7 +126,7 @@ def budgets_of(registry: Registry, namespace: str, labels: dict[str, str]) -> li
     budgets: list[Record] = []
     for record in registry.store.scan(BUDGETS, namespace):
         selector = (record.object.get("spec") or {}).get("selector")
-        if selector is not None and selectors.compile_selector(selector)(labels):
+        if selector is not None and selectors.compile_label_selector(selector)(labels):
             budgets.append(record)
     return budgets
 
@@ -137,7 +137,7 @@ def pod_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _spend_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
+def _use_disruption_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
     pod = before.object
     budgets = budgets_of(registry, before.namespace, pod["metadata"].get("labels") or {})
     if not budgets:
@@ -147,7 +147,7 @@ def _spend_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
         raise api_errors.ApiError(500, "", text)
     record = budgets[0]
     budget, status = record.object, record.object.get("status") or {}
-    if not pod_ready(pod) and _unhealthy_may_go(budget):
+    if not pod_ready(pod) and _may_evict_unhealthy(budget):
         return
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         text = f"The disruption budget {record.name} is still being processed by the server."
@@ -158,10 +158,10 @@ def _spend_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
     spent = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1}
     spent["disruptedPods"] = {**(status.get("disruptedPods") or {}), before.name: registry.clock_and_ids.now()}
     obj = {**budget, "metadata": dict(budget["metadata"]), "status": spent}
-    registry.store_changed(BUDGETS, record, obj, dry_run=dry_run)
+    registry.store_update(BUDGETS, record, obj, dry_run=dry_run)
 
 
-def _unhealthy_may_go(budget: Object) -> bool:
+def _may_evict_unhealthy(budget: Object) -> bool:
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status") or {}
@@ -194,33 +194,35 @@ def selector_text(selector: Object | None) -> str:
     return ",".join(parts)
 
 
-def _at(obj: Any, path: str) -> Any:
+def _value_at_path(obj: Any, path: str) -> Any:
     """The value at a JSONPath without wildcards; None if there is none."""
     for part in path.strip(".").split("."):
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
 
 
-def _replaced(obj: Any, parts: list[str], value: Any) -> Object:
+def _with_value_at_path(obj: Any, parts: list[str], value: Any) -> Object:
     """A copy of the object with another value at a path."""
     below = obj if isinstance(obj, dict) else {}
-    return {**below, parts[0]: _replaced(below.get(parts[0]), parts[1:], value) if len(parts) > 1 else value}
+    return {**below, parts[0]: _with_value_at_path(below.get(parts[0]), parts[1:], value) if len(parts) > 1 else value}
 
 
 def scale_of(obj: Object, paths: ScalePaths = ScalePaths()) -> Object:  # noqa: B008 (it is immutable)
     """The Scale of a workload or a custom resource."""
     metadata = obj["metadata"]
     metadata_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    replicas = _at(obj, paths.replicas)
+    replicas = _value_at_path(obj, paths.replicas)
     selector = (
-        _at(obj, paths.selector) or "" if paths.selector else selector_text((obj.get("spec") or {}).get("selector"))
+        _value_at_path(obj, paths.selector) or ""
+        if paths.selector
+        else selector_text((obj.get("spec") or {}).get("selector"))
     )
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in metadata_fields if key in metadata},
         "spec": {"replicas": replicas} if replicas else {},
-        "status": {"replicas": _at(obj, paths.reported) or 0, "selector": selector},
+        "status": {"replicas": _value_at_path(obj, paths.reported) or 0, "selector": selector},
     }
 
 
@@ -232,4 +234,4 @@ def rescale(obj: Object, scale: Object, paths: ScalePaths = ScalePaths()) -> Obj
         raise api_errors.rejected("autoscaling", "Scale", obj["metadata"]["name"], [cause])
     version = metadata_of(scale).get("resourceVersion") or obj["metadata"]["resourceVersion"]
     metadata = {**obj["metadata"], "resourceVersion": version}
-    return {**_replaced(obj, paths.replicas.strip(".").split("."), replicas), "metadata": metadata}
+    return {**_with_value_at_path(obj, paths.replicas.strip(".").split("."), replicas), "metadata": metadata}

@@ -34,7 +34,7 @@ not), `inline`, `repeated` or `map`; the last two with ` always` where JSON has 
 """
 
 
-class Malformed(ValueError):
+class MalformedMessageError(ValueError):
     """The bytes are not such a message."""
 
 
@@ -48,7 +48,7 @@ def schema() -> dict[str, dict[int, Field]]:
     }
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]
@@ -58,22 +58,22 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 63:
-            raise Malformed("varint")
+            raise MalformedMessageError("varint")
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def _read_fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Field numbers with their values: an int for varints, a view for anything with a length."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = _read_varint(data, at)
         number, wire = tag >> 3, tag & 7
         if wire == 0:
-            value, at = _varint(data, at)
+            value, at = _read_varint(data, at)
             yield number, value
         elif wire == 2:
-            length, at = _varint(data, at)
+            length, at = _read_varint(data, at)
             if at + length > len(data):
-                raise Malformed("length")
+                raise MalformedMessageError("length")
             yield number, data[at : at + length]
             at += length
         elif wire in (1, 5):
@@ -81,137 +81,143 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             yield number, data[at : at + width]
             at += width
         else:
-            raise Malformed(f"wire type {wire}")
+            raise MalformedMessageError(f"wire type {wire}")
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _plain(data: memoryview) -> dict[int, Any]:
+def _fields_by_number(data: memoryview) -> dict[int, Any]:
     """The raw fields of a message; of a repeated number the last one."""
-    return dict(_fields(data))
+    return dict(_read_fields(data))
 
 
-def _text(value: Any) -> str:
+def _decode_text(value: Any) -> str:
     return str(bytes(value), "utf-8") if isinstance(value, memoryview) else ""
 
 
-def _quantity(data: memoryview) -> str:
-    return _text(_plain(data).get(1)) or "0"
+def _decode_quantity(data: memoryview) -> str:
+    return _decode_text(_fields_by_number(data).get(1)) or "0"
 
 
-def _int_or_string(data: memoryview) -> int | str:
-    fields = _plain(data)
-    return _text(fields.get(3)) if fields.get(1) else _signed(fields.get(2, 0))
+def _decode_int_or_string(data: memoryview) -> int | str:
+    fields = _fields_by_number(data)
+    return _decode_text(fields.get(3)) if fields.get(1) else _to_signed(fields.get(2, 0))
 
 
-def _time(data: memoryview) -> str | None:
-    fields = _plain(data)
-    return timestamp(_signed(fields[1])) if fields.get(1) else None
+def _decode_time(data: memoryview) -> str | None:
+    fields = _fields_by_number(data)
+    return timestamp(_to_signed(fields[1])) if fields.get(1) else None
 
 
-def _micro_time(data: memoryview) -> str | None:
-    fields = _plain(data)
+def _decode_micro_time(data: memoryview) -> str | None:
+    fields = _fields_by_number(data)
     if not fields.get(1):
         return None
-    return f"{timestamp(_signed(fields[1]))[:-1]}.{fields.get(2, 0) // 1000:06d}Z"
+    return f"{timestamp(_to_signed(fields[1]))[:-1]}.{fields.get(2, 0) // 1000:06d}Z"
 
 
-def _json(data: memoryview) -> Any:
-    raw = _plain(data).get(1)
+def _decode_json(data: memoryview) -> Any:
+    raw = _fields_by_number(data).get(1)
     return orjson.loads(raw) if raw else None
 
 
-def _duration(data: memoryview) -> str:
-    return f"{_signed(_plain(data).get(1, 0)) / 1e9:g}s"
+def _decode_duration(data: memoryview) -> str:
+    return f"{_to_signed(_fields_by_number(data).get(1, 0)) / 1e9:g}s"
 
 
-def _raw_json(data: memoryview) -> Any:
+def _decode_raw_json(data: memoryview) -> Any:
     """A JSON value, encoded, as in apiextensions."""
-    raw = _plain(data).get(1)
+    raw = _fields_by_number(data).get(1)
     return orjson.loads(raw) if raw else None
 
 
-def _schema_or_bool(data: memoryview) -> Any:
-    fields = _plain(data)
-    return _message(_JSON_SCHEMA, fields[2]) if 2 in fields else bool(fields.get(1))
+def _decode_schema_or_bool(data: memoryview) -> Any:
+    fields = _fields_by_number(data)
+    return _decode_message_value(_JSON_SCHEMA, fields[2]) if 2 in fields else bool(fields.get(1))
 
 
-def _schema_or_list(data: memoryview) -> Any:
-    fields = _plain(data)
+def _decode_schema_or_list(data: memoryview) -> Any:
+    fields = _fields_by_number(data)
     return (
-        _message(_JSON_SCHEMA, fields[1]) if 1 in fields else [_message(_JSON_SCHEMA, one) for _, one in _fields(data)]
+        _decode_message_value(_JSON_SCHEMA, fields[1])
+        if 1 in fields
+        else [_decode_message_value(_JSON_SCHEMA, one) for _, one in _read_fields(data)]
     )
 
 
-def _schema_or_names(data: memoryview) -> Any:
-    fields = _plain(data)
-    return _message(_JSON_SCHEMA, fields[1]) if 1 in fields else [_text(one) for _, one in _fields(data)]
+def _decode_schema_or_names(data: memoryview) -> Any:
+    fields = _fields_by_number(data)
+    return (
+        _decode_message_value(_JSON_SCHEMA, fields[1])
+        if 1 in fields
+        else [_decode_text(one) for _, one in _read_fields(data)]
+    )
 
 
-def _items(data: memoryview) -> list[str]:
-    return [_text(value) for number, value in _fields(data) if number == 1]
+def _decode_string_list(data: memoryview) -> list[str]:
+    return [_decode_text(value) for number, value in _read_fields(data) if number == 1]
 
 
 _SPECIAL: dict[str, Callable[[memoryview], Any]] = {
-    "api.resource.Quantity": _quantity,
-    "util.intstr.IntOrString": _int_or_string,
-    "meta.v1.Time": _time,
-    "meta.v1.MicroTime": _micro_time,
-    "meta.v1.Duration": _duration,
-    "meta.v1.FieldsV1": _json,
-    "runtime.RawExtension": _json,
-    "apiextensions.v1.JSON": _raw_json,
-    "apiextensions.v1.JSONSchemaPropsOrBool": _schema_or_bool,
-    "apiextensions.v1.JSONSchemaPropsOrArray": _schema_or_list,
-    "apiextensions.v1.JSONSchemaPropsOrStringArray": _schema_or_names,
-    "authentication.v1.ExtraValue": _items,
-    "authorization.v1.ExtraValue": _items,
+    "api.resource.Quantity": _decode_quantity,
+    "util.intstr.IntOrString": _decode_int_or_string,
+    "meta.v1.Time": _decode_time,
+    "meta.v1.MicroTime": _decode_micro_time,
+    "meta.v1.Duration": _decode_duration,
+    "meta.v1.FieldsV1": _decode_json,
+    "runtime.RawExtension": _decode_json,
+    "apiextensions.v1.JSON": _decode_raw_json,
+    "apiextensions.v1.JSONSchemaPropsOrBool": _decode_schema_or_bool,
+    "apiextensions.v1.JSONSchemaPropsOrArray": _decode_schema_or_list,
+    "apiextensions.v1.JSONSchemaPropsOrStringArray": _decode_schema_or_names,
+    "authentication.v1.ExtraValue": _decode_string_list,
+    "authorization.v1.ExtraValue": _decode_string_list,
 }
 
 
-def _scalar(code: str, value: int | memoryview) -> Any:
+def _decode_scalar(code: str, value: int | memoryview) -> Any:
     if code == "s":
-        return _text(value)
+        return _decode_text(value)
     if code == "n":
-        return _signed(value) if isinstance(value, int) else 0
+        return _to_signed(value) if isinstance(value, int) else 0
     if code == "b":
         return bool(value)
     if code == "d":
         return struct.unpack("<d", value)[0] if isinstance(value, memoryview) and len(value) == 8 else 0.0
     if code == "y":
         return base64.b64encode(bytes(value)).decode() if isinstance(value, memoryview) else ""
-    return _message(code, value)
+    return _decode_message_value(code, value)
 
 
-def _message(name: str, value: int | memoryview) -> Any:
+def _decode_message_value(name: str, value: int | memoryview) -> Any:
     if not isinstance(value, memoryview):
-        raise Malformed(name)
+        raise MalformedMessageError(name)
     special = _SPECIAL.get(name)
-    return special(value) if special is not None else _decode(name, value)
+    return special(value) if special is not None else _decode_message(name, value)
 
 
-def _decode(name: str, data: memoryview) -> dict[str, Any]:
+def _decode_message(name: str, data: memoryview) -> dict[str, Any]:
     fields = schema().get(name)
     if fields is None:
-        raise Malformed(f"unknown message {name}")
+        raise MalformedMessageError(f"unknown message {name}")
     result: dict[str, Any] = {}
-    for number, value in _fields(data):
+    for number, value in _read_fields(data):
         field = fields.get(number)
         if field is None:
             continue  # a newer client's field
         json_name, kind, code = field
         if kind.startswith("repeated"):
-            result.setdefault(json_name, []).append(_scalar(code, value))
+            result.setdefault(json_name, []).append(_decode_scalar(code, value))
         elif kind.startswith("map"):
-            entry = _plain(value) if isinstance(value, memoryview) else {}
+            entry = _fields_by_number(value) if isinstance(value, memoryview) else {}
             empty: int | memoryview = memoryview(b"") if code not in ("n", "b") else 0
-            result.setdefault(json_name, {})[_text(entry.get(1))] = _scalar(code, entry.get(2, empty))
+            result.setdefault(json_name, {})[_decode_text(entry.get(1))] = _decode_scalar(code, entry.get(2, empty))
         elif kind == "inline":
-            result.update(_message(code, value))
+            result.update(_decode_message_value(code, value))
         else:
-            decoded = _scalar(code, value)
+            decoded = _decode_scalar(code, value)
             if decoded or kind == "kept":
                 result[json_name] = decoded
     return {key: value for key, value in result.items() if value is not None}
@@ -229,11 +235,11 @@ def decode(body: bytes) -> dict[str, Any]:
     """The object of a request body. Raises: ApiError 400 if it is invalid."""
     try:
         if not body.startswith(_MAGIC):
-            raise Malformed("it does not start with the magic bytes")
-        envelope = _plain(memoryview(body)[len(_MAGIC) :])
-        type_meta = _plain(envelope[1])
-        api_version, kind = _text(type_meta.get(1)), _text(type_meta.get(2))
-        decoded = _decode(message_name(api_version, kind), envelope.get(2, memoryview(b"")))
-    except (Malformed, KeyError, IndexError, TypeError, ValueError) as error:
+            raise MalformedMessageError("it does not start with the magic bytes")
+        envelope = _fields_by_number(memoryview(body)[len(_MAGIC) :])
+        type_meta = _fields_by_number(envelope[1])
+        api_version, kind = _decode_text(type_meta.get(1)), _decode_text(type_meta.get(2))
+        decoded = _decode_message(message_name(api_version, kind), envelope.get(2, memoryview(b"")))
+    except (MalformedMessageError, KeyError, IndexError, TypeError, ValueError) as error:
         raise api_errors.bad_request(f"unable to decode the protobuf body: {error}") from error
     return {"kind": kind, "apiVersion": api_version, **decoded}

@@ -37,7 +37,7 @@ _TAG = re.compile(
 )
 
 
-def _short(name: str, package: str) -> str:
+def _short_name(name: str, package: str) -> str:
     """`.k8s.io.api.core.v1.Pod`, or `Pod` within its package, as `core.v1.Pod`."""
     full = name.removeprefix(".") if "." in name else f"{package}.{name}"
     return (
@@ -48,7 +48,7 @@ def _short(name: str, package: str) -> str:
     )
 
 
-def _tags(source: str) -> dict[tuple[str, int], tuple[str, str]]:
+def _struct_tags(source: str) -> dict[tuple[str, int], tuple[str, str]]:
     """Go type and JSON tag by struct and field number."""
     tags: dict[tuple[str, int], tuple[str, str]] = {}
     for name, body in _STRUCT.findall(source):
@@ -57,10 +57,10 @@ def _tags(source: str) -> dict[tuple[str, int], tuple[str, str]]:
     return tags
 
 
-def _field(package: str, groups: tuple[str, ...], tags: tuple[str, str] | None) -> tuple[int, Field]:
+def _schema_field(package: str, groups: tuple[str, ...], tags: tuple[str, str] | None) -> tuple[int, Field]:
     label, map_type, plain_type, name, number = groups
     proto_type = map_type or plain_type
-    code = _SCALARS.get(proto_type) or _short(proto_type, package)
+    code = _SCALARS.get(proto_type) or _short_name(proto_type, package)
     go_type, tag = tags or ("", name + ",omitempty")
     json_name, _, options = tag.partition(",")
     # To Go's JSON encoder a struct is never empty, so omitempty does not omit it; omitzero does.
@@ -76,18 +76,18 @@ def _field(package: str, groups: tuple[str, ...], tags: tuple[str, str] | None) 
     return int(number), (json_name, "always" if always else "value", code)
 
 
-def _read(folder: Path, schema: dict[str, dict[int, Field]]) -> None:
+def _read_proto_files(folder: Path, schema: dict[str, dict[int, Field]]) -> None:
     proto = (folder / "generated.proto").read_text()
     package = re.search(r"^package ([\w.]+);", proto, re.MULTILINE)
     if package is None:
         raise SystemExit(f"{folder}: generated.proto has no package")
-    tags = _tags("\n".join(path.read_text() for path in sorted(folder.glob("*.go")) if "_test" not in path.name))
+    tags = _struct_tags("\n".join(path.read_text() for path in sorted(folder.glob("*.go")) if "_test" not in path.name))
     for message, body in _MESSAGE.findall(proto):
         fields: dict[int, Field] = {}
         for groups in _FIELD.findall(body):
-            number, described = _field(package[1], groups, tags.get((message, int(groups[4]))))
+            number, described = _schema_field(package[1], groups, tags.get((message, int(groups[4]))))
             fields[number] = described
-        schema[_short(message, package[1])] = fields
+        schema[_short_name(message, package[1])] = fields
 
 
 def main(argv: list[str]) -> int:
@@ -95,11 +95,11 @@ def main(argv: list[str]) -> int:
     api, machinery, extensions = map(Path, argv)
     schema: dict[str, dict[int, Field]] = {}
     for part in _MACHINERY:
-        _read(machinery / part, schema)
+        _read_proto_files(machinery / part, schema)
     for part in _GROUPS:
-        _read(api / part, schema)
+        _read_proto_files(api / part, schema)
     for part in _EXTENSIONS:
-        _read(extensions / part, schema)
+        _read_proto_files(extensions / part, schema)
     lines = [
         orjson.dumps(name).decode() + ":" + orjson.dumps({str(key): value for key, value in fields.items()}).decode()
         for name, fields in sorted(schema.items())

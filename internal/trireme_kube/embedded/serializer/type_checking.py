@@ -31,44 +31,44 @@ _NO_VALUE |= {"util.intstr.IntOrString": 0, **dict.fromkeys(_ANYTHING | _TEXT | 
 
 
 @functools.cache
-def _fields(message: str) -> _Fields:
+def _fields_by_name(message: str) -> _Fields:
     """Shape and code by JSON name, inlined messages included."""
     result: _Fields = {}
     for name, shape, code in protobuf.schema()[message].values():
         if shape == "inline":
-            result.update(_fields(code))
+            result.update(_fields_by_name(code))
         else:
             result[name] = (shape.removesuffix(" always"), code)
     return result
 
 
 @functools.cache
-def _always(message: str) -> tuple[tuple[str, str], ...]:
+def _fields_always_in_json(message: str) -> tuple[tuple[str, str], ...]:
     """Name and code of the fields that JSON has even when they are zero; the code of lists and maps is empty."""
     result: dict[str, str] = {}
     for name, shape, code in protobuf.schema()[message].values():
         if shape == "inline":
-            result.update(_always(code))
+            result.update(_fields_always_in_json(code))
         elif shape.endswith("always"):
             result[name] = code if shape == "always" else ""
     return tuple(result.items())
 
 
-def zero(message: str) -> Object:
+def zero_message(message: str) -> Object:
     """The message with nothing set, as it looks in JSON."""
-    return {name: _zero_value(code) for name, code in _always(message)}
+    return {name: _zero_value(code) for name, code in _fields_always_in_json(message)}
 
 
 def _zero_value(code: str) -> Any:
     if not code:
         return None
-    return _NO_VALUE[code] if code in _NO_VALUE else zero(code)
+    return _NO_VALUE[code] if code in _NO_VALUE else zero_message(code)
 
 
 def initial_status(resource: Resource) -> Object:
     """The status of an object about which nothing is known yet."""
-    fields = _fields(protobuf.message_name(resource.api_version, resource.kind))
-    return zero(fields["status"][1]) if "status" in fields else {}
+    fields = _fields_by_name(protobuf.message_name(resource.api_version, resource.kind))
+    return zero_message(fields["status"][1]) if "status" in fields else {}
 
 
 def _go_type(code: str) -> str:
@@ -83,7 +83,7 @@ def _json_type(value: object) -> str:
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
-class _Check:
+class _TypeCheck:
     """The check of one body."""
 
     __slots__ = ("unknown",)
@@ -117,12 +117,12 @@ class _Check:
                 raise self._mismatch(value, path, "int32", owner)
             return value
         if code in _TEXT:
-            return self._text(code, value, path, owner)
+            return self._check_text(code, value, path, owner)
         if code in _LIST_OF_TEXT:
-            return self._list("s", value, path, owner)
-        return self.typed_object(code, value, path, owner)
+            return self._check_list("s", value, path, owner)
+        return self.check_object(code, value, path, owner)
 
-    def _text(self, code: str, value: Any, path: str, owner: str) -> str:
+    def _check_text(self, code: str, value: Any, path: str, owner: str) -> str:
         if not isinstance(value, str):
             raise self._mismatch(value, path, code.rpartition(".")[2], owner)
         if code in _LAYOUTS and not _TIME.match(value):
@@ -130,7 +130,7 @@ class _Check:
             raise api_errors.bad_request(text)
         return value
 
-    def _list(self, code: str, value: Any, path: str, owner: str) -> list[Any]:
+    def _check_list(self, code: str, value: Any, path: str, owner: str) -> list[Any]:
         if not isinstance(value, list):
             raise self._mismatch(value, path, f"[]{_go_type(code)}", owner)
         if code == "s":
@@ -140,70 +140,70 @@ class _Check:
             return value
         return [self.value(code, item, f"{path}[{index}]", owner) for index, item in enumerate(value)]
 
-    def _map(self, code: str, value: Any, path: str, owner: str) -> Object:
+    def _check_map(self, code: str, value: Any, path: str, owner: str) -> Object:
         if not isinstance(value, dict):
             raise self._mismatch(value, path, f"map[string]{_go_type(code)}", owner)
         return {key: self.value(code, item, f"{path}.{key}", owner) for key, item in value.items() if item is not None}
 
-    def typed_object(self, name: str, value: Any, path: str, owner: str = "") -> Object:
+    def check_object(self, name: str, value: Any, path: str, owner: str = "") -> Object:
         """An object of a message's type, cleaned and with the fields that JSON always has."""
         if not isinstance(value, dict):
             raise self._mismatch(value, path, _go_type(name), owner)
-        fields = _fields(name)
+        fields = _fields_by_name(name)
         result: Object = {}
         for key, item in value.items():
             field = fields.get(key)
             where = f"{path}.{key}" if path else key
             if field is None:
-                self._other(name, key, item, where, result)
+                self._note_unknown_field(name, key, item, where, result)
             elif item is not None:
                 shape, code = field
                 if shape == "repeated":
-                    result[key] = self._list(code, item, where, name)
+                    result[key] = self._check_list(code, item, where, name)
                 elif shape == "map":
-                    result[key] = self._map(code, item, where, name)
+                    result[key] = self._check_map(code, item, where, name)
                 else:
                     result[key] = self.value(code, item, where, name)
-        for key, code in _always(name):
+        for key, code in _fields_always_in_json(name):
             if key not in result:
                 result[key] = _zero_value(code)
         return result
 
-    def _other(self, message: str, key: str, item: Any, where: str, result: Object) -> None:
+    def _note_unknown_field(self, message: str, key: str, item: Any, where: str, result: Object) -> None:
         # Whole objects name their kind, also within others, as the claim templates of a StatefulSet do.
-        if key in _TYPE_META and "metadata" in _fields(message):
+        if key in _TYPE_META and "metadata" in _fields_by_name(message):
             result[key] = item
         else:
             self.unknown.append(where)
 
 
-def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
+def conform_to_type(resource: Resource, body: Object, *, strict: bool) -> Object:
     """The body with only the fields of its type.
 
     Raises: ApiError 400 for a value of the wrong type, and if `strict` for an unknown field.
     """
-    check = _Check()
+    check = _TypeCheck()
     try:
         if resource.custom:
-            return _conform_custom(check, body)
-        cleaned = check.typed_object(protobuf.message_name(resource.api_version, resource.kind), body, "")
+            return _conform_custom_resource(check, body)
+        cleaned = check.check_object(protobuf.message_name(resource.api_version, resource.kind), body, "")
     except api_errors.ApiError as error:
-        raise api_errors.bad_request(_handled(resource, error.message)) from error
+        raise api_errors.bad_request(_cannot_be_handled(resource, error.message)) from error
     if strict and check.unknown:
         text = ", ".join(f'unknown field "{path}"' for path in check.unknown)
-        raise api_errors.bad_request(_handled(resource, f"strict decoding error: {text}"))
+        raise api_errors.bad_request(_cannot_be_handled(resource, f"strict decoding error: {text}"))
     return cleaned
 
 
-def _conform_custom(check: _Check, body: Object) -> Object:
+def _conform_custom_resource(check: _TypeCheck, body: Object) -> Object:
     """A custom resource unchanged, except for its metadata."""
-    metadata = check.typed_object(
+    metadata = check.check_object(
         "meta.v1.ObjectMeta", body.get("metadata") or {}, "metadata", "meta.v1.PartialObjectMetadata"
     )
     metadata = {key: value for key, value in metadata.items() if value is not None}
     return {**body, "metadata": metadata}
 
 
-def _handled(resource: Resource, why: str) -> str:
+def _cannot_be_handled(resource: Resource, why: str) -> str:
     kind = resource.kind
     return f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}'

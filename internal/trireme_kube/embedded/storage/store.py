@@ -74,13 +74,13 @@ Listener = Callable[[Event], None]
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _StoredResource:
     """The objects of one resource."""
 
     records: dict[tuple[str, str], Record] = field(default_factory=dict)
     ordered: list[tuple[str, str]] | None = None
     history: collections.deque[Event] = field(default_factory=collections.deque)
-    forgotten: int = 0
+    dropped_until: int = 0
     """Revision of the newest event that is no longer in the history."""
     changed: int = 0
     listeners: list[Listener] = field(default_factory=list)
@@ -103,19 +103,19 @@ class Store:
         """`history` bounds the events stored for each resource; a watch from before them gets a 410."""
         self._revision = 1
         self._history = history
-        self._buckets: dict[Resource, _Bucket] = {}
+        self._buckets: dict[Resource, _StoredResource] = {}
         self._uids: dict[str, tuple[Resource, tuple[str, str]]] = {}
-        self._everything: list[Callable[[Resource, Event], None]] = []
+        self._listeners_to_all: list[Callable[[Resource, Event], None]] = []
 
     @property
     def revision(self) -> int:
         """The revision of the last write."""
         return self._revision
 
-    def _bucket(self, resource: Resource) -> _Bucket:
+    def _bucket(self, resource: Resource) -> _StoredResource:
         bucket = self._buckets.get(resource)
         if bucket is None:
-            bucket = self._buckets[resource] = _Bucket()
+            bucket = self._buckets[resource] = _StoredResource()
         return bucket
 
     def get(self, resource: Resource, namespace: str, name: str) -> Record | None:
@@ -179,21 +179,21 @@ class Store:
         self._publish(resource, bucket, Event(DELETED, record, before))
         return record
 
-    def _publish(self, resource: Resource, bucket: _Bucket, event: Event) -> None:
+    def _publish(self, resource: Resource, bucket: _StoredResource, event: Event) -> None:
         bucket.changed = event.revision
         bucket.history.append(event)
         if len(bucket.history) > self._history:
-            bucket.forgotten = bucket.history.popleft().revision
+            bucket.dropped_until = bucket.history.popleft().revision
         for listener in tuple(bucket.listeners):
             listener(event)
-        for everything in self._everything:
+        for everything in self._listeners_to_all:
             everything(resource, event)
 
     def since(self, resource: Resource, revision: int) -> list[Event]:
         """The events after `revision`. Raises: ApiError 410 if some of them have been dropped."""
         bucket = self._bucket(resource)
-        if revision < bucket.forgotten:
-            raise api_errors.expired(f"too old resource version: {revision} ({bucket.forgotten})")
+        if revision < bucket.dropped_until:
+            raise api_errors.expired(f"too old resource version: {revision} ({bucket.dropped_until})")
         if not bucket.history or bucket.changed <= revision:
             return []
         newer: list[Event] = []
@@ -209,7 +209,7 @@ class Store:
         for resource in list(self._buckets) if resources is None else resources:
             bucket = self._bucket(resource)
             bucket.history.clear()
-            bucket.forgotten = self._revision
+            bucket.dropped_until = self._revision
 
     def listen(self, resource: Resource, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every further event of the resource; return a function that ends that."""
@@ -219,7 +219,7 @@ class Store:
 
     def listen_to_all(self, listener: Callable[[Resource, Event], None]) -> None:
         """Call `listener` with every further event of any resource, after the resource's own listeners."""
-        self._everything.append(listener)
+        self._listeners_to_all.append(listener)
 
     def statistics(self) -> Statistics:
         """The store's contents in numbers."""

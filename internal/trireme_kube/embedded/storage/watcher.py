@@ -20,13 +20,13 @@ _OPENING = {kind: b'{"type":"%s","object":' % kind.encode() for kind in (ADDED, 
 _CLOSING = b"}\n"
 
 
-def frame(kind: str, body: bytes) -> bytes:
+def watch_line(kind: str, body: bytes) -> bytes:
     """One line of a watch."""
     return _OPENING[kind] + body + _CLOSING
 
 
 class Watcher:
-    """One watch. Call `start` once, then `take` until it returns None, and `stop` in any case."""
+    """One watch. Call `start` once, then `take_lines` until it returns None, and `stop` in any case."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Watcher:
             self._stop_listening()
             self._stop_listening = None
 
-    async def take(self, timeout: float) -> bytes | None:
+    async def take_lines(self, timeout: float) -> bytes | None:
         """The lines since the last call, waiting for some; empty after `timeout`; None at the end."""
         if not self._pieces and not self._ended:
             try:

@@ -90,7 +90,7 @@ def workload(obj: Object) -> list[Cause]:
     wrong = label_selector("spec.selector", selector)
     if any(cause.field.endswith(("operator", "values")) for cause in wrong):
         return [*causes, *wrong, api_errors.invalid("spec.selector", selector, "invalid label selector")]
-    return causes + wrong + _template(spec.get("template"), selectors.compile_selector(selector))
+    return causes + wrong + _template(spec.get("template"), selectors.compile_label_selector(selector))
 
 
 def _strategy(path: str, strategy: Object, supported: tuple[str, ...]) -> list[Cause]:
@@ -153,7 +153,7 @@ def replication_controller(obj: Object) -> list[Cause]:
     if template is None:
         causes.append(api_errors.required("spec.template"))
     else:
-        causes += _template(template, selectors.compile_selector({"matchLabels": selector}))
+        causes += _template(template, selectors.compile_label_selector({"matchLabels": selector}))
     return causes + not_negative("spec", spec, "replicas")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS
-from trireme_kube.embedded.api.selectors import compile_selector, parse_fields, parse_labels, predicate
+from trireme_kube.embedded.api.selectors import compile_label_selector, parse_fields, parse_labels, predicate
 
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 
@@ -70,7 +70,7 @@ def test_malformed_label_selectors_are_refused(text: str) -> None:
 )
 def test_selectors_within_objects(selector: dict[str, Any], matches: bool) -> None:
     """Workloads and disruption budgets find their pods with these."""
-    assert compile_selector(selector)(LABELS) is matches
+    assert compile_label_selector(selector)(LABELS) is matches
 
 
 POD: dict[str, Any] = {

@@ -10,7 +10,7 @@ from embedded_harness import Cluster, pod, true_conditions, workload
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
-from trireme_kube.embedded.kubelet.kubelets import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Pace
+from trireme_kube.embedded.kubelet.kubelets import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, KubeletPace
 from trireme_kube.embedded.registry.subresources import bind, evict
 
 Object = dict[str, Any]
@@ -295,7 +295,7 @@ def test_a_removed_taint_evicts_nobody() -> None:
 
 def test_pods_of_a_vanished_node_are_removed() -> None:
     """Nobody is left to confirm their end; their owners replace them elsewhere."""
-    cluster = Cluster(2, pace=Pace(start=1, stop=1, orphan=5))
+    cluster = Cluster(2, pace=KubeletPace(start=1, stop=1, orphan=5))
     cluster.create(DEPLOYMENTS, workload("web", 4))
     cluster.run(3)
     cluster.delete("nodes", "node-0")

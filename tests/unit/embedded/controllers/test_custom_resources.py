@@ -12,8 +12,8 @@ from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery import openapi_protobuf
 from trireme_kube.embedded.discovery.discovery import Discovery
-from trireme_kube.embedded.endpoints.reads import Form, Reader
-from trireme_kube.embedded.endpoints.request_info import Target
+from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.request_info import RequestInfo
 from trireme_kube.embedded.endpoints.writes import APPLY_PATCH, STRATEGIC_PATCH, Writer, patch_types
 from trireme_kube.embedded.printers.tables import table
 
@@ -55,14 +55,14 @@ class Served(Cluster):
         return found
 
     def target(self, name: str = "", subresource: str = "", served: str = "v1") -> Any:
-        return Target(self.resource(served), "default", name, subresource)
+        return RequestInfo(self.resource(served), "default", name, subresource)
 
     def post(self, name: str, served: str = "v1", **body: Any) -> Object:
         sent = {"apiVersion": f"stable.example.com/{served}", "kind": "CronTab", "metadata": {"name": name}, **body}
-        return orjson.loads(self.writer.post(self.target(served=served), {}, sent, Form()).body)
+        return orjson.loads(self.writer.post(self.target(served=served), {}, sent, ResponseForm()).body)
 
     def read(self, name: str, served: str = "v1") -> Object:
-        return orjson.loads(self.reader.get(self.target(name, served=served), Form()))
+        return orjson.loads(self.reader.get(self.target(name, served=served), ResponseForm()))
 
 
 def test_a_definition_is_established_and_discovered() -> None:
@@ -97,11 +97,11 @@ def test_status_and_generation() -> None:
     cluster = Served()
     stored = cluster.post("a", spec={"size": 1})
     cluster.writer.put(
-        cluster.target("a", "status"), {}, {**stored, "spec": {"size": 9}, "status": {"ready": 1}}, Form()
+        cluster.target("a", "status"), {}, {**stored, "spec": {"size": 9}, "status": {"ready": 1}}, ResponseForm()
     )
     after = cluster.read("a")
     assert (after["spec"], after["status"], after["metadata"]["generation"]) == ({"size": 1}, {"ready": 1}, 1)
-    cluster.writer.put(cluster.target("a"), {}, {**after, "spec": {"size": 2}, "status": {"ready": 2}}, Form())
+    cluster.writer.put(cluster.target("a"), {}, {**after, "spec": {"size": 2}, "status": {"ready": 2}}, ResponseForm())
     after = cluster.read("a")
     assert (after["spec"], after["status"], after["metadata"]["generation"]) == ({"size": 2}, {"ready": 1}, 2)
 
@@ -110,8 +110,12 @@ def test_scale() -> None:
     """Where the definition says that the numbers are."""
     cluster = Served()
     stored = cluster.post("a", spec={"size": 1})
-    cluster.writer.put(cluster.target("a", "status"), {}, {**stored, "status": {"size": 1, "chosen": "app=a"}}, Form())
-    scale = orjson.loads(cluster.writer.put(cluster.target("a", "scale"), {}, {"spec": {"replicas": 4}}, Form()).body)
+    cluster.writer.put(
+        cluster.target("a", "status"), {}, {**stored, "status": {"size": 1, "chosen": "app=a"}}, ResponseForm()
+    )
+    scale = orjson.loads(
+        cluster.writer.put(cluster.target("a", "scale"), {}, {"spec": {"replicas": 4}}, ResponseForm()).body
+    )
     assert scale["spec"] == {"replicas": 4}
     assert scale["status"] == {"replicas": 1, "selector": "app=a"}
     assert cluster.read("a")["spec"] == {"size": 4}
@@ -126,7 +130,7 @@ def test_metadata_is_checked_all_the_same() -> None:
         cluster.post("Not_A_Name")
     cluster.post("a")
     with pytest.raises(ApiError, match="must be specified for an update"):
-        cluster.writer.put(cluster.target("a"), {}, {"metadata": {"name": "a"}}, Form())
+        cluster.writer.put(cluster.target("a"), {}, {"metadata": {"name": "a"}}, ResponseForm())
 
 
 def test_versions_differ_in_name_alone() -> None:
@@ -135,7 +139,7 @@ def test_versions_differ_in_name_alone() -> None:
     cluster.post("a", "v1beta1", spec={"size": 1})
     assert cluster.read("a", "v1")["apiVersion"] == "stable.example.com/v1"
     assert cluster.read("a", "v1beta1")["apiVersion"] == "stable.example.com/v1beta1"
-    listed = orjson.loads(cluster.reader.many(cluster.target(served="v1beta1"), {}, Form()))
+    listed = orjson.loads(cluster.reader.many(cluster.target(served="v1beta1"), {}, ResponseForm()))
     assert (listed["kind"], listed["apiVersion"]) == ("CronTabList", "stable.example.com/v1beta1")
     assert [one["metadata"]["name"] for one in listed["items"]] == ["a"]
     group = orjson.loads((Discovery(cluster.registry.catalog).document("/apis/stable.example.com", "") or ("", b""))[1])
@@ -188,7 +192,7 @@ def test_owners_and_namespaces_hold_for_custom_objects() -> None:
     cluster.create("configmaps", {"metadata": {"name": "owned", "ownerReferences": [reference]}})
     cluster.create("namespaces", {"metadata": {"name": "brief"}})
     cluster.registry.create(stored_as(cluster.resource()), "brief", {"metadata": {"name": "c"}})
-    cluster.writer.delete(cluster.target("owner"), {}, {}, Form())
+    cluster.writer.delete(cluster.target("owner"), {}, {}, ResponseForm())
     cluster.delete("namespaces", "brief")
     cluster.run(2)
     assert cluster.objects("configmaps") == []
@@ -299,4 +303,4 @@ def test_openapi_describes_built_in_and_custom_kinds() -> None:
 )
 def test_which_encoding_a_client_gets(accept: str, expected: bool) -> None:
     """The first of those that it names."""
-    assert openapi_protobuf.accepted(accept) is expected
+    assert openapi_protobuf.is_accepted(accept) is expected

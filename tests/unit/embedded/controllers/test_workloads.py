@@ -9,7 +9,7 @@ import pytest
 from embedded_harness import Cluster, true_conditions, workload
 
 from trireme_kube.embedded.controllers.jobs import index_text
-from trireme_kube.embedded.kubelet.kubelets import EXIT_CODE_ANNOTATION, Pace
+from trireme_kube.embedded.kubelet.kubelets import EXIT_CODE_ANNOTATION, KubeletPace
 from trireme_kube.embedded.registry.subresources import bind
 
 Object = dict[str, Any]
@@ -189,7 +189,7 @@ def test_a_daemon_set_runs_on_every_node_that_it_tolerates() -> None:
 
 def test_a_job_runs_to_completion() -> None:
     """Six completions, two at a time, then Complete; the finished pods stay to be read."""
-    cluster = Cluster(2, pace=Pace(start=1, stop=1, run=3))
+    cluster = Cluster(2, pace=KubeletPace(start=1, stop=1, run=3))
     cluster.create(JOBS, job("pi", completions=6, parallelism=2))
     for _ in range(60):
         cluster.run(0.5)
@@ -202,7 +202,7 @@ def test_a_job_runs_to_completion() -> None:
 
 def test_an_indexed_job_covers_every_index_once() -> None:
     """Each index is a share of the work."""
-    cluster = Cluster(2, pace=Pace(start=1, stop=1, run=2))
+    cluster = Cluster(2, pace=KubeletPace(start=1, stop=1, run=2))
     cluster.create(JOBS, job("pi", completions=4, parallelism=3, completionMode="Indexed"))
     cluster.run(20)
     key = "batch.kubernetes.io/job-completion-index"
@@ -212,7 +212,7 @@ def test_an_indexed_job_covers_every_index_once() -> None:
 
 def test_a_failing_job_gives_up() -> None:
     """After backoffLimit failures it must not go on for ever."""
-    cluster = Cluster(1, pace=Pace(start=1, stop=1, run=1))
+    cluster = Cluster(1, pace=KubeletPace(start=1, stop=1, run=1))
     cluster.create(JOBS, job("bad", backoffLimit=2, annotations={EXIT_CODE_ANNOTATION: "1"}))
     cluster.run(60)
     failed = cluster.get(JOBS, "bad")
@@ -222,7 +222,7 @@ def test_a_failing_job_gives_up() -> None:
 
 def test_finished_pods_that_are_removed_are_not_run_again() -> None:
     """What succeeded stays counted."""
-    cluster = Cluster(1, pace=Pace(start=1, stop=1, run=2))
+    cluster = Cluster(1, pace=KubeletPace(start=1, stop=1, run=2))
     cluster.create(JOBS, job("pi", completions=2, parallelism=1))
     cluster.run(4)
     (finished,) = [one for one in cluster.objects("pods") if one["status"]["phase"] == "Succeeded"]
@@ -246,7 +246,7 @@ def test_a_suspended_job_has_no_pods() -> None:
 
 def test_a_finished_job_goes_after_its_time_to_live() -> None:
     """With its pods."""
-    cluster = Cluster(1, pace=Pace(start=1, stop=1, run=1))
+    cluster = Cluster(1, pace=KubeletPace(start=1, stop=1, run=1))
     cluster.create(JOBS, job("pi", ttlSecondsAfterFinished=5))
     cluster.run(4)
     assert len(cluster.objects(JOBS)) == 1

@@ -9,13 +9,13 @@ import pytest
 from embedded_harness import create, make_registry, pod
 
 from trireme_kube.embedded.api.api_errors import ApiError
-from trireme_kube.embedded.api.resource_catalog import Catalog
+from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
-from trireme_kube.embedded.endpoints.reads import Form, Reader
-from trireme_kube.embedded.endpoints.request_info import Target, parse
+from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.request_info import RequestInfo, parse_path
 from trireme_kube.embedded.registry.registry import Registry
 
-PLAIN = Form()
+PLAIN = ResponseForm()
 
 
 @pytest.fixture
@@ -30,8 +30,10 @@ def reader(registry: Registry) -> Reader:
     return Reader(registry.store, registry.clock_and_ids.clock, watch_buffer=100)
 
 
-def listed(reader: Reader, form: Form = PLAIN, target: Target | None = None, **query: str) -> dict[str, Any]:
-    body: dict[str, Any] = orjson.loads(reader.many(target or Target(PODS), query, form))
+def listed(
+    reader: Reader, form: ResponseForm = PLAIN, target: RequestInfo | None = None, **query: str
+) -> dict[str, Any]:
+    body: dict[str, Any] = orjson.loads(reader.many(target or RequestInfo(PODS), query, form))
     return body
 
 
@@ -51,7 +53,7 @@ def test_a_list_has_the_stores_version_and_bare_items(registry: Registry) -> Non
 
 def test_an_empty_list_is_a_list(registry: Registry) -> None:
     """Clients iterate over items without looking."""
-    assert listed(reader(registry), target=Target(PODS, "kube-node-lease"))["items"] == []
+    assert listed(reader(registry), target=RequestInfo(PODS, "kube-node-lease"))["items"] == []
 
 
 def test_pages_show_one_version(registry: Registry) -> None:
@@ -114,11 +116,11 @@ def test_versions_that_a_list_may_ask_for(registry: Registry) -> None:
 
 def test_tables_and_metadata(registry: Registry) -> None:
     """`kubectl get` asks for tables, the garbage collector's clients for metadata alone."""
-    table = listed(reader(registry), Form(table=True))
+    table = listed(reader(registry), ResponseForm(table=True))
     assert table["kind"] == "Table"
     assert [row["cells"][0] for row in table["rows"]] == ["p0", "p1", "p2", "p3", "p4"]
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
-    partial = listed(reader(registry), Form(metadata_only=True))
+    partial = listed(reader(registry), ResponseForm(metadata_only=True))
     assert partial["kind"] == "PartialObjectMetadataList"
     assert set(partial["items"][0]) == {"kind", "apiVersion", "metadata"}
 
@@ -134,12 +136,12 @@ def test_events_of_both_groups_are_the_same_objects(registry: Registry) -> None:
     }
     create(registry, "events", event)
     shown = BY_KEY["events.events.k8s.io"]
-    body = listed(reader(registry), target=Target(shown), fieldSelector="regarding.name=p0")
+    body = listed(reader(registry), target=RequestInfo(shown), fieldSelector="regarding.name=p0")
     assert body["apiVersion"] == "events.k8s.io/v1"
     assert body["items"][0]["regarding"]["name"] == "p0"
     assert body["items"][0]["note"] == "yes"
     assert body["items"][0]["reportingController"] == "s"
-    assert listed(reader(registry), target=Target(shown), fieldSelector="regarding.name=other")["items"] == []
+    assert listed(reader(registry), target=RequestInfo(shown), fieldSelector="regarding.name=other")["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,6 @@ def test_events_of_both_groups_are_the_same_objects(registry: Registry) -> None:
 )
 def test_paths(path: str, expected: tuple[str, str, str, str] | None) -> None:
     """A path read wrongly acts on the wrong object."""
-    target = parse(path, Catalog())
+    target = parse_path(path, ResourceCatalog())
     found = target and (target.resource.key, target.namespace, target.name, target.subresource)
     assert found == expected

@@ -16,7 +16,7 @@ def applied(manager: str, *, force: bool = False, **fields: Any) -> ApplyRequest
 
 
 def created(manager: str = "one", **fields: Any) -> dict[str, Any]:
-    return applied(manager, **fields).to_new("c")
+    return applied(manager, **fields).new_object("c")
 
 
 def managers(obj: dict[str, Any]) -> list[str]:

@@ -9,8 +9,8 @@ from embedded_harness import START
 
 from trireme_kube.embedded.api.resources import BY_KEY, RESOURCES
 from trireme_kube.embedded.printers.columns import columns_of
-from trireme_kube.embedded.printers.human_durations import short_text, since
-from trireme_kube.embedded.printers.pod_cells import pod_ready, pod_status
+from trireme_kube.embedded.printers.human_durations import age_text, human_duration
+from trireme_kube.embedded.printers.pod_cells import ready_cell, status_cell
 from trireme_kube.embedded.printers.tables import table
 from trireme_kube.embedded.storage.store import Record
 
@@ -66,12 +66,14 @@ GATED = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
 )
 def test_the_status_word_of_a_pod(obj: Object, word: str) -> None:
     """People and scripts look for these words."""
-    assert pod_status(obj) == word
+    assert status_cell(obj) == word
 
 
 def test_ready_counts_containers() -> None:
     """1/2 tells which pod to look at."""
-    assert pod_ready(pod({"phase": "Running", "containerStatuses": [RUNNING, {"ready": False}]}, containers=2)) == "1/2"
+    assert (
+        ready_cell(pod({"phase": "Running", "containerStatuses": [RUNNING, {"ready": False}]}, containers=2)) == "1/2"
+    )
 
 
 def test_a_pods_row() -> None:
@@ -166,10 +168,10 @@ def test_a_finished_pod_is_marked_in_its_row() -> None:
 )
 def test_ages(seconds: float, text: str) -> None:
     """The AGE column, as kubectl writes it."""
-    assert short_text(seconds) == text
+    assert human_duration(seconds) == text
 
 
 @pytest.mark.parametrize("moment", [None, "", "nonsense", 5])
 def test_an_age_that_is_not_known(moment: object) -> None:
     """An event without a time is shown, not an error."""
-    assert since(moment, START) == "<unknown>"
+    assert age_text(moment, START) == "<unknown>"

@@ -13,7 +13,7 @@ from trireme.v1 import core_pb2
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, RESOURCES
 from trireme_kube.embedded.serializer import protobuf
-from trireme_kube.embedded.serializer.type_checking import conform, initial_status
+from trireme_kube.embedded.serializer.type_checking import conform_to_type, initial_status
 
 # What kubectl v1.37.0 sends for `kubectl create deployment web --image=x --replicas=50`.
 DEPLOYMENT = bytes.fromhex(
@@ -49,7 +49,7 @@ def test_a_body_that_kubectl_really_sent() -> None:
     assert body["spec"]["selector"] == {"matchLabels": {"app": "web"}}
     (container,) = body["spec"]["template"]["spec"]["containers"]
     assert (container["name"], container["image"]) == ("x", "x")
-    conform(BY_KEY["deployments.apps"], body, strict=True)
+    conform_to_type(BY_KEY["deployments.apps"], body, strict=True)
 
 
 def test_a_pod_with_the_difficult_types() -> None:
@@ -101,7 +101,7 @@ def test_no_bytes_break_the_decoder(raw: bytes) -> None:
 def test_every_resource_has_its_type() -> None:
     """A row in the table without a message would refuse every write with 500."""
     for resource in RESOURCES:
-        assert conform(resource, {}, strict=True)["metadata"] == {}, resource.key
+        assert conform_to_type(resource, {}, strict=True)["metadata"] == {}, resource.key
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_every_resource_has_its_type() -> None:
 def test_values_of_the_wrong_type(body: dict[str, Any], text: str) -> None:
     """Code behind this check relies on shapes; odd ones stop here."""
     with pytest.raises(ApiError, match=text) as refusal:
-        conform(PODS, body, strict=False)
+        conform_to_type(PODS, body, strict=False)
     assert refusal.value.code == 400
 
 
@@ -130,10 +130,10 @@ def test_unknown_fields() -> None:
     """`kubectl` asks for strictness and shows the path; other clients' unknown fields are dropped."""
     body = {"spec": {"nodeNam": "n", "containers": [{"name": "c", "imge": "i"}]}, "extra": 1}
     with pytest.raises(ApiError) as refusal:
-        conform(PODS, body, strict=True)
+        conform_to_type(PODS, body, strict=True)
     for path in ("spec.nodeNam", "spec.containers[0].imge", "extra"):
         assert f'unknown field "{path}"' in refusal.value.message
-    cleaned = conform(PODS, body, strict=False)
+    cleaned = conform_to_type(PODS, body, strict=False)
     assert "nodeNam" not in cleaned["spec"]
     assert "extra" not in cleaned
 
@@ -141,14 +141,14 @@ def test_unknown_fields() -> None:
 def test_null_is_nothing_and_amounts_are_canonical() -> None:
     """Python clients send nulls; amounts may come as numbers."""
     body = {"spec": {"nodeName": None, "containers": [{"name": "c", "resources": {"requests": {"cpu": 0.5}}}]}}
-    cleaned = conform(PODS, body, strict=True)
+    cleaned = conform_to_type(PODS, body, strict=True)
     assert "nodeName" not in cleaned["spec"]
     assert cleaned["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m"}
 
 
 def test_what_go_always_writes_is_there() -> None:
     """Decoders meet nulls and empty objects from the real server; they must meet them here too."""
-    cleaned = conform(PODS, {"status": {"conditions": [{"type": "T", "status": "True"}]}}, strict=True)
+    cleaned = conform_to_type(PODS, {"status": {"conditions": [{"type": "T", "status": "True"}]}}, strict=True)
     assert cleaned["status"]["conditions"][0]["lastTransitionTime"] is None
     assert initial_status(BY_KEY["poddisruptionbudgets.policy"])["disruptionsAllowed"] == 0
     assert initial_status(BY_KEY["nodes"])["nodeInfo"]["kubeletVersion"] == ""

@@ -24,7 +24,7 @@ def registry() -> Registry:
 
 async def events(watcher: Watcher) -> list[tuple[str, str]]:
     """Type and name of the events that are waiting."""
-    taken = await watcher.take(0)
+    taken = await watcher.take_lines(0)
     lines = [orjson.loads(line) for line in (taken or b"").splitlines()]
     return [(line["type"], line["object"]["metadata"]["name"]) for line in lines]
 
@@ -83,7 +83,7 @@ async def test_objects_enter_and_leave_a_selector(registry: Registry) -> None:
     watcher.start(since=registry.store.revision)
     create(registry, "pods", pod("p"))
     bind(registry, "default", "p", {"target": {"name": "n"}})
-    first, second = [orjson.loads(line) for line in (await watcher.take(0) or b"").splitlines()]
+    first, second = [orjson.loads(line) for line in (await watcher.take_lines(0) or b"").splitlines()]
     assert (first["type"], second["type"]) == ("ADDED", "DELETED")
     assert "nodeName" not in second["object"]["spec"]
     assert second["object"]["metadata"]["resourceVersion"] == str(registry.store.revision)
@@ -125,7 +125,7 @@ async def test_a_client_that_falls_behind_is_cut_off(registry: Registry) -> None
     for index in range(5):
         create(registry, "pods", pod(f"p{index}"))
     assert watcher.ended
-    assert await watcher.take(0) is None
+    assert await watcher.take_lines(0) is None
 
 
 async def test_initial_objects_do_not_count_as_falling_behind(registry: Registry) -> None:
@@ -142,8 +142,8 @@ async def test_waiting_ends_with_time_or_with_the_watch(registry: Registry) -> N
     """The server sends bookmarks when time passes, and closes when the watch ends."""
     watcher = Watcher(registry.store, PODS)
     watcher.start(since=registry.store.revision)
-    assert await watcher.take(0) == b""
+    assert await watcher.take_lines(0) == b""
     watcher.send_line(b"bookmark\n")
     watcher.end()
-    assert await watcher.take(0) == b"bookmark\n"
-    assert await watcher.take(0) is None
+    assert await watcher.take_lines(0) == b"bookmark\n"
+    assert await watcher.take_lines(0) is None
