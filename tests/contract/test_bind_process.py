@@ -205,7 +205,7 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         text = (await get("/metrics"))[1]
         assert 'trireme_bind_pods_total{result="bound"} 2' in text
         assert 'trireme_plugin_calls_total{plugin="Harbour",result="failed"} 1' in text
-        assert 'trireme_plugin_breaker_open{plugin="Harbour"} 0' in text
+        assert 'trireme_plugin_breaker_open{plugin="Harbour",rpc="Permit"} 0' in text
         assert f"trireme_epoch {bind.epoch}" in text
         served = set(re.findall(r"^# TYPE (trireme_\w+)", text, re.MULTILINE))
         unmoved = {"trireme_bind_actions_total", certificate_expiry.METRIC}  # shown once there is one

@@ -84,6 +84,42 @@ async def test_statistics_of_another_version_are_reported_as_far_as_they_are_kno
             assert not polling.done()
             (row,) = calls.rows()
             assert (row["breaker"], row["calls"]) == (shown, 2 * len(entries))
-            assert plugin_calls.one_line(row).startswith("plugin P ok: a, version 1")
+            health = "ok" if shown == "closed" else "failing"
+            assert plugin_calls.one_line(row).startswith(f"plugin P {health}: a, version 1")
+        finally:
+            await supervisor.close()
+
+
+async def test_a_plugin_whose_calls_fail_is_not_shown_as_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, `trireme status` says ok beside failed calls, and not which RPC fails, nor how."""
+    monkeypatch.setattr(plugin_calls, "POLL_SECONDS", 0.01)
+    entry = plugin_pb2.PluginStatistics(plugin="P", breaker="closed", answered=9, failed=3, last_error="Score: broken")
+
+    def answer() -> bytes:
+        return plugin_pb2.GetPluginStatisticsResponse(plugins=[entry]).SerializeToString()
+
+    phase = _Phase(answer())
+    async with phase.serving():
+        calls = _calls(phase)
+        supervisor = supervision.Supervisor()
+        supervisor.keep("calls", calls.run)
+
+        async def shown(expected: str) -> None:
+            requests = phase.requests
+            async with asyncio.timeout(20):
+                while phase.requests < requests + 3:
+                    await asyncio.sleep(0.005)
+            assert plugin_calls.one_line(calls.rows()[0]).startswith(f"plugin P {expected}: a, version 1, breaker ")
+
+        try:
+            await shown("ok")  # they failed some time before this frontend came
+            entry.failed = 4
+            phase.answer = answer()
+            await shown("failing: Score: broken")
+            monkeypatch.setattr(plugin_calls, "FAILING_SECONDS", 0.0)
+            await shown("ok")
+            entry.breaker, entry.last_error = "open", "Score is not called: broken"
+            phase.answer = answer()
+            await shown("failing: Score is not called: broken")
         finally:
             await supervisor.close()

@@ -202,7 +202,27 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
         outcome = await bench.filter(plugin)
     assert isinstance(outcome, interfaces.Verdicts)
     statistics = bench.plugins.statistics()["P"]
-    assert (statistics.failed, statistics.answered, statistics.breaker_opened) == (attempts + 1, 1, attempts)
+    opened = statistics.breakers["Filter"].opened
+    assert (statistics.failed, statistics.answered, opened) == (attempts + 1, 1, attempts)
+
+
+async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(bench: Bench) -> None:
+    """Broken, each pod waits out the deadline of Score, because PreScore of the same plugin answers before it."""
+    served = ScriptedPlugin({PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=SUCCESS), SCORE: lambda _: None})
+    points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
+    info = {"extension_points": points, "depends_on": plugin_pb2.DEPENDENCY_CLUSTER}
+    target = await bench.serve(served)
+    plugin = bench.score_plugin(1, target, info=info, deadline_ms=200, breaker_failures=2, breaker_open_ms=60_000)
+    for _ in range(4):
+        failed = await bench.score(plugin)
+    text = f"not called, after 2 failures in a row: {target}: no answer within 200 ms"
+    assert failed == status.error("P", f'running Score plugins: plugin "P" failed with: {text}')
+    assert [type(request) for request in served.requests].count(score_pb2.ScoreRequest) == 2
+    statistics = bench.plugins.statistics()["P"]
+    states = {rpc: breaker.state for rpc, breaker in statistics.breakers.items()}
+    assert states == {"PreScore": State.CLOSED, "Score": State.OPEN}
+    assert (statistics.breaker, statistics.answered, statistics.failed) == (State.OPEN, 4, 2)
+    assert statistics.last_error == f"Score is not called: {target}: no answer within 200 ms"
 
 
 async def test_a_status_with_an_unknown_code_fails_the_call(bench: Bench) -> None:

@@ -114,8 +114,13 @@ def _plugins(plugins: Sequence[Report]) -> console.RenderableType:
                 text.Text(plugin["health"], display.GOOD if plugin["health"] == "ok" else display.BAD),
             ]
         )
-    problems = [text.Text(plugin["problem"], display.BAD) for plugin in plugins if plugin["problem"]]
+    problems = [text.Text(_plugin_problem(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
     return console.Group(display.rows(headers, entries, right=("CALLS", "FAILED", "P99")), *problems)
+
+
+def _plugin_problem(plugin: Report) -> str:
+    name, problem = plugin["name"], str(plugin["problem"])
+    return problem if f"plugin {name} " in problem else f"plugin {name}: {problem}"
 
 
 def _number(replica: Report, name: str) -> str:

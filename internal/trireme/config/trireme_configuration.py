@@ -105,7 +105,7 @@ class Fallback:
 class CircuitBreaker:
     """When calls to a failing plugin pause."""
 
-    #: How many failures in a row open it; 0: it never opens.
+    #: How many failures of an RPC in a row open it; 0: it never opens.
     failures: int = 5
     #: How long it stays open before one trial call.
     open_for: Duration = _OPEN_FOR
@@ -125,7 +125,7 @@ class RemotePlugin:
     deadline: Duration = _DEADLINE
     #: `Fail`: a pod whose call failed is tried again later; `Ignore`: it is scheduled without the plugin.
     failure_policy: str = "Fail"
-    #: When calls to it pause after failures.
+    #: When calls of an RPC pause after failures; each RPC of a process has a circuit breaker of its own.
     circuit_breaker: CircuitBreaker = CircuitBreaker()
     #: TLS for calls to this plugin; unset: as between the services (`tls`).
     tls: TLS | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,14 +19,14 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
+# How long a plugin is shown as failing after a poll that found a failed call.
+FAILING_SECONDS = 60.0
 
 Json = dict[str, Any]
 
 _METHOD = "/trireme.v1.PluginService/GetPluginStatistics"
 # From good to bad: of several processes' states the worst counts.
-_BREAKERS = [
-    state.value for state in (remote_breaker.State.CLOSED, remote_breaker.State.HALF_OPEN, remote_breaker.State.OPEN)
-]
+_BREAKERS = [state.value for state in remote_breaker.BEST_TO_WORST]
 
 
 class PluginCalls:
@@ -41,24 +42,55 @@ class PluginCalls:
         self._links = links
         self._remote_queue = remote_queue
         self._of_phases: Sequence[plugin_pb2.PluginStatistics] = ()
+        self._failures = _Failures()
 
     async def run(self) -> None:
         """Poll the phases every few seconds until cancelled. Those that do not answer are left out."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             of_followers = [entry for each in self._links.followers().values() for entry in each.channels()]
-            channels = [channel for _, channel in (*of_followers, *self._links.binders.channels())]
-            answers = await asyncio.gather(*(_ask(channel) for channel in channels))
+            channels = [*of_followers, *self._links.binders.channels()]
+            answers = await asyncio.gather(*(_ask(channel) for _, channel in channels))
             self._of_phases = [entry for answer in answers for entry in answer]
+            for (address, _), answer in zip(channels, answers, strict=True):
+                self._failures.observe(address, answer)
+            self._failures.observe("", self._own())
 
     def rows(self) -> list[Json]:
         """Each remote plugin as `trireme status` shows it."""
-        own = self._remote_queue.statistics()
-        found = [*self._of_phases, *(plugin_statistics.to_message(name, entry) for name, entry in own.items())]
+        found = [*self._of_phases, *self._own()]
         return [
-            _row(status, [entry for entry in found if entry.plugin == status.name])
+            _row(status, [entry for entry in found if entry.plugin == status.name], self._failures.recent(status.name))
             for status in self._monitor.statuses()
         ]
+
+    def _own(self) -> list[plugin_pb2.PluginStatistics]:
+        """The statistics of the frontend's own calls."""
+        own = self._remote_queue.statistics()
+        return [plugin_statistics.to_message(name, entry) for name, entry in own.items()]
+
+
+class _Failures:
+    """When calls to each plugin last failed, from the processes' counters."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], int] = {}
+        self._at: dict[str, float] = {}
+
+    def observe(self, process: str, statistics: Sequence[plugin_pb2.PluginStatistics]) -> None:
+        """The statistics of a process (its address). The first ones of a process may count failures of long ago."""
+        for entry in statistics:
+            key = process, entry.plugin
+            before = self._counts.get(key, entry.failed)
+            self._counts[key] = entry.failed
+            # Less than before: the process began anew.
+            if entry.failed > before or 0 < entry.failed < before:
+                self._at[entry.plugin] = time.monotonic()
+
+    def recent(self, plugin: str) -> bool:
+        """Whether a call to the plugin failed a short time ago."""
+        at = self._at.get(plugin)
+        return at is not None and time.monotonic() - at < FAILING_SECONDS
 
 
 def one_line(row: Json) -> str:
@@ -90,31 +122,41 @@ async def _ask(channel: aio.Channel) -> Sequence[plugin_pb2.PluginStatistics]:
     return statistics
 
 
-def _row(status: plugin_monitor.PluginStatus, found: Sequence[plugin_pb2.PluginStatistics]) -> Json:
+def _row(
+    status: plugin_monitor.PluginStatus, found: Sequence[plugin_pb2.PluginStatistics], failed_recently: bool
+) -> Json:
     durations = call_durations.CallDurations()
     for entry in found:
         durations.add(entry.durations)
     # A phase of another version may report states that we do not know.
-    breakers = [entry.breaker for entry in found if entry.breaker in _BREAKERS]
+    known = [entry for entry in found if entry.breaker in _BREAKERS]
+    breaker = max((entry.breaker for entry in known), key=_BREAKERS.index, default=_BREAKERS[0])
+    # Of several processes, one whose breaker is open says what is not called.
+    errors = [entry.last_error for entry in sorted(found, key=lambda entry: entry.breaker != breaker)]
+    last_error = next(filter(None, errors), "")
+    health = _health(status, failed_recently or breaker != _BREAKERS[0])
     failed = sum(entry.failed for entry in found)
     return {
         "name": status.name,
         "address": status.address,
         "version": status.version,
-        "health": _health(status),
-        "problem": status.problem,
+        "health": health,
+        "problem": last_error if health == "failing" else status.problem,
         "failurePolicy": status.failure_policy,
-        "breaker": max(breakers, key=_BREAKERS.index, default=_BREAKERS[0]),
+        "breaker": breaker,
         "calls": failed + sum(entry.answered for entry in found),
         "failedCalls": failed,
         "p99Seconds": durations.quantile(0.99),
-        "lastError": next((entry.last_error for entry in found if entry.last_error), ""),
+        "lastError": last_error,
     }
 
 
-def _health(status: plugin_monitor.PluginStatus) -> str:
+def _health(status: plugin_monitor.PluginStatus, failing: bool) -> str:
+    """`ok`, or the reason why not: the worst one."""
     if not status.reachable:
         return "unreachable"
     if status.changing:
         return "changing"
-    return "ok" if status.takes_part and not status.problem else "rejected"
+    if not status.takes_part or status.problem:
+        return "rejected"
+    return "failing" if failing else "ok"

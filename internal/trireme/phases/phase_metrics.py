@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
-from trireme.remote import remote_breaker, remote_connection
+from trireme.remote import remote_breaker, remote_connection, remote_health
 from trireme.rpc import follower
 from trireme.rpc.listening import ListenError
 from trireme_kube.componentbase import certificate_expiry, event_loop, process_metrics, supervision
@@ -101,8 +101,10 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
     def each(attribute: str) -> Reading:
         return lambda: {(name,): float(getattr(entry, attribute)) for name, entry in remotes().items()}
 
-    def open_breakers() -> Mapping[tuple[str], float]:
-        return {(name,): float(entry.breaker is not remote_breaker.State.CLOSED) for name, entry in remotes().items()}
+    def breakers(read: Callable[[remote_health.BreakerStatistics], float]) -> Reading:
+        return lambda: {
+            (name, rpc): read(breaker) for name, entry in remotes().items() for rpc, breaker in entry.breakers.items()
+        }
 
     def calls() -> Mapping[tuple[str, str], float]:
         return {
@@ -111,7 +113,7 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
             for result, count in (
                 ("answered", entry.answered),
                 ("failed", entry.failed),
-                ("not_called", entry.rejected_by_breaker),
+                ("not_called", entry.not_called),
             )
         }
 
@@ -123,16 +125,16 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
     )
     yield Gauge(
         "trireme_plugin_breaker_open",
-        "Whether a remote plugin is left alone for a while.",
-        open_breakers,
-        labels,
+        "Whether an RPC of a remote plugin is not called for a while, after failures.",
+        breakers(lambda breaker: float(breaker.state is not remote_breaker.State.CLOSED)),
+        ("plugin", "rpc"),
         transient=True,
     )
     yield CountedElsewhere(
         "trireme_plugin_breaker_opened_total",
-        "Times that a remote plugin's circuit breaker opened.",
-        each("breaker_opened"),
-        labels,
+        "Times that the circuit breaker of an RPC of a remote plugin opened.",
+        breakers(lambda breaker: float(breaker.opened)),
+        ("plugin", "rpc"),
     )
     yield Gauge(
         "trireme_plugin_calls_in_flight",

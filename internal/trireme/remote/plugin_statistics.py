@@ -20,7 +20,7 @@ def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) 
     return plugin_pb2.PluginStatistics(
         plugin=plugin,
         answered=statistics.answered,
-        failed=statistics.failed + statistics.rejected_by_breaker,
+        failed=statistics.failed + statistics.not_called,
         breaker=statistics.breaker.value,
         last_error=statistics.last_error,
         durations=statistics.durations,

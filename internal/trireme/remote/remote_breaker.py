@@ -1,15 +1,15 @@
-"""The circuit breaker of a remote plugin. Pure.
+"""The circuit breaker of one RPC of a remote plugin. Pure.
 
 Without it, a plugin that is down would cost every pod its deadline before the failure policy applies. After a number of
 consecutive failures the breaker opens and calls fail at once; when its time is over, it admits one call as a probe,
 whose result closes it or opens it again.
 
-Invariant: between two responses of the plugin, at most one call is admitted each time the open period ends. The caller
+Invariant: between two responses to the RPC, at most one call is admitted each time the open period ends. The caller
 decides what a failure is: a plugin that refuses a pod, or rejects the request as invalid, has responded.
 
 Each change of the state begins a new period. A call belongs to the period in which it was admitted, and its failure
 counts in that period alone: one that was sent before the breaker opened says nothing of the probe. A response counts
-always: the plugin is there.
+always.
 """
 
 import enum
@@ -27,8 +27,11 @@ class State(enum.StrEnum):
     HALF_OPEN = "half-open"
 
 
+BEST_TO_WORST = (State.CLOSED, State.HALF_OPEN, State.OPEN)
+
+
 class Breaker:
-    """One plugin's breaker. With `failures` 0 it never opens."""
+    """The breaker of one RPC. With `failures` 0 it never opens."""
 
     __slots__ = ("_clock", "_in_a_row", "_limit", "_open_seconds", "_opened", "_period", "_probe_from", "_state")
 

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -76,21 +76,30 @@ class Method(Generic[Response]):
     response: type[Response]
     optional: bool = False
 
+    @property
+    def name(self) -> str:
+        """The RPC without its service, e.g. `Filter`."""
+        return self.path.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatistics:
     """Counters of one plugin's calls, for metrics and readiness."""
 
-    breaker: remote_breaker.State
-    breaker_opened: int  # times
-    failures_in_a_row: int
+    breakers: Mapping[str, remote_health.BreakerStatistics]  # by RPC
     answered: int  # requests
     failed: int  # requests
-    rejected_by_breaker: int  # requests that met the open breaker
+    not_called: int  # requests that met an open breaker
     in_flight: int  # calls being executed
     waiting: int  # calls that wait for their turn
-    last_error: str  # of the last failure; empty before the first
+    last_error: str  # the last failure, or those of the RPCs that are not called; empty before the first
     durations: Sequence[int] = ()  # calls by duration, as CallDurations.counts has them
+
+    @property
+    def breaker(self) -> remote_breaker.State:
+        """The worst state of the RPCs' breakers."""
+        states = {entry.state for entry in self.breakers.values()}
+        return max(states, key=remote_breaker.BEST_TO_WORST.index, default=remote_breaker.State.CLOSED)
 
 
 class PluginConnection:
@@ -129,15 +138,13 @@ class PluginConnection:
     def statistics(self) -> ConnectionStatistics:
         """A snapshot of the counters."""
         return ConnectionStatistics(
-            self._health.breaker.state,
-            self._health.breaker.opened,
-            self._health.breaker.failures_in_a_row,
+            self._health.breakers(),
             self._health.answered,
             self._health.failed,
-            self._health.rejected_by_breaker,
+            self._health.not_called,
             sum(endpoint.in_flight for endpoint in self._endpoints),
             sum(endpoint.waiting for endpoint in self._endpoints),
-            self._health.last_error,
+            self._health.last_error(),
             self._health.durations.counts(),
         )
 
@@ -171,33 +178,33 @@ class PluginConnection:
             untried.remove(endpoint)
             async with endpoint.turn():
                 registration = during()
-                period = self._admit()
+                period = self._admit(method)
                 started = self._clock()
                 try:
                     with registration:
                         payload = await self._call(endpoint, method, request, remaining)
                     answer = read(method.response.FromString(payload))
                 except plugin_control.ConfigurationRefused as error:
-                    raise self._on_failure(endpoint, period, str(error)) from error
+                    raise self._on_failure(endpoint, method, period, str(error)) from error
                 except aio.AioRpcError as error:
                     if method.optional and error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                        self._on_answer(endpoint)
-                        raise NotServed(f"{endpoint.target}: {_name(method)} is not served") from error
+                        self._on_answer(endpoint, method)
+                        raise NotServed(f"{endpoint.target}: {method.name} is not served") from error
                     remaining -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and remaining > 0:
                         self._avoid(endpoint)
                         continue
-                    raise self._on_rpc_error(endpoint, period, error) from error
+                    raise self._on_rpc_error(endpoint, method, period, error) from error
                 except (ValueError, message.DecodeError) as error:
-                    text = f"the answer to {_name(method)} is wrong: {error}"
-                    raise self._on_failure(endpoint, period, text) from error
+                    text = f"the answer to {method.name} is wrong: {error}"
+                    raise self._on_failure(endpoint, method, period, text) from error
                 except asyncio.CancelledError as error:
                     raise self._unless_cancelled(error) from error
                 else:
-                    self._on_answer(endpoint)
+                    self._on_answer(endpoint, method)
                     return answer
                 finally:
-                    self._health.breaker.release(period)
+                    self._health.release(method.name, period)
 
     async def call_stream(
         self, method: Method[Response], request: bytes, during: During = contextlib.nullcontext
@@ -210,14 +217,14 @@ class PluginConnection:
         endpoint = self._choose_endpoint(self._endpoints)
         async with endpoint.turn():
             registration = during()
-            period = self._admit()
+            period = self._admit(method)
             try:
                 with registration:
                     async with contextlib.aclosing(self._stream(endpoint, period, method, request)) as responses:
                         async for response in responses:
                             yield response
             finally:
-                self._health.breaker.release(period)
+                self._health.release(method.name, period)
 
     async def _stream(
         self, endpoint: remote_endpoint.Endpoint, period: int, method: Method[Response], request: bytes
@@ -236,18 +243,19 @@ class PluginConnection:
                 yield method.response.FromString(payload)
                 payload = await call.read()
         except plugin_control.ConfigurationRefused as error:
-            raise self._on_failure(endpoint, period, str(error)) from error
+            raise self._on_failure(endpoint, method, period, str(error)) from error
         except message.DecodeError as error:
             call.cancel()
-            raise self._on_failure(endpoint, period, f"the answer to {_name(method)} is wrong: {error}") from error
+            text = f"the answer to {method.name} is wrong: {error}"
+            raise self._on_failure(endpoint, method, period, text) from error
         except aio.AioRpcError as error:
-            raise self._on_rpc_error(endpoint, period, error) from error
+            raise self._on_rpc_error(endpoint, method, period, error) from error
         except (asyncio.CancelledError, GeneratorExit) as error:
             call.cancel()
             raise self._unless_cancelled(error) from error
         finally:
             self._health.durations.observe(self._clock() - started)
-        self._on_answer(endpoint)
+        self._on_answer(endpoint, method)
 
     async def _call(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], request: bytes, seconds: float
@@ -294,9 +302,9 @@ class PluginConnection:
         now = self._clock()
         return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
 
-    def _admit(self) -> int:
+    def _admit(self, method: Method[Any]) -> int:
         """Return the breaker's period of a call that may be made now. Its end is to be reported, however it ends."""
-        admitted = self._health.admit()
+        admitted = self._health.admit(method.name)
         if isinstance(admitted, str):
             raise PluginError(admitted)
         return admitted
@@ -312,24 +320,28 @@ class PluginConnection:
         endpoint.avoid_until = self._clock() + AVOID_SECONDS
         endpoint.renew()
 
-    def _on_answer(self, endpoint: remote_endpoint.Endpoint) -> None:
+    def _on_answer(self, endpoint: remote_endpoint.Endpoint, method: Method[Any]) -> None:
         endpoint.avoid_until = 0.0
-        self._health.record_answer()
+        self._health.record_answer(method.name)
 
-    def _on_rpc_error(self, endpoint: remote_endpoint.Endpoint, period: int, error: aio.AioRpcError) -> PluginError:
+    def _on_rpc_error(
+        self, endpoint: remote_endpoint.Endpoint, method: Method[Any], period: int, error: aio.AioRpcError
+    ) -> PluginError:
         detail = remote_endpoint.one_line(error.details() or "")
         if error.code() in _REQUEST_ERRORS:
             text = f"{endpoint.target}: {error.code().name}: {detail}"
-            self._health.record_rejected_request(text)
+            self._health.record_rejected_request(method.name, text)
             return PluginError(text)
         self._avoid(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self._on_failure(endpoint, period, f"no answer within {self._deadline * 1000:g} ms")
-        return self._on_failure(endpoint, period, f"{error.code().name}: {detail}")
+            return self._on_failure(endpoint, method, period, f"no answer within {self._deadline * 1000:g} ms")
+        return self._on_failure(endpoint, method, period, f"{error.code().name}: {detail}")
 
-    def _on_failure(self, endpoint: remote_endpoint.Endpoint, period: int, text: str) -> PluginError:
+    def _on_failure(
+        self, endpoint: remote_endpoint.Endpoint, method: Method[Any], period: int, text: str
+    ) -> PluginError:
         text = f"{endpoint.target}: {text}"
-        self._health.record_failure(period, text)
+        self._health.record_failure(method.name, period, text)
         return PluginError(text)
 
 
@@ -338,7 +350,3 @@ def _is_behind(error: aio.AioRpcError) -> bool:
     if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
         return False
     return fencing.REASON_METADATA not in dict(error.trailing_metadata() or ())
-
-
-def _name(method: Method[Any]) -> str:
-    return method.path.rpartition("/")[2]

@@ -1,7 +1,13 @@
-"""How calls to one remote plugin have ended: its circuit breaker, counters, and the log lines about changes."""
+"""How calls to one remote plugin have ended: circuit breakers, counters, and the log lines about changes.
 
+Each RPC has a breaker of its own: a plugin whose Score always fails and whose PreScore answers must not cost every pod
+Score's deadline. A plugin that is down fails in all its RPCs.
+"""
+
+import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from trireme.remote import remote_breaker
 from trireme.rpc import call_durations
@@ -9,49 +15,106 @@ from trireme.rpc import call_durations
 log = logging.getLogger(__name__)
 
 
-class PluginHealth:
-    """The results of one plugin's calls. `breaker` decides whether there is another one."""
+@dataclass(frozen=True, slots=True)
+class BreakerStatistics:
+    """The circuit breaker of one RPC."""
 
-    __slots__ = ("_plugin", "answered", "breaker", "durations", "failed", "last_error", "rejected_by_breaker")
+    state: remote_breaker.State
+    opened: int  # times
+    failures_in_a_row: int
+
+
+class RpcHealth:
+    """The results of one RPC's calls. Its breaker decides whether there is another one."""
+
+    __slots__ = ("breaker", "last_error")
+
+    def __init__(self, breaker: remote_breaker.Breaker) -> None:
+        self.breaker = breaker
+        #: The last failure, with its endpoint; empty before the first.
+        self.last_error = ""
+
+    def statistics(self) -> BreakerStatistics:
+        """The breaker's state and counters."""
+        return BreakerStatistics(self.breaker.state, self.breaker.opened, self.breaker.failures_in_a_row)
+
+
+class PluginHealth:
+    """The results of one plugin's calls, together and by RPC. RPCs are named without their service, as in `Score`."""
+
+    __slots__ = ("_last_failed", "_make_breaker", "_plugin", "_rpcs", "answered", "durations", "failed", "not_called")
 
     def __init__(self, plugin: str, failures: int, open_seconds: float, clock: Callable[[], float]) -> None:
         self._plugin = plugin
-        self.breaker = remote_breaker.Breaker(failures, open_seconds, clock)
-        #: Requests.
-        self.answered = self.failed = self.rejected_by_breaker = 0
-        #: The last failure, with its endpoint; empty before the first.
-        self.last_error = ""
+        self._make_breaker: Callable[[], remote_breaker.Breaker] = functools.partial(
+            remote_breaker.Breaker, failures, open_seconds, clock
+        )
+        self._rpcs: dict[str, RpcHealth] = {}
+        #: Requests; `not_called` met an open breaker.
+        self.answered = self.failed = self.not_called = 0
+        self._last_failed = ""
         self.durations = call_durations.CallDurations()
 
-    def admit(self) -> int | str:
-        """The breaker's period of a call that may be made now, or why there may be none."""
-        period = self.breaker.admit()
+    def admit(self, rpc: str) -> int | str:
+        """The period of the RPC's breaker for a call that may be made now, or why there may be none."""
+        health = self._of(rpc)
+        period = health.breaker.admit()
         if period is not None:
             return period
-        self.rejected_by_breaker += 1
-        return f"not called, after {self.breaker.failures_in_a_row} failures in a row: {self.last_error}"
+        self.not_called += 1
+        return f"not called, after {health.breaker.failures_in_a_row} failures in a row: {health.last_error}"
 
-    def record_answer(self) -> None:
+    def record_answer(self, rpc: str) -> None:
         """Report a usable answer."""
-        if self.breaker.failures_in_a_row:
-            log.info("plugin %s responds again", self._plugin)
+        breaker = self._of(rpc).breaker
+        if breaker.failures_in_a_row:
+            log.info("plugin %s answers %s again", self._plugin, rpc)
         self.answered += 1
-        self.breaker.record_answer()
+        breaker.record_answer()
 
-    def record_rejected_request(self, text: str) -> None:
+    def record_rejected_request(self, rpc: str, text: str) -> None:
         """Report that the plugin rejected the request; that is no failure of the plugin."""
-        self.failed += 1
-        self.last_error = text
-        self.breaker.record_answer()
+        self._failed(rpc, text).breaker.record_answer()
 
-    def record_failure(self, period: int, text: str) -> None:
+    def record_failure(self, rpc: str, period: int, text: str) -> None:
         """Report that a call of the breaker's period had no answer, or an unusable one."""
-        self.failed += 1
-        self.last_error = text
-        first = self.breaker.failures_in_a_row == 0
-        opened = self.breaker.opened
-        self.breaker.record_failure(period)
-        if self.breaker.opened > opened:
-            log.warning("plugin %s: circuit breaker opened: %s", self._plugin, text)
+        breaker = self._failed(rpc, text).breaker
+        first = breaker.failures_in_a_row == 0
+        opened = breaker.opened
+        breaker.record_failure(period)
+        if breaker.opened > opened:
+            log.warning("plugin %s: circuit breaker of %s opened: %s", self._plugin, rpc, text)
         elif first:
-            log.warning("plugin %s failed: %s", self._plugin, text)
+            log.warning("plugin %s: %s failed: %s", self._plugin, rpc, text)
+
+    def release(self, rpc: str, period: int) -> None:
+        """Report that a call of the breaker's period ended, however it did."""
+        self._of(rpc).breaker.release(period)
+
+    def breakers(self) -> Mapping[str, BreakerStatistics]:
+        """The breaker of each RPC that was called, by the RPC's name."""
+        return {rpc: health.statistics() for rpc, health in self._rpcs.items()}
+
+    def last_error(self) -> str:
+        """The last failure, with RPC and endpoint; empty before the first.
+
+        While breakers are not closed: the RPCs that are not called, each with its last failure.
+        """
+        closed = remote_breaker.State.CLOSED
+        not_called = [(rpc, each) for rpc, each in self._rpcs.items() if each.breaker.state is not closed]
+        if not_called:
+            return "; ".join(f"{rpc} is not called: {each.last_error}" for rpc, each in not_called)
+        return f"{self._last_failed}: {self._rpcs[self._last_failed].last_error}" if self._last_failed else ""
+
+    def _failed(self, rpc: str, text: str) -> RpcHealth:
+        health = self._of(rpc)
+        health.last_error = text
+        self._last_failed = rpc
+        self.failed += 1
+        return health
+
+    def _of(self, rpc: str) -> RpcHealth:
+        health = self._rpcs.get(rpc)
+        if health is None:
+            health = self._rpcs[rpc] = RpcHealth(self._make_breaker())
+        return health

@@ -494,11 +494,13 @@ class PluginStatistics(_message.Message):
     answered: _builtins.int
     """REQUIRED. Calls that the plugin answered."""
     failed: _builtins.int
-    """REQUIRED. Calls that failed, and those that the open circuit breaker refused."""
+    """REQUIRED. Calls that failed, and those that an open circuit breaker refused."""
     breaker: _builtins.str
-    """REQUIRED. The circuit breaker: `closed`, `open` or `half-open`."""
+    """REQUIRED. The worst state of the circuit breakers, of which each RPC has one: `closed`, `open` or `half-open`."""
     last_error: _builtins.str
-    """OPTIONAL. The last failure, in one line."""
+    """OPTIONAL. The last failure, in one line, beginning with its RPC; where breakers are not closed, each RPC that is not
+    called, with its last failure.
+    """
     @_builtins.property
     def durations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """OPTIONAL. A histogram of the calls' durations: entry i counts those of at most 0.0001 * 2^(i/4) seconds and more

@@ -373,9 +373,9 @@ class RemotePlugin(_message.Message):
     failure_policy: Global___FailurePolicy.ValueType
     """OPTIONAL. What happens to the pod when a call fails; unset: FAIL."""
     breaker_failures: _builtins.int
-    """OPTIONAL. After so many consecutive failures the circuit breaker opens; 0: never."""
+    """OPTIONAL. After so many consecutive failures of an RPC its circuit breaker opens; 0: never."""
     breaker_open_ms: _builtins.int
-    """OPTIONAL. How long the circuit breaker stays open, in milliseconds."""
+    """OPTIONAL. How long a circuit breaker stays open, in milliseconds."""
     @_builtins.property
     def endpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. gRPC targets (`host:port`, `unix:/path`, `dns:///name:port`); more than one are replicas of each other."""

@@ -86,6 +86,16 @@ def test_a_plugins_problem_has_a_line_of_its_own() -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_the_problem_of_a_plugin_names_it() -> None:
+    """Of several plugins, nobody knows which one fails."""
+    plugin = {
+        "name": "Lonely", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "open",
+        "calls": 9, "failedCalls": 5, "p99Seconds": None, "health": "failing", "problem": "Score is not called: broken",
+    }  # fmt: skip
+    shown = display.as_text(status_command.render(_status(plugins=[plugin])), 100)
+    assert shown.splitlines()[-1].strip() == "plugin Lonely: Score is not called: broken"
+
+
 def test_explanation_of_a_bound_pod() -> None:
     """It says where and since when, and its history does not end with a deletion."""
     story = [{"at": NOW, "uid": "u", "to": "gone", "cause": "bound"}]
