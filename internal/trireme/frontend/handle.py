@@ -12,7 +12,7 @@ from trireme.rpc import grpc_server, listening
 from trireme.scheduling import waiting_pods
 from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
 
-# Moves pods, given by key and UID, to the active queue; returns those that are in it now.
+# Moves pods, given by key and UID, to the active queue; returns those that are in it now, or will be.
 Activate = Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]
 
 

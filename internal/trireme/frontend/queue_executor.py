@@ -94,9 +94,12 @@ class QueueExecutor:
         self._wake()
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Move these pods (key, UID) to the active queue; returns those that are in it now."""
+        """Move these pods (key, UID) to the active queue; returns those that are in it now, or will be.
+
+        A pod for which remote PreEnqueue plugins are called enters it when they let it in.
+        """
         self.execute(self.queue.activate(pods, self._now()))
-        return [pod for pod in dict.fromkeys(pods) if self.queue.contents.is_active(*pod)]
+        return [pod for pod in dict.fromkeys(pods) if self.queue.contents.is_activated(*pod)]
 
     def plugins_changed(self) -> None:
         """Follow a change in the set of remote plugins that take part.

@@ -13,7 +13,15 @@ from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls
-from trireme.queueing.states import Active, Gated, InFlight, Unschedulable
+from trireme.queueing.states import (
+    Active,
+    Destination,
+    Gated,
+    InFlight,
+    PreEnqueueCall,
+    PreEnqueuePending,
+    Unschedulable,
+)
 from trireme.queueing.transition_log import Transition
 from trireme.queueing.transitions import Transitions
 from trireme.queueing.unschedulable import UnschedulablePods
@@ -79,12 +87,23 @@ class QueueContents:
         in_flight = (pod for pod in self._members() if isinstance(pod.state, InFlight))
         return [*self._transitions.in_flight.values(), *in_flight]
 
-    def is_active(self, key: str, uid: str) -> bool:
-        """Whether the pod is in the active queue, or the group of that key."""
-        pod = self.get(key)
-        if pod is not None:
-            return pod.uid == uid and isinstance(pod.state, Active)
-        return self._groups is not None and self._groups.is_active(key)
+    def is_activated(self, key: str, uid: str) -> bool:
+        """Whether the pod, or the group of that key, is tried next.
+
+        It is in the active queue, enters it if remote PreEnqueue plugins let it in, or is being tried now and will be
+        tried again whatever the result is.
+        """
+        pod = self.with_uid(key, uid)
+        group = None if self._groups is None else self._groups.of_member(uid)
+        if pod is None or group is not None:
+            return self._groups is not None and self._groups.is_activated(key, uid)
+        match pod.state:
+            case PreEnqueuePending(PreEnqueueCall() as call):
+                return call.destination is Destination.ACTIVE
+            case InFlight():
+                return pod.state.activated
+            case _:
+                return isinstance(pod.state, Active)
 
     def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
         """The pod's state and what it waits for."""

@@ -46,7 +46,10 @@ class Handle:
         return await self._exists(self._stub.Reject(request, timeout=DEADLINE_SECONDS))
 
     async def activate(self, pods: Iterable[cycle_pb2.PodIdentity]) -> list[cycle_pb2.PodIdentity]:
-        """Move these pods to the active queue, regardless of back-off; return those that were moved."""
+        """Move these pods to the active queue, regardless of back-off; return those that are tried next.
+
+        A pod is left out if it is unknown, or an in-tree PreEnqueue plugin or its group holds it back.
+        """
         response = await self._stub.Activate(frontend_pb2.ActivateRequest(pods=pods), timeout=DEADLINE_SECONDS)
         return list(response.activated)
 

@@ -139,14 +139,17 @@ Global___ActivateRequest: _TypeAlias = ActivateRequest  # noqa: Y015
 
 @_typing.final
 class ActivateResponse(_message.Message):
-    """ActivateResponse names the pods that were moved."""
+    """ActivateResponse names the pods that are tried next."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ACTIVATED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def activated(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
-        """REQUIRED. The pods that are in the active queue now."""
+        """REQUIRED. The pods that are in the active queue now, enter it as soon as remote PreEnqueue plugins have let them in,
+        or are being tried now and will be tried again at once. Left out: pods that are unknown, and those that an in-tree
+        PreEnqueue plugin or their group holds back.
+        """
 
     def __init__(
         self,

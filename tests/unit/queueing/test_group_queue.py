@@ -323,6 +323,8 @@ def test_a_group_waits_while_victims_of_it_are_being_deleted_and_is_activated_af
     assert place(queue, "p0") is Gated
     under_way.clear()
     queue.activate([("podgroup/ns/g", "podgroup/ns/g")], T0)
+    assert queue.contents.is_activated("podgroup/ns/g", "podgroup/ns/g")
+    assert queue.contents.is_activated("ns/p0", "uid-p0")
     assert len(popped(queue)[1]) == 3
 
 

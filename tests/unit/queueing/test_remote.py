@@ -124,9 +124,33 @@ def test_an_update_or_activation_during_the_call() -> None:
     second = call_id(q.update(record("p", class_id=4), [OWN_LABEL], "old", "new", T0))
     assert q.pre_enqueue_answered(first, "", T0) == ()
     assert place(q, "p") is PreEnqueuePending
+    assert not q.contents.is_activated("ns/p", "uid-p")
     q.activate([("ns/p", "uid-p")], T0)
+    assert q.contents.is_activated("ns/p", "uid-p")
+    assert not q.contents.is_activated("ns/p", "another-uid")
     q.pre_enqueue_answered(second, "", T0)
     assert place(q, "p") is Active
+
+
+def test_a_pod_is_activated_while_its_remote_pre_enqueue_is_called() -> None:
+    """Else the plugin that activates its pods is told that there are none."""
+    q = parked()
+    assert not q.contents.is_activated("ns/p", "uid-p")
+    q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
+    call = call_id(q.activate([("ns/p", "uid-p")], T0))
+    assert q.contents.is_activated("ns/p", "uid-p")
+    q.pre_enqueue_answered(call, "FarGate", T0)
+    assert not q.contents.is_activated("ns/p", "uid-p")
+
+
+def test_a_pod_that_is_activated_in_flight_is_tried_again() -> None:
+    """Else a plugin calls again and again for a pod that is tried next anyway."""
+    q = queue()
+    q.add(record("p"), T0)
+    popped(q, T0)
+    assert not q.contents.is_activated("ns/p", "uid-p")
+    q.activate([("ns/p", "uid-p")], T0)
+    assert q.contents.is_activated("ns/p", "uid-p")
 
 
 def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:

@@ -299,10 +299,16 @@ class QueueGroups:
         """The group of a member without a node."""
         return self.registry.of_member(uid)
 
-    def is_active(self, key: str) -> bool:
-        """Whether the group of this key is in the active queue."""
-        group = self.registry.named(key)
-        return group is not None and isinstance(group.state, Active)
+    def is_activated(self, key: str, uid: str) -> bool:
+        """Whether the group of this key, or that of the member, is in the active queue or enters it.
+
+        It enters if remote PreEnqueue plugins let its members in.
+        """
+        group = self.registry.named(key) or self.registry.of_member(uid)
+        if group is None:
+            return False
+        pending = isinstance(group.state, PreEnqueuePending) and group.calls.destination is Destination.ACTIVE
+        return pending or isinstance(group.state, Active)
 
     def members(self) -> Iterator[QueuedPodInfo]:
         """All members without a node."""
