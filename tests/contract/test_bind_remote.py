@@ -38,6 +38,7 @@ class _Harbour(bind_pb2_grpc.BindPluginServicer):
         self.codes: dict[str, status_pb2.Code.ValueType] = {}
         self.states: list[bytes] = []
         self.told: list[str] = []
+        self.wait_for = snapshot_pb2.ObjectKey(kind="persistent_volume_claim", namespace="default", name="data")
         #: Called for each pod of Bind before its result; may raise.
         self.on_bind: Callable[[bind_pb2.BindItem], Any] | None = None
 
@@ -57,8 +58,7 @@ class _Harbour(bind_pb2_grpc.BindPluginServicer):
         response = bind_pb2.PreBindResponse()
         for item in request.items:
             self.states.append(item.state)
-            result = response.results.add(status=self._status(item), state=b"moored")
-            result.wait_for.add(kind="persistent_volume_claim", namespace="default", name="data")
+            result = response.results.add(status=self._status(item), state=b"moored", wait_for=[self.wait_for])
             result.timeout.seconds = 600
         return response
 
@@ -142,6 +142,31 @@ async def test_pre_bind_waits_for_objects_and_keeps_its_state(setup: _Setup) -> 
     (second,) = await bind.pre_bind(items)
     assert second.status.code == CODE_SUCCESS
     assert setup.plugin.states == [b"", b"moored"]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (
+            {"kind": "Widget", "name": "w"},
+            ".kind: 'Widget' is not known here; allowed: composite_pod_group, csi_driver,",
+        ),
+        ({"name": "w"}, ".kind: '' is not known here; allowed: composite_pod_group, csi_driver,"),
+        ({"kind": "persistent_volume"}, ".name is not set"),
+    ],
+    ids=["an unknown kind", "no kind", "no name"],
+)
+async def test_pre_bind_waits_for_nothing_that_cannot_come(setup: _Setup, key: dict[str, str], text: str) -> None:
+    """Else the pod waits until the timeout, and nobody learns that the plugin named nothing that exists."""
+    bind = setup.bind
+    await setup.configure(pre_bind=[NAME])
+    await bind.make_pods("web")
+    setup.plugin.codes = {"web": CODE_WAIT}
+    setup.plugin.wait_for = snapshot_pb2.ObjectKey(**key)
+    (result,) = await bind.pre_bind(bind.items(["web"], "node-00000"))
+    assert result.status.code == CODE_ERROR
+    prefix = f'running PreBind plugin "{NAME}": {setup.target}: the answer to PreBind is wrong: results[0].wait_for[0]'
+    assert result.status.messages[0].startswith(f"{prefix}{text}")
 
 
 class _Surveyor(_Harbour):

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_results
-from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 _PERMIT = remote_connection.Method("/trireme.v1.BindPlugin/Permit", bind_pb2.PermitResponse)
@@ -16,6 +16,8 @@ _PRE_BIND_PRE_FLIGHT = remote_connection.Method(
 )
 _PRE_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PreBind", bind_pb2.PreBindResponse)
 _BIND = remote_connection.Method("/trireme.v1.BindPlugin/Bind", bind_pb2.BindResponse)
+# What ObjectKey.kind may be: the frontend watches objects of these kinds, and pods.
+_KINDS = {field.name for field in snapshot_pb2.ClusterObject.DESCRIPTOR.oneofs_by_name["object"].fields} | {"pod"}
 _POST_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PostBind", bind_pb2.PostBindResponse)
 
 
@@ -102,8 +104,7 @@ class RemoteBindPlugin:
             results = remote_results.read_results("results", response.results, len(items), self._client, prefix, *also)
             for at, result in enumerate(results):
                 _check_timeout(f"results[{at}]", result)
-                if result.status.code == status_pb2.CODE_WAIT and not result.wait_for:
-                    raise ValueError(f"results[{at}].wait_for: CODE_WAIT needs an object to wait for")
+                _check_wait_for(f"results[{at}].wait_for", result)
             return results
 
         try:
@@ -152,6 +153,21 @@ class RemoteBindPlugin:
             copy.state = bind_phase_pb2.PluginStates.FromString(item.state).plugin_states.get(self.name, b"")
             own.append(copy)
         return own
+
+
+def _check_wait_for(field: str, result: bind_pb2.PreBindResult) -> None:
+    """A key that names nothing would have the pod wait until the timeout."""
+    if result.status.code != status_pb2.CODE_WAIT:
+        return
+    if not result.wait_for:
+        raise ValueError(f"{field}: CODE_WAIT needs an object to wait for")
+    for at, key in enumerate(result.wait_for):
+        if key.kind not in _KINDS:
+            raise ValueError(
+                f"{field}[{at}].kind: {key.kind!r} is not known here; allowed: {', '.join(sorted(_KINDS))}"
+            )
+        if not key.name:
+            raise ValueError(f"{field}[{at}].name is not set")
 
 
 def _check_timeout(field: str, result: bind_pb2.PermitResult | bind_pb2.PreBindResult) -> None:

@@ -14,8 +14,9 @@ from google.protobuf import duration_pb2
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.scheduling import call_batches, ports
-from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
+from trireme_kube.apimachinery import golang
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class PreBinding:
 
         `on_wait` is called once, with the plugin for which the pod waits, and the objects that it waits for.
         """
-        ends: float | None = None
+        ends, seconds = None, 0.0
         # Changes of the pod itself count too.
         own = (POD, item.pod.namespace, item.pod.name)
         with self._waits.recording():
@@ -113,12 +114,12 @@ class PreBinding:
                 keys = frozenset((key.kind, key.namespace, key.name) for key in result.wait_for)
                 if ends is None:
                     # The first wait sets the time for all of them.
-                    ends = self._clock() + _seconds(result.timeout)
+                    seconds = _seconds(result.timeout)
+                    ends = self._clock() + seconds
                     on_wait(answer.plugin, keys)
                 left = ends - self._clock()
                 if left <= 0:
-                    text = answer.message or f'running PreBind plugin "{answer.plugin}": timed out'
-                    return status.error(answer.plugin, text)
+                    return status.error(answer.plugin, _expired(answer, seconds, result.wait_for))
                 try:
                     # Changes since before the call count, so that none is missed between the answer and the wait.
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
@@ -142,6 +143,16 @@ class PreBinding:
                 self._addresses[items[index].item.pod.uid] = address
 
         await self._binder.pre_bind(items, on_result, started)
+
+
+def _expired(answer: status.Status, seconds: float, wait_for: Sequence[snapshot_pb2.ObjectKey]) -> str:
+    """Why a pod fails whose wait is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
+    running = f'running PreBind plugin "{answer.plugin}": '
+    if answer.message.startswith(running):
+        return answer.message
+    objects = ", ".join(f"{key.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}" for key in wait_for)
+    detail = f": {answer.message}" if answer.message else ""
+    return f"{running}timed out after {golang.format_duration(round(seconds * 1e9))} waiting for {objects}{detail}"
 
 
 def _seconds(timeout: duration_pb2.Duration) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trireme.framework import status
+from trireme_kube.apimachinery import golang
 
 # No pod waits longer than this, whatever timeout a plugin returns. In seconds.
 MAX_WAIT_SECONDS = 15 * 60.0
@@ -53,7 +54,8 @@ class WaitingPods:
             async with asyncio.timeout(seconds):
                 return await entry.decided
         except TimeoutError:
-            text = f"rejected due to timeout after waiting {_duration(seconds)} at plugin {first}"
+            waited = golang.format_duration(round(seconds * 1e9))
+            text = f"rejected due to timeout after waiting {waited} at plugin {first}"
             return status.unschedulable(first, text)
         finally:
             del self._pods[uid]
@@ -91,13 +93,3 @@ class WaitingPods:
         if not entry.decided.done():
             entry.decided.set_result(status.unschedulable(plugin, message))
         return True
-
-
-def _duration(seconds: float) -> str:
-    """As Go prints a duration of whole or fractional seconds: `30s`, `1m30s`, `1.5s`."""
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    text = f"{rest:g}s"
-    if hours:
-        return f"{hours}h{minutes}m{text}"
-    return f"{minutes}m{text}" if minutes else text

@@ -294,11 +294,15 @@ class PreBindResult(_message.Message):
 
     @_builtins.property
     def wait_for(self) -> _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.ObjectKey]:
-        """REQUIRED with CODE_WAIT. The objects waited for."""
+        """REQUIRED with CODE_WAIT. The objects waited for; a kind that the scheduler does not know, or a key without a name,
+        makes the answer wrong. PreBind is also called again when the pod changes, and every ten seconds.
+        """
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """REQUIRED with CODE_WAIT. For how long at most."""
+        """REQUIRED with CODE_WAIT. For how long at most. The first timeout of a pod holds for all its waits in PreBind. When it
+        is over the pod fails by error, with the timeout, the objects and the messages of `status` in the event.
+        """
 
     def __init__(
         self,

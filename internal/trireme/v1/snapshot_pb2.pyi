@@ -825,7 +825,7 @@ Global___ClusterObject: _TypeAlias = ClusterObject  # noqa: Y015
 
 @_typing.final
 class ObjectKey(_message.Message):
-    """ObjectKey names an object of ClusterObject."""
+    """ObjectKey names an object of ClusterObject, or a pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -833,7 +833,7 @@ class ObjectKey(_message.Message):
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """REQUIRED. The name of its field in ClusterObject.object, e.g. `persistent_volume_claim`."""
+    """REQUIRED. The name of its field in ClusterObject.object, e.g. `persistent_volume_claim`; or `pod`."""
     namespace: _builtins.str
     """OPTIONAL. Its namespace; unset for cluster-scoped kinds."""
     name: _builtins.str

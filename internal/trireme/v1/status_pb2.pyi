@@ -36,9 +36,13 @@ class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Code.ValueType],
     CODE_UNSCHEDULABLE_AND_UNRESOLVABLE: _Code.ValueType  # 4
     """Refused, and evicting pods would not help: the node is no candidate for preemption."""
     CODE_WAIT: _Code.ValueType  # 5
-    """Permit only: the pod waits, assumed on its node, until it is allowed, rejected or timed out."""
+    """Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
+    PreBind: until an object that the plugin names has changed; then PreBind is called again.
+    """
     CODE_SKIP: _Code.ValueType  # 6
-    """PreFilter, PreScore, PreBind and Bind only: this plugin has nothing to do for the pod; its next step is left out."""
+    """PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
+    step is left out.
+    """
     CODE_PENDING: _Code.ValueType  # 7
     """Refused until something outside the scheduler has happened; the event that the plugin waits for skips the back-off."""
 
@@ -56,9 +60,13 @@ CODE_UNSCHEDULABLE: Code.ValueType  # 3
 CODE_UNSCHEDULABLE_AND_UNRESOLVABLE: Code.ValueType  # 4
 """Refused, and evicting pods would not help: the node is no candidate for preemption."""
 CODE_WAIT: Code.ValueType  # 5
-"""Permit only: the pod waits, assumed on its node, until it is allowed, rejected or timed out."""
+"""Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
+PreBind: until an object that the plugin names has changed; then PreBind is called again.
+"""
 CODE_SKIP: Code.ValueType  # 6
-"""PreFilter, PreScore, PreBind and Bind only: this plugin has nothing to do for the pod; its next step is left out."""
+"""PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
+step is left out.
+"""
 CODE_PENDING: Code.ValueType  # 7
 """Refused until something outside the scheduler has happened; the event that the plugin waits for skips the back-off."""
 Global___Code: _TypeAlias = Code  # noqa: Y015

@@ -1,0 +1,89 @@
+"""How waits on Permit and in PreBind end when their time is over."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+import virtual_time
+from google.protobuf import duration_pb2
+
+from trireme.cache import object_waits
+from trireme.framework import status
+from trireme.scheduling import ports, pre_binding, waiting_pods
+from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
+
+_CLAIM = snapshot_pb2.ObjectKey(kind="persistent_volume_claim", namespace="default", name="data")
+_VOLUME = snapshot_pb2.ObjectKey(kind="persistent_volume", name="disk")
+
+
+class _Binder:
+    """Bind, one of whose plugins waits."""
+
+    def __init__(self, message: str) -> None:
+        wait = status_pb2.Status(code=status_pb2.CODE_WAIT, plugin="Harbour", messages=[message] if message else [])
+        self.result = bind_pb2.PreBindResult(
+            status=wait, wait_for=[_CLAIM, _VOLUME], timeout=duration_pb2.Duration(seconds=90, nanos=500_000_000)
+        )
+
+    async def pre_bind(
+        self,
+        items: Sequence[ports.PreBindItem],
+        on_result: Callable[[int, bind_pb2.PreBindResult], None],
+        on_start: Callable[[int, str], None],
+    ) -> None:
+        for index in range(len(items)):
+            on_result(index, self.result)
+
+    async def apply(self, actions: Sequence[bind_pb2.Action], *_: Any, **__: Any) -> list[bind_pb2.BindResult]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (
+            "",
+            'running PreBind plugin "Harbour": timed out after 1m30.5s waiting for persistent_volume_claim '
+            "default/data, persistent_volume disk",
+        ),
+        (
+            "low tide",
+            'running PreBind plugin "Harbour": timed out after 1m30.5s waiting for persistent_volume_claim '
+            "default/data, persistent_volume disk: low tide",
+        ),
+        (
+            'running PreBind plugin "Harbour": binding volumes: context deadline exceeded',
+            'running PreBind plugin "Harbour": binding volumes: context deadline exceeded',
+        ),
+    ],
+    ids=["no message", "a message", "kube-scheduler's words"],
+)
+def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str, text: str) -> None:
+    """Else the pod's event says `timed out`, and nobody knows what did not come."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        binder = cast(ports.Binder, _Binder(message))
+        binding = pre_binding.PreBinding(binder, object_waits.ObjectWaits(), clock, nominating=False)
+        started = clock()
+        item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
+        result = await binding.run(cycle_pb2.Cycle(), item, lambda plugin, keys: None)
+        assert result == status.error("Harbour", text)
+        assert clock() - started == pytest.approx(90.5)
+        await binding.close()
+
+    virtual_time.run(main)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.25, "250ms"), (30.0, "30s"), (90.5, "1m30.5s"), (7200.0, "15m0s")], ids=str
+)
+def test_a_wait_on_permit_that_expires_is_worded_as_kube_scheduler_does(seconds: float, text: str) -> None:
+    """Else an alert that matches its event misses ours."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        async with asyncio.timeout(10_000):
+            result = await waiting_pods.WaitingPods().wait("u", "default/web", {"Gate": seconds})
+        assert result == status.unschedulable("Gate", f"rejected due to timeout after waiting {text} at plugin Gate")
+
+    virtual_time.run(main)
