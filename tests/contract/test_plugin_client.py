@@ -423,7 +423,8 @@ async def test_scores_come_in_the_order_of_the_slots(bench: Bench) -> None:
         ),
         (
             {SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=REFUSED)},
-            'running PreScore plugin "P": {target}: the answer to PreScore is wrong: status.code: Unschedulable does',
+            'running PreScore plugin "P": {target}: the answer to PreScore is wrong: status.code: Unschedulable does '
+            "not belong here; allowed: Success, Skip, Error",
         ),
         ({SCORE: scored, PRE_SCORE: lambda _: (grpc.StatusCode.INTERNAL, "x")}, 'running PreScore plugin "P": '),
     ],

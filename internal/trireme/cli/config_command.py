@@ -1,4 +1,4 @@
-"""`trireme config`: checks configuration files, shows them with their defaults, or converts old ones.
+"""`trireme config`: validates configuration files, prints them with their defaults, or converts old ones.
 
 Results go to stdout, problems to stderr, one line each; with problems the exit code is 1. trireme.config does the work;
 this module has the arguments, the files and the one case that needs a cluster: a Policy in a ConfigMap.
@@ -32,7 +32,7 @@ v1beta3, and old command lines."""
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("config", help="check, show and convert configuration files", description=__doc__)
+    parser = commands.add_parser("config", help="validate, print and convert configuration files", description=__doc__)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     validate = actions.add_parser("validate", help="report the problems of configuration files")

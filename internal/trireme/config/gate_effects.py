@@ -68,7 +68,8 @@ _QUEUEING = Section(
         _not_applicable("SchedulerPreQueueingHints", text="a hint is called for a class of pods, not for each pod"),
         _implemented(
             "OpportunisticBatching",
-            text="the log names plugins and extenders that prevent signatures; pods of one class are scheduled in "
+            text="the log names plugins and extenders that prevent signatures (`Disabling signatures for profile`: "
+            "remote plugins and some in-tree ones, as in kube-scheduler); pods of one class are scheduled in "
             "batches either way, with the same decisions",
         ),
         _implemented("GenericWorkload", text="PodGroups"),

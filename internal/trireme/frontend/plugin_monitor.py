@@ -304,7 +304,7 @@ class PluginMonitor:
             raise self._rpc_error(plugin, error, "Configure: ") from error
 
     def _rpc_error(self, plugin: _Plugin, error: aio.AioRpcError, step: str = "") -> Exception:
-        text = f"{step}{error.code().name}: {remote_endpoint.one_line(error.details() or '')}"
+        text = f"{step}{remote_endpoint.describe(error)}"
         if error.code() in remote_client.UNREACHABLE:
             return _Unreachable(text)
         return remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {text}")

@@ -101,8 +101,7 @@ def lacks_configuration(error: aio.AioRpcError) -> bool:
     """Whether the plugin refused a call because it lacks the configuration that the call names."""
     if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
         return False
-    reason = (fencing.REASON_METADATA, fencing.RefusalReason.CONFIG_MISMATCH.value)
-    return reason in [(str(key), value) for key, value in error.trailing_metadata() or ()]
+    return fencing.reason_of(error) == fencing.RefusalReason.CONFIG_MISMATCH
 
 
 def _text(error: plugin_pb2.FieldError) -> str:

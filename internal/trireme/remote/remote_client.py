@@ -132,8 +132,7 @@ async def handshake(
     except (ValueError, message.DecodeError) as error:
         raise HandshakeError(f"{prefix}: {error}") from error
     except aio.AioRpcError as error:
-        detail = remote_endpoint.one_line(error.details() or "")
-        raise HandshakeError(f"{prefix}: {error.code().name}: {detail}") from error
+        raise HandshakeError(f"{prefix}: {remote_endpoint.describe(error)}") from error
     try:
         return select_info(name, response)
     except ValueError as error:
@@ -174,8 +173,8 @@ async def configure(
     except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
         raise HandshakeError(f"plugin {name} at {address}: {error}") from error
     except aio.AioRpcError as error:
-        detail = remote_endpoint.one_line(error.details() or "")
-        raise HandshakeError(f"plugin {name} at {address}: Configure: {error.code().name}: {detail}") from error
+        text = f"Configure: {remote_endpoint.describe(error)}"
+        raise HandshakeError(f"plugin {name} at {address}: {text}") from error
     finally:
         await connection.close()
 

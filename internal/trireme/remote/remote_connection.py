@@ -327,15 +327,14 @@ class PluginConnection:
     def _on_rpc_error(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], period: int, error: aio.AioRpcError
     ) -> PluginError:
-        detail = remote_endpoint.one_line(error.details() or "")
         if error.code() in _REQUEST_ERRORS:
-            text = f"{endpoint.target}: {error.code().name}: {detail}"
+            text = f"{endpoint.target}: {remote_endpoint.describe(error)}"
             self._health.record_rejected_request(method.name, text)
             return PluginError(text)
         self._avoid(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return self._on_failure(endpoint, method, period, f"no answer within {self._deadline * 1000:g} ms")
-        return self._on_failure(endpoint, method, period, f"{error.code().name}: {detail}")
+        return self._on_failure(endpoint, method, period, remote_endpoint.describe(error))
 
     def _on_failure(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], period: int, text: str
@@ -349,4 +348,4 @@ def _is_behind(error: aio.AioRpcError) -> bool:
     """Whether a plugin that follows the cluster has not reached the call's generation."""
     if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
         return False
-    return fencing.REASON_METADATA not in dict(error.trailing_metadata() or ())
+    return not fencing.reason_of(error)

@@ -8,7 +8,7 @@ from typing import Any
 
 from grpc import aio
 
-from trireme.rpc import dialing
+from trireme.rpc import dialing, fencing
 
 # Longer texts of a plugin are cut: they go into events.
 MAX_DETAIL = 300
@@ -110,6 +110,12 @@ def check_target(target: str, field: str) -> None:
     elif _HOST_PORT.fullmatch(target) and int(target.rpartition(":")[2]) <= 65535:
         return
     raise ValueError(f"{field}: {target!r} is neither host:port, dns:///name:port nor unix:/path")
+
+
+def describe(error: aio.AioRpcError) -> str:
+    """The error on one line: its code, the reason in its trailing metadata if there is one, and its details."""
+    reason = fencing.reason_of(error)
+    return f"{error.code().name}{f' ({one_line(reason)})' if reason else ''}: {one_line(error.details() or '')}"
 
 
 def one_line(text: str) -> str:

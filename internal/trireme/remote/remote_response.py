@@ -47,7 +47,9 @@ def read_status(
     if value.code is status.Code.SUCCESS or value.code in also:
         return value
     if value.code is not status.Code.ERROR and not (may_refuse and value.rejected):
-        raise ValueError(f"{field}.code: {value.code.label} does not belong here")
+        allowed = [code.label for code in (status.Code.SUCCESS, *also, status.Code.ERROR)]
+        allowed += ["a refusal"] if may_refuse else []
+        raise ValueError(f"{field}.code: {value.code.label} does not belong here; allowed: {', '.join(allowed)}")
     if not value.message:
         raise ValueError(f"{field}.messages: a status {value.code.label} needs one")
     return dataclasses.replace(value, plugin=plugin)

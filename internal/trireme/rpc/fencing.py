@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from grpc import aio
+
 log = logging.getLogger(__name__)
 
 # Schedulers whose epochs are remembered; the oldest entry is dropped first.
@@ -45,6 +47,12 @@ class RefusalReason(enum.StrEnum):
     UNVERIFIED = "unverified"
     #: The call names a configuration that this replica does not have: send it.
     CONFIG_MISMATCH = "config-mismatch"
+
+
+def reason_of(error: aio.AioRpcError) -> str:
+    """The reason in the error's trailing metadata, which may be one that this release does not know; empty: none."""
+    found = dict(error.trailing_metadata() or ()).get(REASON_METADATA, "")
+    return found if isinstance(found, str) else found.decode(errors="replace")
 
 
 class Refusal(Exception):

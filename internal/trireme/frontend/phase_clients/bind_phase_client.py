@@ -505,5 +505,4 @@ def _unless_cancelled(error: BaseException) -> None:
 
 def _lacks_configuration(error: aio.AioRpcError) -> bool:
     """The replica refused the call because it has another configuration: Fence brings ours."""
-    reason = dict(error.trailing_metadata() or ()).get(fencing.REASON_METADATA)
-    return reason == fencing.RefusalReason.CONFIG_MISMATCH
+    return fencing.reason_of(error) == fencing.RefusalReason.CONFIG_MISMATCH
