@@ -490,9 +490,11 @@ type PreBindResult struct {
 	// REQUIRED. CODE_SUCCESS: done. CODE_SKIP: there was nothing to do. CODE_WAIT: call again when one of `wait_for` has
 	// changed. Else: the pod returns to the queue.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// REQUIRED with CODE_WAIT. The objects waited for.
+	// REQUIRED with CODE_WAIT. The objects waited for; a kind that the scheduler does not know, or a key without a name,
+	// makes the answer wrong. PreBind is also called again when the pod changes, and every ten seconds.
 	WaitFor []*ObjectKey `protobuf:"bytes,2,rep,name=wait_for,json=waitFor,proto3" json:"wait_for,omitempty"`
-	// REQUIRED with CODE_WAIT. For how long at most.
+	// REQUIRED with CODE_WAIT. For how long at most. The first timeout of a pod holds for all its waits in PreBind. When it
+	// is over the pod fails by error, with the timeout, the objects and the messages of `status` in the event.
 	Timeout *durationpb.Duration `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// OPTIONAL. Given to the next PreBind in the item's state.
 	State         []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`

@@ -850,11 +850,12 @@ type PluginStatistics struct {
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// REQUIRED. Calls that the plugin answered.
 	Answered uint64 `protobuf:"varint,2,opt,name=answered,proto3" json:"answered,omitempty"`
-	// REQUIRED. Calls that failed, and those that the open circuit breaker refused.
+	// REQUIRED. Calls that failed, and those that an open circuit breaker refused.
 	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// REQUIRED. The circuit breaker: `closed`, `open` or `half-open`.
+	// REQUIRED. The worst state of the circuit breakers, of which each RPC has one: `closed`, `open` or `half-open`.
 	Breaker string `protobuf:"bytes,4,opt,name=breaker,proto3" json:"breaker,omitempty"`
-	// OPTIONAL. The last failure, in one line.
+	// OPTIONAL. The last failure, in one line, beginning with its RPC; where breakers are not closed, each RPC that is not
+	// called, with its last failure.
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// OPTIONAL. A histogram of the calls' durations: entry i counts those of at most 0.0001 * 2^(i/4) seconds and more
 	// than entry i-1 counts. Trailing zeros are left out.

@@ -643,9 +643,9 @@ type RemotePlugin struct {
 	DeadlineMs uint32 `protobuf:"varint,3,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
 	// OPTIONAL. What happens to the pod when a call fails; unset: FAIL.
 	FailurePolicy FailurePolicy `protobuf:"varint,4,opt,name=failure_policy,json=failurePolicy,proto3,enum=trireme.v1.FailurePolicy" json:"failure_policy,omitempty"`
-	// OPTIONAL. After so many consecutive failures the circuit breaker opens; 0: never.
+	// OPTIONAL. After so many consecutive failures of an RPC its circuit breaker opens; 0: never.
 	BreakerFailures uint32 `protobuf:"varint,5,opt,name=breaker_failures,json=breakerFailures,proto3" json:"breaker_failures,omitempty"`
-	// OPTIONAL. How long the circuit breaker stays open, in milliseconds.
+	// OPTIONAL. How long a circuit breaker stays open, in milliseconds.
 	BreakerOpenMs uint32 `protobuf:"varint,6,opt,name=breaker_open_ms,json=breakerOpenMs,proto3" json:"breaker_open_ms,omitempty"`
 	// OPTIONAL. The answer of its GetPluginInfo as the frontend got it, so that all replicas agree on it.
 	Info *PluginInfo `protobuf:"bytes,7,opt,name=info,proto3" json:"info,omitempty"`
@@ -1622,10 +1622,10 @@ func (*ClusterObject_PodGroup) isClusterObject_Object() {}
 
 func (*ClusterObject_CompositePodGroup) isClusterObject_Object() {}
 
-// ObjectKey names an object of ClusterObject.
+// ObjectKey names an object of ClusterObject, or a pod.
 type ObjectKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The name of its field in ClusterObject.object, e.g. `persistent_volume_claim`.
+	// REQUIRED. The name of its field in ClusterObject.object, e.g. `persistent_volume_claim`; or `pod`.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// OPTIONAL. Its namespace; unset for cluster-scoped kinds.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`

@@ -36,9 +36,11 @@ const (
 	Code_CODE_UNSCHEDULABLE Code = 3
 	// Refused, and evicting pods would not help: the node is no candidate for preemption.
 	Code_CODE_UNSCHEDULABLE_AND_UNRESOLVABLE Code = 4
-	// Permit only: the pod waits, assumed on its node, until it is allowed, rejected or timed out.
+	// Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
+	// PreBind: until an object that the plugin names has changed; then PreBind is called again.
 	Code_CODE_WAIT Code = 5
-	// PreFilter, PreScore, PreBind and Bind only: this plugin has nothing to do for the pod; its next step is left out.
+	// PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
+	// step is left out.
 	Code_CODE_SKIP Code = 6
 	// Refused until something outside the scheduler has happened; the event that the plugin waits for skips the back-off.
 	Code_CODE_PENDING Code = 7
