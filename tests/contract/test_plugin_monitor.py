@@ -13,7 +13,7 @@ import yaml
 from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
 
 from trireme.config import commandline
-from trireme.frontend import phase_configuration, plugin_monitor, remote_plugins
+from trireme.frontend import phase_configuration, plugin_changes, plugin_monitor, remote_plugins
 from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
 
@@ -87,7 +87,8 @@ class Changes:
     def __init__(self) -> None:
         self.infos: list[Mapping[str, plugin_pb2.PluginInfo]] = []
 
-    async def __call__(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+    async def __call__(self, infos: Mapping[str, plugin_pb2.PluginInfo], changed: str) -> None:
+        assert changed == "P"
         self.infos.append(infos)
 
     async def until(self, count: int) -> None:
@@ -192,6 +193,25 @@ async def test_a_description_that_means_the_same_changes_nothing(
             assert monitor.infos() == in_force
             assert {each.config_hash for each in configured(served)} == {sent.config_hash}
             assert (monitor.statuses()[0].problem, monitor.statuses()[0].changing) == ("", False)
+
+
+async def test_a_new_instance_of_the_same_version_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, pods that the plugin refused before its restart wait for an event that does not come."""
+    monkeypatch.setattr(plugin_changes, "RESTART_SECONDS", 0.0)
+    config = await asyncio.to_thread(completed, tmp_path)
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        async with running(monitor, monkeypatch) as changes:
+            polled = len(served.requests)
+            await until(lambda: len(served.requests) > polled + 2)
+            assert not changes.infos
+            served.answers[GET_PLUGIN_INFO] = described(instance="two")
+            await changes.until(1)
+            polled = len(served.requests)
+            await until(lambda: len(served.requests) > polled + 2)
+            assert changes.infos == [monitor.infos()]
 
 
 @pytest.mark.parametrize("instance", ["", "one", "two"])

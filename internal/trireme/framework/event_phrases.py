@@ -52,6 +52,8 @@ _MOVES: Final = {
     "done": "the attempt ended",
     "bound": "it was bound",
     "deleted": "it was deleted",
+    "trireme.dev/RemotePluginAdd": "the plugin joins or restarts",
+    "trireme.dev/RemotePluginDelete": "the plugin is rejected",
 }
 
 _GATED_BY: Final = ", gated by "

@@ -6,8 +6,8 @@ once stays: the caller handles failures of single calls. But if it restarts or d
 not fit the profiles or refuses its configuration, it is rejected, and the failure policy decides again.
 
 Each plugin is polled every few seconds, so that one that starts late, or starts again as another version, is noticed.
-Another instance gets its configuration; the phases begin anew only if calls to the plugin have to change, or if it is
-another version: answers of the version before may be cached.
+Another instance gets its configuration, and the pods that it refused before are tried again; the phases begin anew only
+if calls to the plugin have to change, or if it is another version: answers of the version before may be cached.
 """
 
 import asyncio
@@ -39,6 +39,10 @@ CHECK_SECONDS = 5.0
 CHECK_TIMEOUT_SECONDS = 2.0
 
 
+Changed = Callable[[Mapping[str, plugin_pb2.PluginInfo], str], Awaitable[None]]
+"""Gets `PluginMonitor.infos` and the plugin whose part in scheduling, description or instance changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class PluginStatus:
     """One remote plugin."""
@@ -64,6 +68,7 @@ class _Plugin:
         self.changes = plugin_changes.DescriptionChanges(time.monotonic)
         #: The answer that is in force, as the plugin gave it.
         self.admitted = plugin_pb2.GetPluginInfoResponse()
+        self.restarts = plugin_changes.Restarts(time.monotonic)
         self.reachable = False
         #: It took part, and by its newest description it may not.
         self.rejected = False
@@ -145,8 +150,8 @@ class PluginMonitor:
             if plugin.info is None:
                 self._log_missing(plugin)
 
-    async def run(self, changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]]) -> None:
-        """Check all plugins until cancelled; `changed` gets `infos` when one joins, is replaced, or is rejected."""
+    async def run(self, changed: Changed) -> None:
+        """Check all plugins until cancelled; call `changed` when one joins, is replaced, restarts or is rejected."""
         async with asyncio.TaskGroup() as group:
             lock = asyncio.Lock()
             for plugin in self._plugins:
@@ -182,13 +187,15 @@ class PluginMonitor:
             return
         plugin.info, plugin.version = self._checked(plugin, response)
         plugin.admitted = response
+        plugin.restarts.observe(response.instance)
+        plugin.restarts.report()
         plugin.reachable, plugin.problem = True, ""
 
     async def _watch(
         self,
         plugin: _Plugin,
         lock: asyncio.Lock,
-        changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
+        changed: Changed,
     ) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.takes_part else MISSING_SECONDS)
@@ -198,6 +205,10 @@ class PluginMonitor:
                 if response != plugin.admitted or not response.instance or not plugin.takes_part:
                     async with lock:
                         await self._admit_or_reject(plugin, response, changed)
+                if plugin.restarts.due:
+                    async with lock:
+                        plugin.restarts.report()
+                        await changed(self.infos(), plugin.config.name)
             except (_Unreachable, remote_client.HandshakeError) as error:
                 self._failed(plugin, error)
             else:
@@ -209,7 +220,7 @@ class PluginMonitor:
         self,
         plugin: _Plugin,
         response: plugin_pb2.GetPluginInfoResponse,
-        changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
+        changed: Changed,
     ) -> None:
         """As `_admit`; a plugin that took part and no longer can is rejected, so its failure policy decides."""
         try:
@@ -217,14 +228,14 @@ class PluginMonitor:
         except remote_client.HandshakeError:
             if plugin.takes_part:
                 plugin.rejected = True
-                await changed(self.infos())
+                await changed(self.infos(), plugin.config.name)
             raise
 
     async def _admit(
         self,
         plugin: _Plugin,
         response: plugin_pb2.GetPluginInfoResponse,
-        changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
+        changed: Changed,
     ) -> None:
         """Check and configure a plugin, or another instance or description of it, and let it take part.
 
@@ -243,12 +254,14 @@ class PluginMonitor:
             await self._check_follower(plugin, info)
         await self._configure(plugin, phase_configuration.config_hash(configuration))
         plugin.info, plugin.admitted = info, admitted
+        plugin.restarts.observe(response.instance)
         was_rejected, plugin.rejected = plugin.rejected, False
         if info == before and not was_rejected:
             return
         if before is not None:
             plugin.changes.begin_back_off()
-        await changed(infos)
+        plugin.restarts.report()
+        await changed(infos, plugin.config.name)
         log.info("%s takes part%s", plugin.where, "" if before is None else " as it describes itself now")
 
     def _change_counts(self, plugin: _Plugin) -> bool:

@@ -81,10 +81,11 @@ class PluginUpdates:
         self._streams = streams
         self._queue_executor = queue_executor
 
-    async def apply(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        """Apply the plugins' new descriptions.
+    async def apply(self, infos: Mapping[str, plugin_pb2.PluginInfo], changed: str) -> None:
+        """Apply the plugins' new descriptions; `changed` is the plugin that joined, changed or was rejected.
 
-        Reconfigures the phases, schedules pods that waited for a plugin, and holds back those that need a rejected one.
+        Reconfigures the phases, schedules pods that waited for the plugin or that it refused, and holds back those that
+        need a rejected one.
         """
         if self._pod_reads.extend(infos, self._registry):
             log.info("reading all pods again: remote plugins read more of them than before")
@@ -92,7 +93,7 @@ class PluginUpdates:
         await self._read_node_json(infos)
         self._configure_phases(phase_configuration.configuration(self._completed, infos))
         self._membership.replace(infos)
-        self._queue_executor.plugins_changed()
+        self._queue_executor.plugin_changed(changed)
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""

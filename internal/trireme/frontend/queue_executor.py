@@ -101,14 +101,16 @@ class QueueExecutor:
         self.execute(self.queue.activate(pods, self._now()))
         return [pod for pod in dict.fromkeys(pods) if self.queue.contents.is_activated(*pod)]
 
-    def plugins_changed(self) -> None:
-        """Follow a change in the set of remote plugins that take part.
+    def plugin_changed(self, name: str) -> None:
+        """Follow a change of this remote plugin: it joined, was rejected, or is another version or instance.
 
-        Schedules pods that waited for one, and holds back those that need a rejected one.
+        Schedules pods that waited for it or that it refused, and holds back those that need a rejected one.
         """
+        rejected = self._membership.is_rejected(name)
+        event = remote_plugins.PLUGIN_REJECTED if rejected else remote_plugins.PLUGIN_JOINED
         started = self._metrics.clock()
-        instructions = self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now())
-        self._metrics.event_handled(remote_plugins.PLUGIN_JOINED.label, started)
+        instructions = self.queue.on_event(event, None, name, self._now())
+        self._metrics.event_handled(event.label, started)
         self.execute(instructions)
         self._hints.registrations.replace(self.registrations())
         for profile in self._membership.missing():
@@ -118,12 +120,12 @@ class QueueExecutor:
     def registrations(self) -> dict[str, Sequence[queueing_hint_map.EventRegistration]]:
         """The events that each profile's plugins, and extenders, register for."""
         completed = self._completed
-        missing = set(self._membership.missing().values())
+        configured = [plugin.name for plugin in completed.trireme.remote_plugins]
         return {
             profile.scheduler_name: self._metrics.timed_hints(
                 [
                     *registrations.of_in_tree_plugins(profile, completed.gates, self._view),
-                    *remote_plugins.registrations(profile, self._membership.called_plugins(), missing),
+                    *remote_plugins.registrations(profile, self._membership.called_plugins(), configured),
                     *(registrations.of_extenders(completed.gates) if completed.configuration.extenders else ()),
                 ]
             )

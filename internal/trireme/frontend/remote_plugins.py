@@ -1,5 +1,6 @@
 """The frontend's side of remote plugins: the handshake, the pod fields that they read, and calls for the queue."""
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
-#: A remote plugin that was missing takes part now: the pods that wait for it may be scheduled.
+#: A remote plugin takes part now that was missing or rejected, or another version or instance of it. The new object of
+#: both events is the plugin's name.
 PLUGIN_JOINED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.ADD)
 #: A remote plugin that took part is rejected: the pods that need it wait.
 PLUGIN_REJECTED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.DELETE)
 
+_PLUGIN_EVENTS = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", PLUGIN_JOINED.action | PLUGIN_REJECTED.action)
 _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_event.ActionType.ALL)
 
 
@@ -84,13 +87,18 @@ def missing_required(
 
 
 def registrations(
-    profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo], missing: Iterable[str] = ()
+    profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo], plugins: Iterable[str]
 ) -> list[queueing_hint_map.EventRegistration]:
     """The events that the profile's remote plugins register for.
 
-    A plugin that names none gets all, and a `missing` one the event of its own joining.
+    A plugin that names none gets all. In addition each of `plugins`, the configured ones, gets the events about itself:
+    it may answer otherwise than before.
     """
-    out = [queueing_hint_map.EventRegistration(name, PLUGIN_JOINED) for name in missing if name in profile.all_names()]
+    out = [
+        queueing_hint_map.EventRegistration(name, _PLUGIN_EVENTS, hint=functools.partial(_is_about, name))
+        for name in plugins
+        if name in profile.all_names()
+    ]
     for name in profile.all_names():
         info = infos.get(name)
         if info is None:
@@ -101,6 +109,13 @@ def registrations(
             parsed = cluster_event.parse(event.resource, event.actions)
             out.append(queueing_hint_map.EventRegistration(name, parsed, remote=event.hint))
     return out
+
+
+def _is_about(
+    name: str, event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
+) -> list[queueing_hint_map.Hint]:
+    """The hint for an event about a remote plugin: it may help the pods that this plugin refused."""
+    return [queueing_hint_map.Hint.QUEUE if new == name else queueing_hint_map.Hint.SKIP] * len(pods)
 
 
 class RemoteQueue:

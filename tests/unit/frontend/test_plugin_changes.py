@@ -71,3 +71,26 @@ def test_a_change_that_could_not_be_made_begins_no_back_off() -> None:
     assert changes.admits()
     clock.now += 5
     assert changes.admits()
+
+
+def test_a_new_instance_is_reported_once_and_not_too_soon() -> None:
+    """Broken, a plugin that restarts all the time, or several behind one address, have pods tried at each poll."""
+    clock = Clock(1000.0)
+    restarts = plugin_changes.Restarts(clock)
+    restarts.observe("a")
+    assert restarts.due
+    restarts.report()
+    restarts.observe("a")
+    restarts.observe("")
+    clock.now += 100
+    assert not restarts.due
+    reports = 0
+    for second in range(60):
+        clock.now += 1
+        restarts.observe(f"instance {second}")
+        if restarts.due:
+            restarts.report()
+            reports += 1
+    assert reports == 2
+    clock.now += plugin_changes.RESTART_SECONDS
+    assert restarts.due, "the last ones are reported too"

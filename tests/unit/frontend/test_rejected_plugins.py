@@ -1,11 +1,14 @@
-"""A remote plugin that took part and is rejected: its failure policy decides about the pods of its profiles."""
+"""A remote plugin that changes while pods wait: one that is rejected, joins, or is another version or instance."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import pytest
 from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
+from trireme.config import trireme_configuration
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import remote_plugins
 from trireme.frontend.serving import status_report
 from trireme.queueing import states
@@ -15,15 +18,68 @@ INFO = plugin_pb2.PluginInfo(name=GUARD, extension_points=[plugin_pb2.EXTENSION_
 
 
 @pytest.fixture(name="world")
-def _world() -> Iterator[World]:
+def _world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """One node, and the plugin in the configuration."""
     with one_node() as world:
+        executor = world.frontend.scheduling.queue_executor
+        plugin = trireme_configuration.RemotePlugin(GUARD, "127.0.0.1:1", (ExtensionPoint.PERMIT,))
+        own = dataclasses.replace(executor._completed.trireme, remote_plugins=(plugin,))
+        monkeypatch.setattr(executor, "_completed", dataclasses.replace(executor._completed, trireme=own))
+        monkeypatch.setattr(world.frontend.plugin_updates, "_configure_phases", lambda configuration: None)
         yield world
+
+
+def _apply(world: World, info: plugin_pb2.PluginInfo = INFO) -> None:
+    world.loop.run_until_complete(world.frontend.plugin_updates.apply({GUARD: info}, GUARD))
+    world.loop.settle()
 
 
 def _reject(world: World, names: Sequence[str]) -> None:
     world.rejected = frozenset(names)
-    world.loop.run_until_complete(world.frontend.plugin_updates.apply({GUARD: INFO}))
+    _apply(world)
+
+
+def _state(world: World, name: str) -> type[states.QueueState]:
+    found = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
+    assert found is not None
+    return type(found.state)
+
+
+@pytest.mark.parametrize("rejected", [False, True], ids=["another version or instance", "rejected under Ignore"])
+def test_pods_that_a_plugin_refused_are_tried_again_when_it_changes(world: World, rejected: bool) -> None:
+    """Broken, they wait five minutes for an event that will not come, though the new version would let them run."""
+    only_volumes = [plugin_pb2.ClusterEvent(resource="PersistentVolume", actions=["Add"])]
+    info = plugin_pb2.PluginInfo(
+        name=GUARD, extension_points=INFO.extension_points, events_to_register=only_volumes, version="1"
+    )
+    _apply(world, info)
+    world.create("refused", 3)
+    world.answer_all()
+    (waiting,) = world.frontend.scheduling.waiting.pods()
+    world.frontend.scheduling.waiting.reject(waiting.uid, GUARD, "no")
     world.loop.settle()
+    world.create("too big", 9)
+    world.answer_all()
+    assert (_state(world, "refused"), _state(world, "too big")) == (states.Unschedulable, states.Unschedulable)
+    world.loop.advance(20)
+    world.rejected = frozenset([GUARD] if rejected else [])
+    info.version = "2"
+    _apply(world, info)
+    assert _state(world, "refused") is states.InFlight
+    assert _state(world, "too big") is states.Unschedulable
+
+
+def test_pods_that_another_plugin_refused_are_left_alone(world: World) -> None:
+    """Broken, each restart of any plugin has all refused pods tried again."""
+    _apply(world)
+    world.create("too big", 9)
+    world.answer_all()
+    world.loop.advance(20)
+    executor = world.frontend.scheduling.queue_executor
+    executor.plugin_changed("Another")
+    executor.plugin_changed(GUARD)
+    world.loop.settle()
+    assert _state(world, "too big") is states.Unschedulable
 
 
 def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +89,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     monkeypatch.setattr(
         remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
     )
-    monkeypatch.setattr(world.frontend.plugin_updates, "_configure_phases", lambda configuration: None)
+    _apply(world)
     world.create("before", 1)
     assert world.pending_rpcs() == ["Filter"]
     world.create("queued", 1, 1)
