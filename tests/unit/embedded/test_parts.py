@@ -11,7 +11,8 @@ import pytest
 import yaml
 from embedded_harness import FakeTime
 
-from trireme_kube.embedded.api.api_errors import Cause, invalid, rejected
+from trireme_kube.embedded.api.api_errors import invalid_object
+from trireme_kube.embedded.api.field_errors import Cause, invalid
 from trireme_kube.embedded.api.resources import BY_PATH, RESOURCES, stored_as
 from trireme_kube.embedded.api.timestamps import micro_timestamp, parse_timestamp, timestamp
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
@@ -185,6 +186,6 @@ def test_the_table_names_every_resource_once() -> None:
 )
 def test_refusals_read_like_kubernetes(causes: list[Cause], message: str) -> None:
     """Clients print the message and take the causes apart."""
-    status = rejected("", "Pod", "p", causes).status()
+    status = invalid_object("", "Pod", "p", causes).status()
     assert (status["code"], status["reason"], status["message"]) == (422, "Invalid", message)
     assert [one["field"] for one in status["details"]["causes"]] == [cause.field for cause in causes]

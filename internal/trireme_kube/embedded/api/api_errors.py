@@ -8,11 +8,9 @@ handler; the controllers inside the process catch the same exception.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
+from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Resource
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -53,60 +51,7 @@ class ApiError(Exception):
         return body
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """The problem of one field."""
-
-    kind: str
-    """The machine-readable type: FieldValueRequired, FieldValueInvalid, FieldValueForbidden …"""
-    field: str
-    body: str
-    """The text without the field's name, as Kubernetes words it."""
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.body}"
-
-
-def required(field: str, detail: str = "") -> Cause:
-    """A required field is missing."""
-    return Cause("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
-
-
-def invalid(field: str, value: object, detail: str) -> Cause:
-    """A field's value is invalid."""
-    if isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, str):
-        text = f'"{value}"'
-    elif isinstance(value, dict | list):
-        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    else:
-        text = "null" if value is None else str(value)
-    return Cause("FieldValueInvalid", field, f"Invalid value: {text}: {detail}")
-
-
-def unsupported(field: str, value: str, allowed: Sequence[str]) -> Cause:
-    """A field's value is not one of the supported ones."""
-    quoted = ", ".join(f'"{one}"' for one in allowed)
-    return Cause("FieldValueNotSupported", field, f'Unsupported value: "{value}": supported values: {quoted}')
-
-
-def duplicate(field: str, value: str) -> Cause:
-    """A field's value is a duplicate."""
-    return Cause("FieldValueDuplicate", field, f'Duplicate value: "{value}"')
-
-
-def missing(field: str, value: str) -> Cause:
-    """A field refers to something that does not exist."""
-    return Cause("FieldValueNotFound", field, f'Not found: "{value}"')
-
-
-def forbidden_field(field: str, detail: str) -> Cause:
-    """A field that may not be set or changed."""
-    return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
-
-
-def _about(resource: Resource, name: str) -> dict[str, Any]:
+def _details_of(resource: Resource, name: str) -> dict[str, Any]:
     details: dict[str, Any] = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group
@@ -116,7 +61,7 @@ def _about(resource: Resource, name: str) -> dict[str, Any]:
 
 def not_found(resource: Resource, name: str) -> ApiError:
     """404: the object does not exist."""
-    return ApiError(404, "NotFound", f'{resource.key} "{name}" not found', _about(resource, name))
+    return ApiError(404, "NotFound", f'{resource.key} "{name}" not found', _details_of(resource, name))
 
 
 def no_such_path() -> ApiError:
@@ -126,19 +71,19 @@ def no_such_path() -> ApiError:
 
 def already_exists(resource: Resource, name: str) -> ApiError:
     """409: an object of that name exists."""
-    return ApiError(409, "AlreadyExists", f'{resource.key} "{name}" already exists', _about(resource, name))
+    return ApiError(409, "AlreadyExists", f'{resource.key} "{name}" already exists', _details_of(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str, subresource: str = "") -> ApiError:
     """409: the write lost a race or contradicts the current object."""
     group = f".{resource.group}" if resource.group else ""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    details = _about(resource, name)
+    details = _details_of(resource, name)
     details["kind"] = plural
     return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {plural}{group} "{name}": {why}', details)
 
 
-def rejected(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+def invalid_object(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
     """422: the object, of that group and kind, is invalid."""
     texts = list(dict.fromkeys(str(cause) for cause in causes))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -156,7 +101,7 @@ def rejected(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiEr
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
     """403: admission refused the write."""
     message = f'{resource.key} "{name}" is forbidden: {why}'
-    return ApiError(403, "Forbidden", message, _about(resource, name))
+    return ApiError(403, "Forbidden", message, _details_of(resource, name))
 
 
 def bad_request(message: str) -> ApiError:
@@ -185,7 +130,7 @@ def subresource_not_found(resource: Resource, subresource: str) -> ApiError:
     return not_implemented(f"the embedded cluster has no {what}; docs/embedded-cluster.md says what it leaves out")
 
 
-def bad_options(kind: str, cause: Cause) -> ApiError:
+def invalid_options(kind: str, cause: Cause) -> ApiError:
     """422: a query parameter, or the options object in the body, is invalid."""
     causes = [{"reason": cause.kind, "message": cause.body, "field": cause.field}]
     details = {"group": "meta.k8s.io", "kind": kind, "causes": causes}

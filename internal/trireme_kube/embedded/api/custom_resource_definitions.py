@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.api.api_errors import Cause
+from trireme_kube.embedded.api import api_errors, field_errors
+from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import BY_KEY, SCALE, STATUS, Object, PrintedColumn, Resource, ScalePaths
 
 DEFINITIONS = BY_KEY["customresourcedefinitions.apiextensions.k8s.io"]
@@ -21,7 +21,7 @@ _SCOPES = ("Cluster", "Namespaced")
 _VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
 
 
-def default(obj: Object) -> None:
+def set_defaults(obj: Object) -> None:
     """Fill in a definition's defaults, in place."""
     spec = obj.setdefault("spec", {})
     names = spec.setdefault("names", {})
@@ -31,20 +31,20 @@ def default(obj: Object) -> None:
     spec["conversion"] = spec.get("conversion") or {"strategy": "None"}
 
 
-def check(obj: Object) -> list[Cause]:
+def validate_definition(obj: Object) -> list[Cause]:
     """The problems of a definition. Raises: ApiError 501 for conversion by webhook, which is not supported."""
     spec = obj["spec"]
     names, causes = spec["names"], []
     for part, value in (("group", spec.get("group")), ("scope", spec.get("scope"))):
         if not value:
-            causes.append(api_errors.required(f"spec.{part}"))
-    causes.extend(api_errors.required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part))
+            causes.append(field_errors.required(f"spec.{part}"))
+    causes.extend(field_errors.required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part))
     if spec.get("scope") and spec["scope"] not in _SCOPES:
-        causes.append(api_errors.unsupported("spec.scope", spec["scope"], _SCOPES))
+        causes.append(field_errors.unsupported("spec.scope", spec["scope"], _SCOPES))
     expected = f"{names.get('plural', '')}.{spec.get('group', '')}"
     if obj["metadata"].get("name") != expected:
         detail = 'must be spec.names.plural+"."+spec.group'
-        causes.append(api_errors.invalid("metadata.name", obj["metadata"].get("name", ""), detail))
+        causes.append(field_errors.invalid("metadata.name", obj["metadata"].get("name", ""), detail))
     causes += _validate_versions(spec.get("versions") or [])
     if not causes and spec["conversion"].get("strategy") == "Webhook":
         text = "the embedded cluster does not call webhooks: conversion.strategy must be None"
@@ -55,28 +55,28 @@ def check(obj: Object) -> list[Cause]:
 def _validate_versions(versions: list[Any]) -> list[Cause]:
     if sum(bool(one.get("storage")) for one in versions) != 1:
         detail = "must have exactly one version marked as storage version"
-        return [api_errors.invalid("spec.versions", versions or None, detail)]
+        return [field_errors.invalid("spec.versions", versions or None, detail)]
     causes: list[Cause] = []
     for index, one in enumerate(versions):
         if not one.get("name"):
-            causes.append(api_errors.required(f"spec.versions[{index}].name"))
+            causes.append(field_errors.required(f"spec.versions[{index}].name"))
         if not (one.get("schema") or {}).get("openAPIV3Schema"):
             path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            causes.append(api_errors.required(path))
+            causes.append(field_errors.required(path))
     return causes
 
 
-def check_change(obj: Object, before: Object) -> list[Cause]:
+def validate_definition_update(obj: Object, before: Object) -> list[Cause]:
     """The problems of a change of a definition."""
     causes: list[Cause] = [
-        api_errors.invalid(f"spec.{path}", obj["spec"].get(path, ""), "field is immutable")
+        field_errors.invalid(f"spec.{path}", obj["spec"].get(path, ""), "field is immutable")
         for path in ("scope", "group")
         if obj["spec"].get(path) != before["spec"].get(path)
     ]
     for part in ("kind", "plural"):
         if obj["spec"]["names"].get(part) != before["spec"]["names"].get(part):
             value = obj["spec"]["names"].get(part, "")
-            causes.append(api_errors.invalid(f"spec.names.{part}", value, "field is immutable"))
+            causes.append(field_errors.invalid(f"spec.names.{part}", value, "field is immutable"))
     return causes
 
 
@@ -92,17 +92,17 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 def storage_resource(definition: Object) -> Resource:
     """The resource that stores the objects of all versions."""
     version = next(one for one in definition["spec"]["versions"] if one["storage"])
-    return _resource(definition, version, None)
+    return _served_resource(definition, version, None)
 
 
 def served_resources(definition: Object, storage: Resource) -> tuple[Resource, ...]:
     """The served resources, the preferred version first; all are views of `storage`."""
     versions = [one for one in definition["spec"]["versions"] if one["served"]]
     versions.sort(key=lambda one: version_order(one["name"]))
-    return tuple(_resource(definition, one, storage) for one in versions)
+    return tuple(_served_resource(definition, one, storage) for one in versions)
 
 
-def _resource(definition: Object, version: Object, storage: Resource | None) -> Resource:
+def _served_resource(definition: Object, version: Object, storage: Resource | None) -> Resource:
     spec = definition["spec"]
     names, subresources = spec["names"], version.get("subresources") or {}
     scale = subresources.get("scale")

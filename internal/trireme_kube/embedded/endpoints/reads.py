@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from trireme_kube.embedded.api import api_errors, selectors
+from trireme_kube.embedded.api import api_errors, field_errors, selectors
 from trireme_kube.embedded.api.resources import Object, Resource, stored_as
 from trireme_kube.embedded.endpoints import conversion
 from trireme_kube.embedded.endpoints.request_info import RequestInfo
@@ -215,7 +215,7 @@ class Reader:
         initial = query.get("sendInitialEvents")
         if initial is not None and query.get("resourceVersionMatch") != "NotOlderThan":
             text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            raise api_errors.bad_options("ListOptions", api_errors.forbidden_field("resourceVersionMatch", text))
+            raise api_errors.invalid_options("ListOptions", field_errors.forbidden("resourceVersionMatch", text))
         watcher = Watcher(
             self._store,
             stored_as(resource),

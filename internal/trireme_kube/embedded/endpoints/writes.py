@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api import api_errors, field_errors
 from trireme_kube.embedded.api.resources import BY_KIND, Object, Resource, stored_as
 from trireme_kube.embedded.endpoints import conversion, patches, server_side_apply
 from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
@@ -47,7 +47,7 @@ def dry_run_of(verb: str, query: Mapping[str, str], options: Mapping[str, Any] |
     requested = query.get("dryRun") or next(iter((options or {}).get("dryRun") or ()), "")
     if requested not in ("", "All"):
         text = f'Unsupported value: ["{requested}"]: supported values: "All"'
-        raise api_errors.bad_options(f"{verb}Options", api_errors.Cause("FieldValueNotSupported", "dryRun", text))
+        raise api_errors.invalid_options(f"{verb}Options", field_errors.Cause("FieldValueNotSupported", "dryRun", text))
     return requested == "All"
 
 
@@ -136,8 +136,8 @@ class Writer:
     ) -> Reply:
         manager = query.get("fieldManager", "")
         if not manager:
-            cause = api_errors.required("fieldManager", "is required for apply patch")
-            raise api_errors.bad_options("PatchOptions", cause)
+            cause = field_errors.required("fieldManager", "is required for apply patch")
+            raise api_errors.invalid_options("PatchOptions", cause)
         if not isinstance(body, dict):
             raise api_errors.bad_request("error decoding YAML: the body is no object")
         check_kind(target.resource, body)

@@ -222,7 +222,7 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "jobs.batch": _default_job,
     "cronjobs.batch": _default_cron_job,
     "ingressclasses.networking.k8s.io": _default_ingress_class,
-    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.default,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.set_defaults,
     "storageclasses.storage.k8s.io": _default_storage_class,
     "csidrivers.storage.k8s.io": _default_csi_driver,
     "priorityclasses.scheduling.k8s.io": _default_priority_class,

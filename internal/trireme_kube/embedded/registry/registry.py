@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import orjson
 
-from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api import api_errors, field_errors
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.api.timestamps import timestamp
@@ -133,7 +133,7 @@ class Registry:
         if resource.has_status and not resource.keeps_status:
             obj.pop("status", None)
         defaults.apply(resource.key, obj)
-        object_validation.check_create(resource, obj)
+        object_validation.validate_create(resource, obj)
         self.admission.admit(resource, obj)
         if resource.has_status and "status" not in obj and not resource.custom:
             obj["status"] = defaults.initial_status(resource, obj, self.clock_and_ids.now())
@@ -195,7 +195,7 @@ class Registry:
             body = orjson.loads(orjson.dumps(body))  # the steps that follow fill in defaults, in place
         metadata = metadata_of(body)
         check_address(metadata, namespace, name)
-        object_validation.check_identity(resource, metadata, before.object["metadata"])
+        object_validation.validate_identity(resource, metadata, before.object["metadata"])
         return self._update_existing(resource, before, {**body, "metadata": metadata}, subresource, dry_run)
 
     def _update_existing(
@@ -204,8 +204,8 @@ class Registry:
         old = before.object
         version = body["metadata"].get("resourceVersion", "")
         if not version and resource.needs_version:
-            cause = api_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise api_errors.rejected(resource.group, resource.plural, before.name, [cause])
+            cause = field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise api_errors.invalid_object(resource.group, resource.plural, before.name, [cause])
         if version and version != old["metadata"]["resourceVersion"]:
             raise api_errors.conflict(resource, before.name, api_errors.MODIFIED)
         if subresource in ("status", "approval"):
@@ -251,7 +251,7 @@ class Registry:
             obj["spec"] = old["spec"]  # finalizers go through /finalize alone
         defaults.apply(resource.key, obj)
         defaults.preserve(resource.key, obj, old)
-        object_validation.check_update(resource, obj, old)
+        object_validation.validate_update(resource, obj, old)
         return obj
 
     def store_update(self, resource: Resource, before: Record, obj: Object, *, dry_run: bool = False) -> Record:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors, selectors
+from trireme_kube.embedded.api import api_errors, field_errors, selectors
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, ScalePaths
 from trireme_kube.embedded.registry.admission import copy_node_topology_labels
 from trireme_kube.embedded.registry.registry import Registry, metadata_of
@@ -230,8 +230,8 @@ def rescale(obj: Object, scale: Object, paths: ScalePaths = ScalePaths()) -> Obj
     """The object with the Scale's number of replicas (and its resourceVersion, to be checked)."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
-        cause = api_errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise api_errors.rejected("autoscaling", "Scale", obj["metadata"]["name"], [cause])
+        cause = field_errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise api_errors.invalid_object("autoscaling", "Scale", obj["metadata"]["name"], [cause])
     version = metadata_of(scale).get("resourceVersion") or obj["metadata"]["resourceVersion"]
     metadata = {**obj["metadata"], "resourceVersion": version}
     return {**_with_value_at_path(obj, paths.replicas.strip(".").split("."), replicas), "metadata": metadata}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.api.api_errors import Cause
+from trireme_kube.embedded.api import field_errors
+from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Resource
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -46,59 +46,63 @@ _ANY_NAME = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebind
 _LABEL_NAMES = frozenset({"namespaces", "services"})
 
 
-def subdomain(path: str, name: str) -> list[Cause]:
+def validate_subdomain(path: str, name: str) -> list[Cause]:
     """The problems of a name that must be a DNS subdomain."""
     if len(name) > 253:
-        return [api_errors.invalid(path, name, "must be no more than 253 bytes")]
-    return [] if _SUBDOMAIN.match(name) else [api_errors.invalid(path, name, _SUBDOMAIN_TEXT)]
+        return [field_errors.invalid(path, name, "must be no more than 253 bytes")]
+    return [] if _SUBDOMAIN.match(name) else [field_errors.invalid(path, name, _SUBDOMAIN_TEXT)]
 
 
-def label(path: str, name: str) -> list[Cause]:
+def validate_label(path: str, name: str) -> list[Cause]:
     """The problems of a name that must be a DNS label."""
     if len(name) > 63:
-        return [api_errors.invalid(path, name, "must be no more than 63 bytes")]
-    return [] if _LABEL.match(name) else [api_errors.invalid(path, name, _LABEL_TEXT)]
+        return [field_errors.invalid(path, name, "must be no more than 63 bytes")]
+    return [] if _LABEL.match(name) else [field_errors.invalid(path, name, _LABEL_TEXT)]
 
 
-def qualified(path: str, key: str) -> list[Cause]:
+def validate_qualified_name(path: str, key: str) -> list[Cause]:
     """The problems of the key of a label, annotation or taint."""
     prefix, slash, name = key.rpartition("/")
     if prefix.count("/"):
-        return [api_errors.invalid(path, key, _QUALIFIED_TEXT)]
+        return [field_errors.invalid(path, key, _QUALIFIED_TEXT)]
     causes: list[Cause] = []
     if slash and not prefix:
-        causes.append(api_errors.invalid(path, key, "prefix part must be non-empty"))
+        causes.append(field_errors.invalid(path, key, "prefix part must be non-empty"))
     elif slash and not _SUBDOMAIN.match(prefix):
-        causes.append(api_errors.invalid(path, key, f"prefix part {_SUBDOMAIN_TEXT}"))
+        causes.append(field_errors.invalid(path, key, f"prefix part {_SUBDOMAIN_TEXT}"))
     if not name:
-        causes.append(api_errors.invalid(path, key, "name part must be non-empty"))
+        causes.append(field_errors.invalid(path, key, "name part must be non-empty"))
     if not _KEY.match(name):
-        causes.append(api_errors.invalid(path, key, _KEY_TEXT))
+        causes.append(field_errors.invalid(path, key, _KEY_TEXT))
     return causes
 
 
-def of_object(resource: Resource, name: str) -> list[Cause]:
+def validate_object_name(resource: Resource, name: str) -> list[Cause]:
     """The problems of an object's name."""
     path = "metadata.name"
     if not name:
-        return [api_errors.required(path, "name or generateName is required")]
+        return [field_errors.required(path, "name or generateName is required")]
     if resource.plural in _ANY_NAME:
         return []
-    return label(path, name) if resource.plural in _LABEL_NAMES else subdomain(path, name)
+    return validate_label(path, name) if resource.plural in _LABEL_NAMES else validate_subdomain(path, name)
 
 
-def labels(path: str, values: Any) -> list[Cause]:
+def validate_labels(path: str, values: Any) -> list[Cause]:
     """The problems of labels or a selector made of them."""
     causes: list[Cause] = []
     for key, value in (values or {}).items():
-        causes += qualified(path, key)
+        causes += validate_qualified_name(path, key)
         if not isinstance(value, str) or not _VALUE.match(value):
-            causes.append(api_errors.invalid(path, value, _VALUE_TEXT))
+            causes.append(field_errors.invalid(path, value, _VALUE_TEXT))
         elif len(value) > 63:
-            causes.append(api_errors.invalid(path, value, "must be no more than 63 bytes"))
+            causes.append(field_errors.invalid(path, value, "must be no more than 63 bytes"))
     return causes
 
 
-def annotation_keys(path: str, annotations: Any) -> list[Cause]:
+def validate_annotation_keys(path: str, annotations: Any) -> list[Cause]:
     """The problems of annotations; their keys may have capitals in the prefix."""
-    return [cause for key in annotations or {} for cause in qualified(path, key.lower() if "/" in key else key)]
+    return [
+        cause
+        for key in annotations or {}
+        for cause in validate_qualified_name(path, key.lower() if "/" in key else key)
+    ]

@@ -12,11 +12,17 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import api_errors, custom_resource_definitions, quantities
-from trireme_kube.embedded.api.api_errors import Cause
+from trireme_kube.embedded.api import api_errors, custom_resource_definitions, field_errors, quantities
+from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.validation import name_validation, pod_group_validation, workload_validation
-from trireme_kube.embedded.validation.pod_validation import EFFECTS, PROTOCOLS, RANGE_TEXT, amounts, pod_spec
+from trireme_kube.embedded.validation.pod_validation import (
+    EFFECTS,
+    PROTOCOLS,
+    RANGE_TEXT,
+    validate_not_negative_amounts,
+    validate_pod_spec,
+)
 
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _RECLAIM = ("Delete", "Recycle", "Retain")
@@ -33,84 +39,84 @@ _UPDATABLE = (
 )
 
 
-def _pod(obj: Object) -> list[Cause]:
-    return pod_spec("spec", obj.get("spec"))
+def _validate_pod(obj: Object) -> list[Cause]:
+    return validate_pod_spec("spec", obj.get("spec"))
 
 
-def _node(obj: Object) -> list[Cause]:
+def _validate_node(obj: Object) -> list[Cause]:
     causes: list[Cause] = []
     for index, taint in enumerate(obj["spec"].get("taints") or ()):
         path = f"metadata.taints[{index}]"
-        causes += name_validation.qualified(f"{path}.key", taint.get("key", ""))
+        causes += name_validation.validate_qualified_name(f"{path}.key", taint.get("key", ""))
         if not taint.get("effect"):
-            causes.append(api_errors.required(f"{path}.effect"))
+            causes.append(field_errors.required(f"{path}.effect"))
         elif taint["effect"] not in EFFECTS:
-            causes.append(api_errors.unsupported(f"{path}.effect", taint["effect"], EFFECTS))
+            causes.append(field_errors.unsupported(f"{path}.effect", taint["effect"], EFFECTS))
     status = obj.get("status") or {}
     for part in ("capacity", "allocatable"):
-        causes += amounts(f"status.{part}", status.get(part))
+        causes += validate_not_negative_amounts(f"status.{part}", status.get(part))
     return causes
 
 
-def _service(obj: Object) -> list[Cause]:
+def _validate_service(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     ports = spec.get("ports") or ()
     if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
-        causes.append(api_errors.required("spec.ports"))
+        causes.append(field_errors.required("spec.ports"))
     used_names: set[str] = set()
     for index, port in enumerate(ports):
-        causes += _service_port(f"spec.ports[{index}]", port, needs_name=len(ports) > 1)
+        causes += _validate_service_port(f"spec.ports[{index}]", port, needs_name=len(ports) > 1)
         if (name := port.get("name", "")) and name in used_names:
-            causes.append(api_errors.duplicate(f"spec.ports[{index}].name", name))
+            causes.append(field_errors.duplicate(f"spec.ports[{index}].name", name))
         used_names.add(name)
-    causes += name_validation.labels("spec.selector", spec.get("selector"))
+    causes += name_validation.validate_labels("spec.selector", spec.get("selector"))
     if spec.get("type") not in _SERVICE_TYPES:
-        causes.append(api_errors.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
+        causes.append(field_errors.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
     if spec.get("type") == "ExternalName" and not spec.get("externalName"):
-        causes.append(api_errors.required("spec.externalName"))
+        causes.append(field_errors.required("spec.externalName"))
     return causes
 
 
-def _service_port(path: str, port: Object, *, needs_name: bool) -> list[Cause]:
+def _validate_service_port(path: str, port: Object, *, needs_name: bool) -> list[Cause]:
     causes: list[Cause] = []
     if not port.get("name") and needs_name:
-        causes.append(api_errors.required(f"{path}.name"))
+        causes.append(field_errors.required(f"{path}.name"))
     elif port.get("name"):
-        causes += name_validation.label(f"{path}.name", port["name"])
+        causes += name_validation.validate_label(f"{path}.name", port["name"])
     number = port.get("port", 0)
     if not 1 <= number <= 65535:
-        causes.append(api_errors.invalid(f"{path}.port", number, RANGE_TEXT))
+        causes.append(field_errors.invalid(f"{path}.port", number, RANGE_TEXT))
     if port.get("protocol") not in PROTOCOLS:
-        causes.append(api_errors.unsupported(f"{path}.protocol", port.get("protocol", ""), PROTOCOLS))
+        causes.append(field_errors.unsupported(f"{path}.protocol", port.get("protocol", ""), PROTOCOLS))
     target = port.get("targetPort", number)
     if isinstance(target, int) and not 1 <= target <= 65535:
-        causes.append(api_errors.invalid(f"{path}.targetPort", target, RANGE_TEXT))
+        causes.append(field_errors.invalid(f"{path}.targetPort", target, RANGE_TEXT))
     return causes
 
 
-def _claim(obj: Object) -> list[Cause]:
+def _validate_claim(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     modes = spec.get("accessModes") or ()
-    causes = [] if modes else [api_errors.required("spec.accessModes", "at least 1 access mode is required")]
-    causes += [api_errors.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
+    causes = [] if modes else [field_errors.required("spec.accessModes", "at least 1 access mode is required")]
+    causes += [field_errors.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
-        causes.append(api_errors.required("spec.resources[storage]"))
+        causes.append(field_errors.required("spec.resources[storage]"))
     elif quantities.value(requests["storage"]) <= 0:
         causes.append(
-            api_errors.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
+            field_errors.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
         )
     return causes
 
 
-def _volume(obj: Object) -> list[Cause]:
+def _validate_volume(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     modes, capacity = spec.get("accessModes") or (), spec.get("capacity")
-    causes = [] if modes else [api_errors.required("spec.accessModes")]
-    causes += [api_errors.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
+    causes = [] if modes else [field_errors.required("spec.accessModes")]
+    causes += [field_errors.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
     if not capacity:
-        causes.append(api_errors.required("spec.capacity"))
+        causes.append(field_errors.required("spec.capacity"))
         text = 'Unsupported value: null: supported values: "storage"'
         causes.append(Cause("FieldValueNotSupported", "spec.capacity", text))
     for name, amount in (capacity or {}).items():
@@ -118,83 +124,85 @@ def _volume(obj: Object) -> list[Cause]:
             text = f"Invalid value: {amount}: must be a valid resource quantity"
             causes.append(Cause("FieldValueInvalid", f"spec.capacity[{name}]", text))
         if quantities.value(amount) <= 0:
-            causes.append(api_errors.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
+            causes.append(field_errors.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in _RECLAIM:
-        causes.append(api_errors.unsupported("spec.persistentVolumeReclaimPolicy", str(policy), _RECLAIM))
+        causes.append(field_errors.unsupported("spec.persistentVolumeReclaimPolicy", str(policy), _RECLAIM))
     if not any(isinstance(value, dict) for key, value in spec.items() if key not in _NO_VOLUME_TYPES):
-        causes.append(api_errors.required("spec", "must specify a volume type"))
+        causes.append(field_errors.required("spec", "must specify a volume type"))
     return causes
 
 
-def _budget(obj: Object) -> list[Cause]:
+def _validate_disruption_budget(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     for part in ("minAvailable", "maxUnavailable"):
-        causes += workload_validation.number_or_percentage(f"spec.{part}", spec.get(part))
-    causes += workload_validation.label_selector("spec.selector", spec.get("selector"))
+        causes += workload_validation.validate_number_or_percentage(f"spec.{part}", spec.get(part))
+    causes += workload_validation.validate_label_selector("spec.selector", spec.get("selector"))
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _EVICTION:
-        causes.append(api_errors.unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION))
+        causes.append(field_errors.unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION))
     return causes
 
 
-def _storage_class(obj: Object) -> list[Cause]:
-    causes = [] if obj.get("provisioner") else [api_errors.required("provisioner")]
+def _validate_storage_class(obj: Object) -> list[Cause]:
+    causes = [] if obj.get("provisioner") else [field_errors.required("provisioner")]
     for part, supported in (("reclaimPolicy", ("Delete", "Retain")), ("volumeBindingMode", _BINDING)):
         if obj.get(part) not in supported:
-            causes.append(api_errors.unsupported(part, str(obj.get(part)), supported))
+            causes.append(field_errors.unsupported(part, str(obj.get(part)), supported))
     return causes
 
 
-def _ingress(obj: Object) -> list[Cause]:
+def _validate_ingress(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     if not spec.get("rules") and spec.get("defaultBackend") is None:
-        causes.append(api_errors.invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
+        causes.append(field_errors.invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
     if spec.get("defaultBackend") is not None:
-        causes += _backend("spec.defaultBackend", spec["defaultBackend"])
+        causes += _validate_backend("spec.defaultBackend", spec["defaultBackend"])
     for index, rule in enumerate(spec.get("rules") or ()):
         path = f"spec.rules[{index}]"
         if rule.get("host"):
-            causes += name_validation.subdomain(f"{path}.host", rule["host"].removeprefix("*."))
+            causes += name_validation.validate_subdomain(f"{path}.host", rule["host"].removeprefix("*."))
         for number, one in enumerate((rule.get("http") or {}).get("paths") or ()):
             where = f"{path}.http.paths[{number}]"
             if not one.get("pathType"):
-                causes.append(api_errors.required(f"{where}.pathType", "pathType must be specified"))
+                causes.append(field_errors.required(f"{where}.pathType", "pathType must be specified"))
                 continue
             if one["pathType"] not in _PATH_TYPES:
-                causes.append(api_errors.unsupported(f"{where}.pathType", one["pathType"], _PATH_TYPES))
+                causes.append(field_errors.unsupported(f"{where}.pathType", one["pathType"], _PATH_TYPES))
             elif not one.get("path", "").startswith("/") and (one.get("path") or one["pathType"] != _PATH_TYPES[1]):
-                causes.append(api_errors.invalid(f"{where}.path", one.get("path", ""), "must be an absolute path"))
-            causes += _backend(f"{where}.backend", one.get("backend") or {})
+                causes.append(field_errors.invalid(f"{where}.path", one.get("path", ""), "must be an absolute path"))
+            causes += _validate_backend(f"{where}.backend", one.get("backend") or {})
     return causes
 
 
-def _backend(path: str, backend: Object) -> list[Cause]:
+def _validate_backend(path: str, backend: Object) -> list[Cause]:
     service = backend.get("service")
     if service is None:
         text = "resource or service backend is required"
-        return [] if backend.get("resource") else [api_errors.invalid(path, "", text)]
+        return [] if backend.get("resource") else [field_errors.invalid(path, "", text)]
     name, port = service.get("name", ""), service.get("port") or {}
     causes = (
-        name_validation.label(f"{path}.service.name", name) if name else [api_errors.required(f"{path}.service.name")]
+        name_validation.validate_label(f"{path}.service.name", name)
+        if name
+        else [field_errors.required(f"{path}.service.name")]
     )
     if not port.get("name") and not port.get("number"):
-        causes.append(api_errors.required(path, "port name or number is required"))
+        causes.append(field_errors.required(path, "port name or number is required"))
     return causes
 
 
-def _ingress_class(obj: Object) -> list[Cause]:
-    return [] if (obj.get("spec") or {}).get("controller") else [api_errors.required("spec.controller")]
+def _validate_ingress_class(obj: Object) -> list[Cause]:
+    return [] if (obj.get("spec") or {}).get("controller") else [field_errors.required("spec.controller")]
 
 
-def _runtime_class(obj: Object) -> list[Cause]:
+def _validate_runtime_class(obj: Object) -> list[Cause]:
     handler = obj.get("handler")
-    return name_validation.label("handler", handler) if handler else [api_errors.required("handler")]
+    return name_validation.validate_label("handler", handler) if handler else [field_errors.required("handler")]
 
 
-def _signing_request(obj: Object) -> list[Cause]:
+def _validate_signing_request(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     try:
@@ -203,55 +211,55 @@ def _signing_request(obj: Object) -> list[Cause]:
         text = b""
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in text:
         detail = "PEM block type must be CERTIFICATE REQUEST"
-        causes.append(api_errors.invalid("spec.request", spec.get("request"), detail))
-    return causes + [api_errors.required(f"spec.{part}") for part in ("usages", "signerName") if not spec.get(part)]
+        causes.append(field_errors.invalid("spec.request", spec.get("request"), detail))
+    return causes + [field_errors.required(f"spec.{part}") for part in ("usages", "signerName") if not spec.get(part)]
 
 
-def _priority_class(obj: Object) -> list[Cause]:
+def _validate_priority_class(obj: Object) -> list[Cause]:
     name, value = obj["metadata"]["name"], obj["value"]
     if not name.startswith("system-") and isinstance(value, int) and value > 1_000_000_000:
         text = "maximum allowed value of a user defined priority is 1000000000"
-        return [api_errors.forbidden_field("value", text)]
+        return [field_errors.forbidden("value", text)]
     return []
 
 
 _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
-    "pods": _pod,
-    "nodes": _node,
-    "services": _service,
-    "persistentvolumeclaims": _claim,
-    "priorityclasses.scheduling.k8s.io": _priority_class,
-    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.check,
-    "persistentvolumes": _volume,
-    "poddisruptionbudgets.policy": _budget,
-    "storageclasses.storage.k8s.io": _storage_class,
-    "ingresses.networking.k8s.io": _ingress,
-    "ingressclasses.networking.k8s.io": _ingress_class,
-    "runtimeclasses.node.k8s.io": _runtime_class,
-    "certificatesigningrequests.certificates.k8s.io": _signing_request,
+    "pods": _validate_pod,
+    "nodes": _validate_node,
+    "services": _validate_service,
+    "persistentvolumeclaims": _validate_claim,
+    "priorityclasses.scheduling.k8s.io": _validate_priority_class,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.validate_definition,
+    "persistentvolumes": _validate_volume,
+    "poddisruptionbudgets.policy": _validate_disruption_budget,
+    "storageclasses.storage.k8s.io": _validate_storage_class,
+    "ingresses.networking.k8s.io": _validate_ingress,
+    "ingressclasses.networking.k8s.io": _validate_ingress_class,
+    "runtimeclasses.node.k8s.io": _validate_runtime_class,
+    "certificatesigningrequests.certificates.k8s.io": _validate_signing_request,
     **workload_validation.CREATE,
     **pod_group_validation.CREATE,
 }
 
 
-def _raise(resource: Resource, name: str, causes: list[Cause]) -> None:
+def _raise_if_any(resource: Resource, name: str, causes: list[Cause]) -> None:
     if causes:
-        raise api_errors.rejected(resource.group, resource.kind, name, causes)
+        raise api_errors.invalid_object(resource.group, resource.kind, name, causes)
 
 
-def check_create(resource: Resource, obj: Object) -> None:
+def validate_create(resource: Resource, obj: Object) -> None:
     """Raises ApiError 422 if a new object is invalid."""
     metadata = obj["metadata"]
-    causes = name_validation.of_object(resource, metadata.get("name", ""))
-    causes += name_validation.labels("metadata.labels", metadata.get("labels"))
-    causes += name_validation.annotation_keys("metadata.annotations", metadata.get("annotations"))
+    causes = name_validation.validate_object_name(resource, metadata.get("name", ""))
+    causes += name_validation.validate_labels("metadata.labels", metadata.get("labels"))
+    causes += name_validation.validate_annotation_keys("metadata.annotations", metadata.get("annotations"))
     specific = _CREATE.get(resource.key)
     if specific is not None:
         causes += specific(obj)
-    _raise(resource, metadata.get("name", ""), causes)
+    _raise_if_any(resource, metadata.get("name", ""), causes)
 
 
-def _changed_pod(obj: Object, before: Object) -> list[Cause]:
+def _validate_pod_update(obj: Object, before: Object) -> list[Cause]:
     new, old = obj["spec"], before["spec"]
     if new == old:
         return []
@@ -260,11 +268,11 @@ def _changed_pod(obj: Object, before: Object) -> list[Cause]:
     for index, gate in enumerate(new.get("schedulingGates") or ()):
         if gate["name"] not in gates:
             detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            causes.append(api_errors.forbidden_field(f"spec.schedulingGates[{index}].name", detail))
+            causes.append(field_errors.forbidden(f"spec.schedulingGates[{index}].name", detail))
     tolerations = new.get("tolerations") or []
     if any(one not in tolerations for one in old.get("tolerations") or ()):
         causes.append(
-            api_errors.forbidden_field(
+            field_errors.forbidden(
                 "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
             )
         )
@@ -279,51 +287,51 @@ def _changed_pod(obj: Object, before: Object) -> list[Cause]:
         return compared
 
     if rest(new) != rest(old):
-        causes.append(api_errors.forbidden_field("spec", f"pod updates may not change fields other than {_UPDATABLE}"))
+        causes.append(field_errors.forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}"))
     return causes
 
 
-def _changed_selector(obj: Object, before: Object) -> list[Cause]:
+def _validate_selector_update(obj: Object, before: Object) -> list[Cause]:
     if obj["spec"].get("selector") != before["spec"].get("selector"):
-        return [api_errors.invalid("spec.selector", obj["spec"].get("selector"), "field is immutable")]
+        return [field_errors.invalid("spec.selector", obj["spec"].get("selector"), "field is immutable")]
     return []
 
 
 _UPDATE: dict[str, Callable[[Object, Object], list[Cause]]] = {
-    "pods": _changed_pod,
-    "deployments.apps": _changed_selector,
-    "replicasets.apps": _changed_selector,
-    "daemonsets.apps": _changed_selector,
-    "jobs.batch": _changed_selector,
-    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.check_change,
+    "pods": _validate_pod_update,
+    "deployments.apps": _validate_selector_update,
+    "replicasets.apps": _validate_selector_update,
+    "daemonsets.apps": _validate_selector_update,
+    "jobs.batch": _validate_selector_update,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.validate_definition_update,
     **pod_group_validation.UPDATE,
 }
 
 
-def check_update(resource: Resource, obj: Object, before: Object) -> None:
+def validate_update(resource: Resource, obj: Object, before: Object) -> None:
     """Raises ApiError 422 if a write to the object itself (not to a subresource) is invalid."""
     metadata = obj["metadata"]
-    causes = name_validation.labels("metadata.labels", metadata.get("labels"))
-    causes += name_validation.annotation_keys("metadata.annotations", metadata.get("annotations"))
+    causes = name_validation.validate_labels("metadata.labels", metadata.get("labels"))
+    causes += name_validation.validate_annotation_keys("metadata.annotations", metadata.get("annotations"))
     specific = _CREATE.get(resource.key)
     if specific is not None:
         causes += specific(obj)
-    changed = _UPDATE.get(resource.key)
-    if changed is not None:
-        causes += changed(obj, before)
-    _raise(resource, metadata["name"], causes)
+    validate_kind = _UPDATE.get(resource.key)
+    if validate_kind is not None:
+        causes += validate_kind(obj, before)
+    _raise_if_any(resource, metadata["name"], causes)
 
 
-def check_identity(resource: Resource, metadata: Object, before: Object) -> None:
+def validate_identity(resource: Resource, metadata: Object, before: Object) -> None:
     """Raises ApiError 422 if a write contradicts the identity of the object that it changes."""
     causes: list[Cause] = []
     if metadata.get("uid") and metadata["uid"] != before["uid"]:
-        causes.append(api_errors.invalid("metadata.uid", metadata["uid"], "field is immutable"))
+        causes.append(field_errors.invalid("metadata.uid", metadata["uid"], "field is immutable"))
     if "deletionTimestamp" in before:
         added = sorted(set(metadata.get("finalizers") or ()) - set(before.get("finalizers") or ()))
         if added:
             listed = ", ".join(f'"{one}"' for one in added)
             text = "no new finalizers can be added if the object is being deleted, "
             text += f"found new finalizers []string{{{listed}}}"
-            causes.append(api_errors.forbidden_field("metadata.finalizers", text))
-    _raise(resource, str(before.get("name", "")), causes)
+            causes.append(field_errors.forbidden("metadata.finalizers", text))
+    _raise_if_any(resource, str(before.get("name", "")), causes)

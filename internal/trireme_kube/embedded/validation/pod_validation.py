@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors, quantities
-from trireme_kube.embedded.api.api_errors import Cause
+from trireme_kube.embedded.api import field_errors, quantities
+from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.validation import name_validation
 
@@ -20,108 +20,110 @@ _PULLS = ("Always", "IfNotPresent", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
-def amounts(path: str, quantities_by_name: Any) -> list[Cause]:
+def validate_not_negative_amounts(path: str, quantities_by_name: Any) -> list[Cause]:
     """The negative ones of some amounts."""
     causes: list[Cause] = []
     for name, amount in (quantities_by_name or {}).items():
         if quantities.value(amount) < 0:
-            causes.append(api_errors.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
+            causes.append(field_errors.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
     return causes
 
 
-def _resources(path: str, resources: Object) -> list[Cause]:
+def _validate_resources(path: str, resources: Object) -> list[Cause]:
     limits = resources.get("limits") or {}
-    causes = amounts(f"{path}.limits", limits)
+    causes = validate_not_negative_amounts(f"{path}.limits", limits)
     for name, amount in (resources.get("requests") or {}).items():
-        causes += amounts(f"{path}.requests", {name: amount})
+        causes += validate_not_negative_amounts(f"{path}.requests", {name: amount})
         if name in limits and quantities.value(amount) > quantities.value(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
-            causes.append(api_errors.invalid(f"{path}.requests", str(amount), detail))
+            causes.append(field_errors.invalid(f"{path}.requests", str(amount), detail))
     return causes
 
 
-def _container_ports(path: str, container: Object) -> list[Cause]:
+def _validate_ports(path: str, container: Object) -> list[Cause]:
     causes: list[Cause] = []
     for index, port in enumerate(container.get("ports") or ()):
         where, number = f"{path}.ports[{index}]", port.get("containerPort", 0)
         if number == 0:
-            causes.append(api_errors.required(f"{where}.containerPort"))
+            causes.append(field_errors.required(f"{where}.containerPort"))
         elif not 1 <= number <= 65535:
-            causes.append(api_errors.invalid(f"{where}.containerPort", number, RANGE_TEXT))
+            causes.append(field_errors.invalid(f"{where}.containerPort", number, RANGE_TEXT))
         if port.get("hostPort") and not 1 <= port["hostPort"] <= 65535:
-            causes.append(api_errors.invalid(f"{where}.hostPort", port["hostPort"], RANGE_TEXT))
+            causes.append(field_errors.invalid(f"{where}.hostPort", port["hostPort"], RANGE_TEXT))
         if port.get("protocol") not in PROTOCOLS:
-            causes.append(api_errors.unsupported(f"{where}.protocol", port.get("protocol", ""), PROTOCOLS))
+            causes.append(field_errors.unsupported(f"{where}.protocol", port.get("protocol", ""), PROTOCOLS))
     return causes
 
 
-def _container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
+def _validate_container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
     name = container.get("name", "")
-    causes = name_validation.label(f"{path}.name", name) if name else [api_errors.required(f"{path}.name")]
+    causes = name_validation.validate_label(f"{path}.name", name) if name else [field_errors.required(f"{path}.name")]
     if not container.get("image"):
-        causes.append(api_errors.required(f"{path}.image"))
-    causes += _container_ports(path, container)
+        causes.append(field_errors.required(f"{path}.image"))
+    causes += _validate_ports(path, container)
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where = f"{path}.volumeMounts[{index}]"
         if not mount.get("name"):
-            causes.append(api_errors.required(f"{where}.name"))
+            causes.append(field_errors.required(f"{where}.name"))
         elif mount["name"] not in volumes:
-            causes.append(api_errors.missing(f"{where}.name", mount["name"]))
+            causes.append(field_errors.not_found(f"{where}.name", mount["name"]))
         if not mount.get("mountPath"):
-            causes.append(api_errors.required(f"{where}.mountPath"))
+            causes.append(field_errors.required(f"{where}.mountPath"))
     if container.get("imagePullPolicy") not in (None, *_PULLS):
-        causes.append(api_errors.unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
-    return causes + _resources(f"{path}.resources", container.get("resources") or {})
+        causes.append(field_errors.unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
+    return causes + _validate_resources(f"{path}.resources", container.get("resources") or {})
 
 
-def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
+def _validate_volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
     """The names of the volumes, and their problems."""
     used_names: set[str] = set()
     causes: list[Cause] = []
     for index, volume in enumerate(volumes or ()):
         name, where = volume.get("name", ""), f"{path}[{index}].name"
-        wrong = name_validation.label(where, name) if name else [api_errors.required(where)]
+        wrong = name_validation.validate_label(where, name) if name else [field_errors.required(where)]
         if not wrong and name in used_names:
-            wrong = [api_errors.duplicate(where, name)]
+            wrong = [field_errors.duplicate(where, name)]
         if not wrong:
             used_names.add(name)
         causes += wrong
     return used_names, causes
 
 
-def _containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
+def _validate_containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
     if not spec.get("containers"):
-        return [api_errors.required(f"{path}.containers")]
+        return [field_errors.required(f"{path}.containers")]
     causes: list[Cause] = []
     used_names: set[str] = set()
     for part in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(part) or ()):
             where, name = f"{path}.{part}[{index}]", container.get("name", "")
-            causes += _container(where, container, volumes)
+            causes += _validate_container(where, container, volumes)
             if name and name in used_names:
-                causes.append(api_errors.duplicate(f"{where}.name", name))
+                causes.append(field_errors.duplicate(f"{where}.name", name))
             used_names.add(name)
     return causes
 
 
-def pod_spec(path: str, spec: Any) -> list[Cause]:
+def validate_pod_spec(path: str, spec: Any) -> list[Cause]:
     """The problems of a pod's spec."""
     spec = spec if isinstance(spec, dict) else {}
-    volumes, causes = _volumes(f"{path}.volumes", spec.get("volumes"))
-    causes += _containers(path, spec, volumes)
+    volumes, causes = _validate_volumes(f"{path}.volumes", spec.get("volumes"))
+    causes += _validate_containers(path, spec, volumes)
     for part, supported in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
         if spec.get(part) and spec[part] not in supported:
-            causes.append(api_errors.unsupported(f"{path}.{part}", spec[part], supported))
-    causes += name_validation.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
+            causes.append(field_errors.unsupported(f"{path}.{part}", spec[part], supported))
+    causes += name_validation.validate_labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
     if spec.get("nodeName"):
-        causes += name_validation.subdomain(f"{path}.nodeName", spec["nodeName"])
+        causes += name_validation.validate_subdomain(f"{path}.nodeName", spec["nodeName"])
         if spec.get("schedulingGates"):
             text = "cannot be set until all schedulingGates have been cleared"
-            causes.append(api_errors.forbidden_field(f"{path}.nodeName", text))
+            causes.append(field_errors.forbidden(f"{path}.nodeName", text))
     for part in ("hostname", "subdomain"):
         if spec.get(part):
-            causes += name_validation.label(f"{path}.{part}", spec[part])
+            causes += name_validation.validate_label(f"{path}.{part}", spec[part])
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         if toleration.get("effect") and toleration["effect"] not in EFFECTS:
-            causes.append(api_errors.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS))
+            causes.append(
+                field_errors.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS)
+            )
     return causes

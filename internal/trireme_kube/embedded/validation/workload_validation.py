@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors, cron, selectors
-from trireme_kube.embedded.api.api_errors import Cause
+from trireme_kube.embedded.api import cron, field_errors, selectors
+from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.validation import name_validation
-from trireme_kube.embedded.validation.pod_validation import pod_spec
+from trireme_kube.embedded.validation.pod_validation import validate_pod_spec
 
 _STRATEGIES = ("Recreate", "RollingUpdate")
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
@@ -25,75 +25,75 @@ _PERCENT_TEXT = (
 )
 
 
-def not_negative(path: str, obj: Object, *parts: str) -> list[Cause]:
+def validate_not_negative(path: str, obj: Object, *parts: str) -> list[Cause]:
     """The negative ones of some numbers."""
     return [
-        api_errors.invalid(f"{path}.{part}", obj[part], "must be greater than or equal to 0")
+        field_errors.invalid(f"{path}.{part}", obj[part], "must be greater than or equal to 0")
         for part in parts
         if isinstance(obj.get(part), int) and obj[part] < 0
     ]
 
 
-def number_or_percentage(path: str, value: Any) -> list[Cause]:
+def validate_number_or_percentage(path: str, value: Any) -> list[Cause]:
     """The problems of a number of pods or a percentage of them; none if it is missing."""
     if isinstance(value, str):
         if not _PERCENT.match(value):
-            return [api_errors.invalid(path, value, _PERCENT_TEXT)]
-        return [api_errors.invalid(path, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
+            return [field_errors.invalid(path, value, _PERCENT_TEXT)]
+        return [field_errors.invalid(path, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
     if isinstance(value, int) and value < 0:
-        return [api_errors.invalid(path, value, "must be greater than or equal to 0")]
+        return [field_errors.invalid(path, value, "must be greater than or equal to 0")]
     return []
 
 
-def label_selector(path: str, selector: Any) -> list[Cause]:
+def validate_label_selector(path: str, selector: Any) -> list[Cause]:
     """The problems of a label selector."""
     selector = selector or {}
-    causes = name_validation.labels(f"{path}.matchLabels", selector.get("matchLabels"))
+    causes = name_validation.validate_labels(f"{path}.matchLabels", selector.get("matchLabels"))
     for index, one in enumerate(selector.get("matchExpressions") or ()):
         where, operator = f"{path}.matchExpressions[{index}]", one.get("operator", "")
         if operator not in _OPERATORS:
-            causes.append(api_errors.invalid(f"{where}.operator", operator, "not a valid selector operator"))
+            causes.append(field_errors.invalid(f"{where}.operator", operator, "not a valid selector operator"))
         elif operator in ("In", "NotIn") and not one.get("values"):
             text = "must be specified when `operator` is 'In' or 'NotIn'"
-            causes.append(api_errors.required(f"{where}.values", text))
+            causes.append(field_errors.required(f"{where}.values", text))
         elif operator not in ("In", "NotIn") and one.get("values"):
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            causes.append(api_errors.forbidden_field(f"{where}.values", text))
-        causes += name_validation.qualified(f"{where}.key", one.get("key", ""))
+            causes.append(field_errors.forbidden(f"{where}.values", text))
+        causes += name_validation.validate_qualified_name(f"{where}.key", one.get("key", ""))
     return causes
 
 
-def _template(template: Any, matches: Callable[[Object], bool]) -> list[Cause]:
+def _validate_template(template: Any, matches: Callable[[Object], bool]) -> list[Cause]:
     """The problems of a template of pods that keep running: labels that do not match, or pods that do not restart."""
     template = template or {}
     labels = (template.get("metadata") or {}).get("labels")
     causes: list[Cause] = []
     if not matches(labels or {}):
         detail = "`selector` does not match template `labels`"
-        causes.append(api_errors.invalid("spec.template.metadata.labels", labels, detail))
-    causes += name_validation.labels("spec.template.metadata.labels", labels)
-    causes += pod_spec("spec.template.spec", template.get("spec"))
+        causes.append(field_errors.invalid("spec.template.metadata.labels", labels, detail))
+    causes += name_validation.validate_labels("spec.template.metadata.labels", labels)
+    causes += validate_pod_spec("spec.template.spec", template.get("spec"))
     policy = (template.get("spec") or {}).get("restartPolicy")
     if policy in ("OnFailure", "Never"):
-        causes.append(api_errors.unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
+        causes.append(field_errors.unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
     return causes
 
 
-def workload(obj: Object) -> list[Cause]:
+def validate_workload(obj: Object) -> list[Cause]:
     """The problems of a Deployment, ReplicaSet, StatefulSet or DaemonSet: of its selector and its template."""
     spec = obj.get("spec") or {}
     selector = spec.get("selector")
-    causes = not_negative("spec", spec, "replicas")
+    causes = validate_not_negative("spec", spec, "replicas")
     if not selector:
-        causes.append(api_errors.required("spec.selector"))
-        return causes + _template(spec.get("template"), lambda labels: False)
-    wrong = label_selector("spec.selector", selector)
+        causes.append(field_errors.required("spec.selector"))
+        return causes + _validate_template(spec.get("template"), lambda labels: False)
+    wrong = validate_label_selector("spec.selector", selector)
     if any(cause.field.endswith(("operator", "values")) for cause in wrong):
-        return [*causes, *wrong, api_errors.invalid("spec.selector", selector, "invalid label selector")]
-    return causes + wrong + _template(spec.get("template"), selectors.compile_label_selector(selector))
+        return [*causes, *wrong, field_errors.invalid("spec.selector", selector, "invalid label selector")]
+    return causes + wrong + _validate_template(spec.get("template"), selectors.compile_label_selector(selector))
 
 
-def _strategy(path: str, strategy: Object, supported: tuple[str, ...]) -> list[Cause]:
+def _validate_strategy(path: str, strategy: Object, supported: tuple[str, ...]) -> list[Cause]:
     kind = strategy.get("type")
     if kind in supported:
         return []
@@ -102,29 +102,29 @@ def _strategy(path: str, strategy: Object, supported: tuple[str, ...]) -> list[C
     return [Cause("FieldValueNotSupported", path, f"Unsupported value: {text}: supported values: {listed}")]
 
 
-def deployment(obj: Object) -> list[Cause]:
+def validate_deployment(obj: Object) -> list[Cause]:
     """The problems of a Deployment."""
-    spec, causes = obj.get("spec") or {}, workload(obj)
+    spec, causes = obj.get("spec") or {}, validate_workload(obj)
     strategy = spec.get("strategy") or {}
-    causes += _strategy("spec.strategy", strategy, _STRATEGIES)
+    causes += _validate_strategy("spec.strategy", strategy, _STRATEGIES)
     if strategy.get("type") == "RollingUpdate":
         rolling, path = strategy.get("rollingUpdate") or {}, "spec.strategy.rollingUpdate"
         for part in ("maxUnavailable", "maxSurge"):
-            causes += number_or_percentage(f"{path}.{part}", rolling.get(part))
+            causes += validate_number_or_percentage(f"{path}.{part}", rolling.get(part))
         if all(rolling.get(part) in (0, "0%") for part in ("maxUnavailable", "maxSurge")):
             text = "may not be 0 when `maxSurge` is 0"
-            causes.append(api_errors.invalid(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
-    return causes + not_negative("spec", spec, "minReadySeconds", "revisionHistoryLimit")
+            causes.append(field_errors.invalid(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
+    return causes + validate_not_negative("spec", spec, "minReadySeconds", "revisionHistoryLimit")
 
 
-def stateful_set(obj: Object) -> list[Cause]:
+def validate_stateful_set(obj: Object) -> list[Cause]:
     """The problems of a StatefulSet; its pods get volumes of the claim templates, too."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     policy, strategy = spec.get("podManagementPolicy"), spec.get("updateStrategy") or {}
     if policy not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
-        causes.append(api_errors.invalid("spec.podManagementPolicy", policy, text))
+        causes.append(field_errors.invalid("spec.podManagementPolicy", policy, text))
     if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
         strategy_text = f'{{"Type":"{strategy.get("type")}","RollingUpdate":null}}'
         text = f"Invalid value: {strategy_text}: must be 'RollingUpdate' or 'OnDelete'"
@@ -136,73 +136,73 @@ def stateful_set(obj: Object) -> list[Cause]:
         claim_names = {one["name"] for one in claims}
         own = [one for one in pods["volumes"][len(claims) :] if one.get("name") not in claim_names]
         spec = {**spec, "template": {**template, "spec": {**pods, "volumes": [*claims, *own]}}}
-    return causes + workload({**obj, "spec": spec})
+    return causes + validate_workload({**obj, "spec": spec})
 
 
-def daemon_set(obj: Object) -> list[Cause]:
+def validate_daemon_set(obj: Object) -> list[Cause]:
     """The problems of a DaemonSet."""
     strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
-    return workload(obj) + _strategy("spec.updateStrategy", strategy, ("RollingUpdate", "OnDelete"))
+    return validate_workload(obj) + _validate_strategy("spec.updateStrategy", strategy, ("RollingUpdate", "OnDelete"))
 
 
-def replication_controller(obj: Object) -> list[Cause]:
+def validate_replication_controller(obj: Object) -> list[Cause]:
     """The problems of a ReplicationController, whose selector is a map of labels."""
     spec = obj.get("spec") or {}
     selector, template = spec.get("selector") or {}, spec.get("template")
-    causes = [] if selector else [api_errors.required("spec.selector")]
+    causes = [] if selector else [field_errors.required("spec.selector")]
     if template is None:
-        causes.append(api_errors.required("spec.template"))
+        causes.append(field_errors.required("spec.template"))
     else:
-        causes += _template(template, selectors.compile_label_selector({"matchLabels": selector}))
-    return causes + not_negative("spec", spec, "replicas")
+        causes += _validate_template(template, selectors.compile_label_selector({"matchLabels": selector}))
+    return causes + validate_not_negative("spec", spec, "replicas")
 
 
-def job(obj: Object) -> list[Cause]:
+def validate_job(obj: Object) -> list[Cause]:
     """The problems of a Job, or of a CronJob's template for one."""
     spec = obj.get("spec") or {}
     pods = (spec.get("template") or {}).get("spec") or {}
-    causes = not_negative("spec", spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
-    causes += not_negative("spec", spec, "ttlSecondsAfterFinished")
+    causes = validate_not_negative("spec", spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
+    causes += validate_not_negative("spec", spec, "ttlSecondsAfterFinished")
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        causes.append(api_errors.required("spec.completions", "when completion mode is Indexed"))
-    causes += pod_spec("spec.template.spec", pods)
+        causes.append(field_errors.required("spec.completions", "when completion mode is Indexed"))
+    causes += validate_pod_spec("spec.template.spec", pods)
     if pods.get("restartPolicy", "Always") == "Always":
-        causes.append(api_errors.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        causes.append(field_errors.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
     return causes
 
 
-def cron_job(obj: Object) -> list[Cause]:
+def validate_cron_job(obj: Object) -> list[Cause]:
     """The problems of a CronJob."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     schedule, zone = spec.get("schedule"), spec.get("timeZone")
     if schedule:
-        causes += _unless_readable("spec.schedule", schedule, cron.parse)
-    causes += not_negative("spec", spec, "startingDeadlineSeconds")
+        causes += _validate_readable("spec.schedule", schedule, cron.parse)
+    causes += validate_not_negative("spec", spec, "startingDeadlineSeconds")
     if zone is not None:
-        causes += _unless_readable("spec.timeZone", zone, cron.zone_of)
+        causes += _validate_readable("spec.timeZone", zone, cron.zone_of)
     if spec.get("concurrencyPolicy") not in _CONCURRENCY:
-        causes.append(api_errors.unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
-    for cause in job({"spec": (spec.get("jobTemplate") or {}).get("spec") or {}}):
+        causes.append(field_errors.unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
+    for cause in validate_job({"spec": (spec.get("jobTemplate") or {}).get("spec") or {}}):
         causes.append(Cause(cause.kind, cause.field.replace("spec", "spec.jobTemplate.spec", 1), cause.body))
-    causes += not_negative("spec", spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-    return causes if schedule else [*causes, api_errors.required("spec.schedule")]
+    causes += validate_not_negative("spec", spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    return causes if schedule else [*causes, field_errors.required("spec.schedule")]
 
 
-def _unless_readable(path: str, text: str, read: Callable[[str], object]) -> list[Cause]:
+def _validate_readable(path: str, text: str, read: Callable[[str], object]) -> list[Cause]:
     try:
         read(text)
     except cron.ScheduleError as error:
-        return [api_errors.invalid(path, text, str(error))]
+        return [field_errors.invalid(path, text, str(error))]
     return []
 
 
 CREATE: dict[str, Callable[[Object], list[Cause]]] = {
-    "replicationcontrollers": replication_controller,
-    "deployments.apps": deployment,
-    "replicasets.apps": workload,
-    "statefulsets.apps": stateful_set,
-    "daemonsets.apps": daemon_set,
-    "jobs.batch": job,
-    "cronjobs.batch": cron_job,
+    "replicationcontrollers": validate_replication_controller,
+    "deployments.apps": validate_deployment,
+    "replicasets.apps": validate_workload,
+    "statefulsets.apps": validate_stateful_set,
+    "daemonsets.apps": validate_daemon_set,
+    "jobs.batch": validate_job,
+    "cronjobs.batch": validate_cron_job,
 }
