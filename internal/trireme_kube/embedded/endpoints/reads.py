@@ -110,9 +110,9 @@ class Reader:
         record = self._store.get(stored_as(target.resource), target.namespace, target.name)
         if record is None:
             raise api_errors.not_found(target.resource, target.name)
-        return self.one(target.resource, record, form)
+        return self.object_in_form(target.resource, record, form)
 
-    def one(self, resource: Resource, record: Record, form: ResponseForm) -> bytes:
+    def object_in_form(self, resource: Resource, record: Record, form: ResponseForm) -> bytes:
         """A record in the requested form."""
         record = conversion.to_view(resource, record)
         if form.table:
@@ -125,7 +125,7 @@ class Reader:
 
     # Lists
 
-    def many(self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm) -> bytes:
+    def list_objects(self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm) -> bytes:
         """The objects of a resource, by namespace and selectors, whole or one page.
 
         Raises: ApiError 400, 410, 504.

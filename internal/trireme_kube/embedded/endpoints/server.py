@@ -219,7 +219,7 @@ class ApiServer:
 
     def _reply_to_get(self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm) -> writes.Reply:
         if not target.name:
-            return writes.Reply(200, self._reader.many(target, query, form))
+            return writes.Reply(200, self._reader.list_objects(target, query, form))
         if target.subresource == "scale":
             stored = stored_as(target.resource)
             record = self.registry.get(stored, target.namespace, target.name)

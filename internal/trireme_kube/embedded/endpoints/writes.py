@@ -59,7 +59,7 @@ class Writer:
         self._reader = reader
 
     def _reply(self, target: RequestInfo, record: Record, form: ResponseForm, code: int = 200) -> Reply:
-        return Reply(code, self._reader.one(target.resource, record, form))
+        return Reply(code, self._reader.object_in_form(target.resource, record, form))
 
     @staticmethod
     def _checked_body(target: RequestInfo, query: Mapping[str, str], body: Object) -> Object:
@@ -184,9 +184,9 @@ class Writer:
     ) -> Reply:
         """Delete all objects that a list with the same parameters would return; return that list."""
         options = _delete_options(query, options)
-        body = self._reader.many(target, query, form)
+        body = self._reader.list_objects(target, query, form)
         stored = stored_as(target.resource)
-        for item in orjson.loads(self._reader.many(target, query, ResponseForm()))["items"]:
+        for item in orjson.loads(self._reader.list_objects(target, query, ResponseForm()))["items"]:
             metadata = item["metadata"]
             self._registry.delete(stored, metadata.get("namespace", ""), metadata["name"], options)
         return Reply(200, body)

@@ -139,7 +139,7 @@ def test_versions_differ_in_name_alone() -> None:
     cluster.post("a", "v1beta1", spec={"size": 1})
     assert cluster.read("a", "v1")["apiVersion"] == "stable.example.com/v1"
     assert cluster.read("a", "v1beta1")["apiVersion"] == "stable.example.com/v1beta1"
-    listed = orjson.loads(cluster.reader.many(cluster.target(served="v1beta1"), {}, ResponseForm()))
+    listed = orjson.loads(cluster.reader.list_objects(cluster.target(served="v1beta1"), {}, ResponseForm()))
     assert (listed["kind"], listed["apiVersion"]) == ("CronTabList", "stable.example.com/v1beta1")
     assert [one["metadata"]["name"] for one in listed["items"]] == ["a"]
     group = orjson.loads((Discovery(cluster.registry.catalog).document("/apis/stable.example.com", "") or ("", b""))[1])

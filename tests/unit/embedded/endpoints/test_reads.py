@@ -33,7 +33,7 @@ def reader(registry: Registry) -> Reader:
 def listed(
     reader: Reader, form: ResponseForm = PLAIN, target: RequestInfo | None = None, **query: str
 ) -> dict[str, Any]:
-    body: dict[str, Any] = orjson.loads(reader.many(target or RequestInfo(PODS), query, form))
+    body: dict[str, Any] = orjson.loads(reader.list_objects(target or RequestInfo(PODS), query, form))
     return body
 
 
