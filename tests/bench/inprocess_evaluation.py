@@ -151,7 +151,7 @@ class Scheduler:
         placer = placement.Placer(
             placement.ScoredNodes(verdicts.capacity[slots], self.ties[slots], static, own_scores, own_now)
         )
-        return [int(slots[choice.node]) for choice in placer.place(BATCH)]
+        return [int(slots[choice.node_number]) for choice in placer.place(BATCH)]
 
 
 def least(rounds: int, make: Callable[[], Callable[[], object]]) -> float:

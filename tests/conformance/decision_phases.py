@@ -315,7 +315,7 @@ class Phases:
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
     ) -> Sequence[score_engine.PluginScores] | status.Status:
         raw = await self._scorer.raw_scores(cycle, slots)
-        return raw if isinstance(raw, status.Status) else await self._scorer.normalized(cycle, slots, raw)
+        return raw if isinstance(raw, status.Status) else await self._scorer.normalized_scores(cycle, slots, raw)
 
     def ask_place(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> tuple[int, int]:
         """The slot that the next pod goes to, and its total."""

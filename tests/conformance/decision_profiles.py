@@ -148,7 +148,7 @@ def completed_profile(arguments: Arguments, features: gates.FeatureGates) -> mod
         "profiles": [{"pluginConfig": json.loads(arguments)}],
     }
     loaded = loading.load(json.dumps(document).encode(), features, _ignore)
-    return profiles.construct(loaded, IN_TREE, features, _ignore).profiles[0]
+    return profiles.construct_profiles(loaded, IN_TREE, features, _ignore).profiles[0]
 
 
 def _has(make_plugin: object, name: str, profile: model.CompletedProfile, features: Mapping[str, bool]) -> bool:

@@ -101,7 +101,11 @@ class InProcessPhases:
     ) -> Sequence[score_engine.PluginScores] | status.Status:
         """The normalised scores of these slots, or what failed."""
         raw = self._run(self._engine.score.raw_scores(cycle, slots))
-        return raw if isinstance(raw, status.Status) else self._run(self._engine.score.normalized(cycle, slots, raw))
+        return (
+            raw
+            if isinstance(raw, status.Status)
+            else self._run(self._engine.score.normalized_scores(cycle, slots, raw))
+        )
 
     def ask_place(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> tuple[int, int]:
         """The slot that the next pod goes to, and its total."""

@@ -17,7 +17,7 @@ from typing import Any
 from trireme.cache import pod_projection
 from trireme.config import commandline
 from trireme.filter import process as filter_process
-from trireme.frontend import app, leading, scheduler_metrics
+from trireme.frontend import app, leadership_runner, scheduler_metrics
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.term import Term
 from trireme.phases import phase_process
@@ -71,7 +71,7 @@ class Cluster:
         """The frontend leads while the block runs. Raises: what ends one of its tasks."""
         frontend = self.frontend
         frontend.begin(Term(7, "me", lambda: 10.0))
-        leadership = leading.Leadership(
+        leadership = leadership_runner.LeadershipRunner(
             _completed(),
             frontend,
             None,  # type: ignore[arg-type]  # nothing is read

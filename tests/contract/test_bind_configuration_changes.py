@@ -103,7 +103,7 @@ async def test_an_answer_to_the_former_configuration_does_not_count(setting: Set
     assert await setting.bind.fences.get() == 1
     setting.config_hash = 2
     setting.replicas.restart()
-    announced = asyncio.create_task(setting.replicas.announced(DEADLINE))
+    announced = asyncio.create_task(setting.replicas.wait_until_announced(DEADLINE))
     setting.bind.answering.set()
     assert await setting.bind.fences.get() == 2
     await announced
@@ -115,7 +115,7 @@ async def test_an_answer_to_the_former_configuration_does_not_count(setting: Set
 @pytest.mark.parametrize("call", [Setting.permit, Setting.post_bind])
 async def test_a_replica_that_lacks_the_configuration_gets_it_and_is_called_again(setting: Setting, call: Any) -> None:
     """However it came to lack it: these calls have no other way out."""
-    await setting.replicas.announced(DEADLINE)
+    await setting.replicas.wait_until_announced(DEADLINE)
     setting.bind.config_hash = 7
     await call(setting)
     assert setting.bind.calls == [1, 1]
@@ -124,7 +124,7 @@ async def test_a_replica_that_lacks_the_configuration_gets_it_and_is_called_agai
 
 async def test_a_replica_that_never_takes_the_configuration_is_not_called_for_ever(setting: Setting) -> None:
     """The pod fails and is tried again later; the next call begins with another Fence."""
-    await setting.replicas.announced(DEADLINE)
+    await setting.replicas.wait_until_announced(DEADLINE)
     setting.announced_hash, setting.config_hash = 1, 2
     with pytest.raises(ports.PhaseFault, match="call Fence with it"):
         await setting.permit()
@@ -133,7 +133,7 @@ async def test_a_replica_that_never_takes_the_configuration_is_not_called_for_ev
 
 async def test_a_refusal_for_another_reason_is_not_repeated(setting: Setting) -> None:
     """FAILED_PRECONDITION says a stale epoch as well, for example."""
-    await setting.replicas.announced(DEADLINE)
+    await setting.replicas.wait_until_announced(DEADLINE)
     setting.bind.refusal = (grpc.StatusCode.FAILED_PRECONDITION, "no reason given")
     with pytest.raises(ports.PhaseFault, match="no reason given"):
         await setting.permit()

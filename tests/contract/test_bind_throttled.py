@@ -57,7 +57,7 @@ async def frontend(bind: Bind, valid_ms: int = 2_600, **plugins: list[str]) -> A
     replicas = Replicas(bind, plugins, valid_ms)
     replicas.set_endpoints([bind.address])
     try:
-        await replicas.announced(10.0)
+        await replicas.wait_until_announced(10.0)
         yield replicas
     finally:
         await replicas.close()

@@ -48,7 +48,7 @@ async def test_a_busy_replica_stays_available_to_other_callers(
     try:
         async with asyncio.timeout(30):
             replicas.set_endpoints([f"127.0.0.1:{port}"])
-            await replicas.announced(0)
+            await replicas.wait_until_announced(0)
             fences, changes[:] = bind.fences, []
             request = bind_pb2.BindRequest(items=[bind_pb2.BindItem(node_name="n")])
             assert [result.index async for result in replicas.bind(request)] == [0]

@@ -60,4 +60,4 @@ async def _elected(namespace: web.Response, endpoints: tuple[str, ...] = ()) -> 
     )
     async with serving(script) as server:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
-        return await running.Elector(completed, settings, lambda holder: None).elected()
+        return await running.Elector(completed, settings, lambda holder: None).wait_until_elected()

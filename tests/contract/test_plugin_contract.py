@@ -32,7 +32,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from trireme.plugin_api import interfaces, plugin_info
+from trireme.plugin_api import interfaces, plugin_info_validation
 from trireme.remote import plugin_control, remote_client, remote_connection, remote_response
 from trireme.v1 import (
     core_pb2,
@@ -207,7 +207,7 @@ def about(*nodes: filter_pb2.NodeView, **fields: Any) -> filter_pb2.FilterReques
 async def test_plugins_describe_themselves_in_known_terms(plugin: Served) -> None:
     """Broken, the scheduler refuses the plugin at the start."""
     info = await remote_client.handshake("Maintenance", plugin.address, deadline_seconds=DEADLINE)
-    plugin_info.check(info)
+    plugin_info_validation.check_plugin_info(info)
     assert set(info.extension_points) == {plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_SCORE}
     assert info.depends_on == plugin_pb2.DEPENDENCY_NODE
     assert info.node_data == plugin_pb2.NODE_DATA_MESSAGES

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from frontend_with_phases import Cluster, Server, node
 
-from trireme.frontend import leading
+from trireme.frontend import leadership_runner
 from trireme.v1 import core_pb2
 from trireme_kube.client.watch import EventKind
 
@@ -68,7 +68,7 @@ async def test_a_pod_after_a_quiet_time_is_bound_within_a_second(tmp_path: pathl
                 await asyncio.sleep(0.05)
         for kind, version in ((EventKind.ADDED, 1), (EventKind.MODIFIED, 2)):
             await _deliver(cluster, kind, version)
-            await asyncio.sleep(2 * leading.STEADY_PUBLISH_SECONDS)
+            await asyncio.sleep(2 * leadership_runner.STEADY_PUBLISH_SECONDS)
             async with asyncio.timeout(150):
                 while not followed():
                     await asyncio.sleep(0.05)

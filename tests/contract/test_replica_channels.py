@@ -180,7 +180,7 @@ async def _binders(
         )
         stack.push_async_callback(binders.close)
         binders.set_endpoints(addresses[:1])
-        await asyncio.wait_for(binders.announced(0.1), 20)
+        await asyncio.wait_for(binders.wait_until_announced(0.1), 20)
         yield binders, addresses, servers
 
 

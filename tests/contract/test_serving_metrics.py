@@ -123,7 +123,7 @@ def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> No
     assert completed is not None
     assert completed.serving is not None
     completed.serving.listener.close()
-    shown = [(each.use, each.name) for each in configured_certificates.of(completed, {})]
+    shown = [(each.use, each.name) for each in configured_certificates.certificates_of(completed, {})]
     assert shown == [("serving" if name in ("serving", "sni") else "client", str(path)) for name, path in files.items()]
 
 
@@ -152,12 +152,12 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     batch = frontend.queue.pop(100.0, 10)
     assert batch is not None
     metrics, pod = frontend.metrics, batch.pods[0]
-    metrics.popped("default-scheduler", 1)
+    metrics.on_batch_popped("default-scheduler", 1)
     timing = filter_phase_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
     filtered = _filtered(timing)
-    metrics.placed("default-scheduler", 1, 0.003, filtered, PlaceResult((0,), None, False, (), ("Fit",)))
-    metrics.bound(pod, pod.popped_at + 0.2)
-    metrics.failed(pod, "unschedulable", pod.popped_at + 0.4)
+    metrics.on_pods_placed("default-scheduler", 1, 0.003, filtered, PlaceResult((0,), None, False, (), ("Fit",)))
+    metrics.on_pod_bound(pod, pod.popped_at + 0.2)
+    metrics.on_attempt_failed(pod, "unschedulable", pod.popped_at + 0.4)
     after = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name for name in after if after[name] != values.get(name)}
     assert {
@@ -184,10 +184,10 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     metrics = frontend.metrics = scheduler_metrics.SchedulerMetrics(profiles, groups=True)
     cost = filter_pb2.Disruption(victims=3, violations=2)
     way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)
-    metrics.post_filtered("default-scheduler", way, 1, 0.5)
-    metrics.group_disruption("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
-    metrics.group_disruption("podgroup", filter_pb2.Disruption())
-    metrics.preempted("podgroup", False, 0.25)
+    metrics.on_post_filter_run("default-scheduler", way, 1, 0.5)
+    metrics.on_group_disruption("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
+    metrics.on_group_disruption("podgroup", filter_pb2.Disruption())
+    metrics.on_background_evictions_ended("podgroup", False, 0.25)
     values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name: value for name, value in values.items() if "preemption" in name and "bucket" not in name and value}
     assert {name.removeprefix("scheduler_"): value for name, value in moved.items()} == {
@@ -309,7 +309,7 @@ def _values(registry: Registry) -> dict[str, float]:
 def test_metrics_hidden_by_kube_scheduler_are_hidden(tmp_path: Path, flags: tuple[str, ...], hidden: int) -> None:
     """A metric would be relied on here that is gone there, or the flag that brings it back be without effect."""
     frontend = support.FakeFrontend()
-    frontend.metrics.preempted("pod", True, 0.1)
+    frontend.metrics.on_background_evictions_ended("pod", True, 0.1)
     values = _values(metrics_document.site(tmp_path, frontend, *flags).registries()[0])
     assert values["hidden_metrics_total{}"] == hidden
     shown = [name for name in values if name.startswith("scheduler_preemption_goroutines_duration_seconds_count")]
@@ -324,6 +324,6 @@ def test_errors_of_volumes_are_counted_by_stage(tmp_path: Path) -> None:
         status.error("Other", "broken"),
         status.Status(status.Code.UNSCHEDULABLE, plugin="VolumeBinding"),
     ):
-        frontend.metrics.volume_stage_ended("bind", said)
+        frontend.metrics.on_volume_stage_ended("bind", said)
     values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     assert values["scheduler_volume_scheduling_stage_error_total{operation=bind}"] == 1

@@ -73,7 +73,7 @@ def convert(*arguments: str, config_maps: Mapping[str, Any] | None = None, **fil
     config = loading.load(text.encode(), enabled, lambda _line: None)
     everywhere = frozenset(set(P) - {P.QUEUE_SORT})
     registry = IN_TREE.with_remote([PluginSpec("Mine", everywhere, remote=True)])
-    return Converted(text, config, profiles.construct(config, registry, enabled, lambda _line: None).profiles)
+    return Converted(text, config, profiles.construct_profiles(config, registry, enabled, lambda _line: None).profiles)
 
 
 def from_file(value: Any, *flags: str) -> Converted:

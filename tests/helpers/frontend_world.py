@@ -172,7 +172,7 @@ class World:
 
     def frontend_state(self) -> FrontendState:
         """What reports about the frontend read."""
-        return frontend_state.of(self.frontend, local_phases.LocalPhases({}, {}))
+        return frontend_state.state_of_app(self.frontend, local_phases.LocalPhases({}, {}))
 
     def now(self) -> float:
         """The steady clock. Units: Unix seconds."""

@@ -68,7 +68,7 @@ def configuration(
     config = [{"name": name, "args": args} for name, args in plugin_args.items()]
     document = {"apiVersion": model.API_VERSION, "kind": model.KIND, "profiles": [{"pluginConfig": config}]}
     loaded = loading.load(json.dumps(document).encode(), chosen, lambda line: None)
-    return profiles.construct(loaded, IN_TREE, chosen, lambda line: None).profiles[0], chosen
+    return profiles.construct_profiles(loaded, IN_TREE, chosen, lambda line: None).profiles[0], chosen
 
 
 class Hints:

@@ -50,7 +50,7 @@ class FrontendChecks:
             *(f"pod {pod.key} is assumed" for pod in cache.pods() if pod.assumed),
         ]
         if built.context.leader.leading:
-            report = status_report.status(frontend_state.of(built, self._own_phases))
+            report = status_report.status(frontend_state.state_of_app(built, self._own_phases))
             named = collections.Counter(pod["uid"] for pod in report["pending"])
             pending = {pod["metadata"]["uid"] for pod in pods} - bound.keys()
             found.extend(_compare("pending pods", set(named), pending))

@@ -80,7 +80,7 @@ class ActionExecutor:
         for index, action in enumerate(actions):
             by_pod.setdefault(action.pod.uid, []).append(index)
         for uid, indexes in by_pod.items():
-            self._start(uid, [(index, actions[index]) for index in indexes], tenure, results)
+            self._start_actions_of_pod(uid, [(index, actions[index]) for index in indexes], tenure, results)
         try:
             async for batch in results.batches(len(actions)):
                 yield batch
@@ -94,27 +94,33 @@ class ActionExecutor:
             for task in late:
                 task.cancel()
 
-    def _start(
+    def _start_actions_of_pod(
         self, uid: str, actions: list[tuple[int, bind_pb2.Action]], tenure: Tenure, results: CallResults[Status]
     ) -> None:
         before = self._last.get(uid)
-        task = asyncio.get_running_loop().create_task(self._in_order(before, actions, tenure, results))
+        task = asyncio.get_running_loop().create_task(self._execute_in_order(before, actions, tenure, results))
         self._last[uid] = task
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._forget(uid, done))
+        task.add_done_callback(lambda done: self._forget_task(uid, done))
 
-    def _forget(self, uid: str, task: asyncio.Task[None]) -> None:
+    def _forget_task(self, uid: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if self._last.get(uid) is task:
             del self._last[uid]
 
-    async def _in_order(
+    async def _execute_in_order(
         self,
         before: asyncio.Task[None] | None,
         actions: list[tuple[int, bind_pb2.Action]],
         tenure: Tenure,
         results: CallResults[Status],
     ) -> None:
+        """Execute the actions that one call has for a pod, after those of the call before.
+
+        An error of one does not stop the next.
+
+        PreBind of a pod that is to be undone is cancelled at once, not when a turn is free.
+        """
         if before is not None:
             await asyncio.wait((before,))
         for _, action in actions:
@@ -124,7 +130,7 @@ class ActionExecutor:
             for index, action in actions:
                 outcome = status.error("", "the action was interrupted")
                 try:
-                    outcome = await self._act(action, tenure, results)
+                    outcome = await self._execute_action(action, tenure, results)
                 except Exception as error:
                     log.exception("an action for pod %s/%s failed", action.pod.namespace, action.pod.name)
                     outcome = status.error("", f"internal error: {error!r}")
@@ -133,29 +139,32 @@ class ActionExecutor:
                     self._done[kind, "success" if outcome.code is status.Code.SUCCESS else "error"] += 1
                     results.put(index, outcome)
 
-    async def _act(self, action: bind_pb2.Action, tenure: Tenure, results: CallResults[Status]) -> Status:
+    async def _execute_action(self, action: bind_pb2.Action, tenure: Tenure, results: CallResults[Status]) -> Status:
+        """Execute one action, unless the caller has gone or leads no longer; then nothing is written."""
         if results.gone or not tenure.active:
-            return _not_begun("the caller has gone" if results.gone else tenure.ended_because)
+            return _not_begun_status("the caller has gone" if results.gone else tenure.ended_because)
         pod = api_writes.PodName(action.pod.namespace, action.pod.name, action.pod.uid)
         with self._in_flight.track(tenure.leader, self._clock() + ROUND_SECONDS) as work:
             match action.WhichOneof("action"):
                 case "set_condition":
                     patch = patch_bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))
-                    return await self._patch(pod, patch)
+                    return await self._patch_pod_status(pod, patch)
                 case "set_group_condition":
-                    return await self._patch_group(pod, patch_bodies.group_condition_patch(action.set_group_condition))
+                    return await self._patch_group_status(
+                        pod, patch_bodies.group_condition_patch(action.set_group_condition)
+                    )
                 case "nominate":
-                    return await self._patch(pod, patch_bodies.nomination_patch(action.nominate.node_name))
+                    return await self._patch_pod_status(pod, patch_bodies.nomination_patch(action.nominate.node_name))
                 case "clear_nomination":
-                    return await self._patch(pod, patch_bodies.nomination_patch(""))
+                    return await self._patch_pod_status(pod, patch_bodies.nomination_patch(""))
                 case "evict":
                     return await self._evict(pod, action.evict, tenure)
                 case "undo_pre_bind":
                     return await self._undo_pre_bind(pod, action.undo_pre_bind)
                 case _:
-                    return await self._act_of_plugin(action, tenure, work)
+                    return await self._execute_plugin_action(action, tenure, work)
 
-    async def _patch(self, pod: api_writes.PodName, patch: dict[str, Any]) -> Status:
+    async def _patch_pod_status(self, pod: api_writes.PodName, patch: dict[str, Any]) -> Status:
         # A patch says the same however often it is sent, so a doubt is settled by sending it again.
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
@@ -164,7 +173,7 @@ class ActionExecutor:
                 break
         return _status_of(outcome)
 
-    async def _patch_group(self, group: api_writes.PodName, patch: dict[str, Any]) -> Status:
+    async def _patch_group_status(self, group: api_writes.PodName, patch: dict[str, Any]) -> Status:
         path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{group.namespace}/podgroups/{group.name}/status"
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
@@ -186,12 +195,12 @@ class ActionExecutor:
             if isinstance(outcome, (api_writes.Refused, api_writes.Conflict)):
                 outcome = api_writes.Uncertain(outcome.message)
             elif isinstance(outcome, api_writes.Written):
-                outcome = await self._delete_marked(pod, outcome)
+                outcome = await self._delete_marked_pod(pod, outcome)
         for _ in range(ROUNDS):
             if not isinstance(outcome, api_writes.Uncertain):
                 break
             if not tenure.active:
-                return _not_begun(tenure.ended_because)
+                return _not_begun_status(tenure.ended_because)
             outcome = await self._read_and_evict(pod, evict)
         return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
 
@@ -203,9 +212,9 @@ class ActionExecutor:
         patch = patch_bodies.disruption_patch(found.obj, evict, timestamps.seconds(self._wall()))
         # Without a patch it carries the condition already.
         marked = found if patch is None else await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
-        return await self._delete_marked(pod, marked) if isinstance(marked, api_writes.Written) else marked
+        return await self._delete_marked_pod(pod, marked) if isinstance(marked, api_writes.Written) else marked
 
-    async def _delete_marked(self, pod: api_writes.PodName, marked: api_writes.Written) -> api_writes.Outcome:
+    async def _delete_marked_pod(self, pod: api_writes.PodName, marked: api_writes.Written) -> api_writes.Outcome:
         if marked.obj["metadata"].get("deletionTimestamp"):
             return marked
         deleted = await self._writer.delete_pod(pod, DEADLINE_SECONDS)
@@ -227,7 +236,9 @@ class ActionExecutor:
                 return _status_of(failed)
         return status.SUCCESS
 
-    async def _act_of_plugin(self, action: bind_pb2.Action, tenure: Tenure, work: work_in_flight.Work) -> Status:
+    async def _execute_plugin_action(
+        self, action: bind_pb2.Action, tenure: Tenure, work: work_in_flight.Work
+    ) -> Status:
         """Have the plugin execute the action, if it is a plugin's."""
 
         def begin_round() -> None:
@@ -241,7 +252,7 @@ class ActionExecutor:
         try:
             return _status_of(await execute(action, bind_phase_plugin.ActionContext(self._writer, begin_round)))
         except bind_phase_plugin.TenureOver as why:
-            return _not_begun(str(why))
+            return _not_begun_status(str(why))
 
 
 def _status_of(outcome: api_writes.Outcome) -> Status:
@@ -250,5 +261,5 @@ def _status_of(outcome: api_writes.Outcome) -> Status:
     return status.error("", outcome.message)
 
 
-def _not_begun(why: str) -> Status:
+def _not_begun_status(why: str) -> Status:
     return Status(status.Code.ERROR, "", (f"not done: {why}",), (Reason("notBegun"),))

@@ -94,21 +94,23 @@ class BindingRetries:
                 return BOUND
             case api_writes.Conflict(message):
                 self._conflict = message
-                return self._read(now)
+                return self._begin_to_read_back(now)
             case api_writes.Gone(message):
                 return NotBound(message, Reason("podNotFound"))
             case api_writes.Uncertain(message):
                 self._message = message
                 self._doubt = True
-                return self._read(now)
+                return self._begin_to_read_back(now)
             case api_writes.Refused(message) | api_writes.Unavailable(message):
                 self._message = message
-                return self._read(now) if self._doubt else NotBound(message, _reason_of(outcome))
+                return (
+                    self._begin_to_read_back(now) if self._doubt else NotBound(message, _reason_for_not_bound(outcome))
+                )
 
     def on_withdrawn(self, why: str, now: float) -> Step:
         """No POST may begin any more."""
         self._message = self._message or why
-        return self._read(now) if self._doubt else NotBound(why, Reason("notBegun"))
+        return self._begin_to_read_back(now) if self._doubt else NotBound(why, Reason("notBegun"))
 
     def on_read(self, outcome: api_writes.SettledBinding, now: float, active: bool) -> Step:
         """The pod was read, or could not be."""
@@ -116,15 +118,15 @@ class BindingRetries:
             case api_writes.Written():
                 return READ_BACK
             case api_writes.Conflict(message):
-                return NotBound(self._conflict or self._as_conflict(message), Reason("alreadyAssigned"))
+                return NotBound(self._conflict or self._conflict_text(message), Reason("alreadyAssigned"))
             case api_writes.Gone(message):
                 return NotBound(message, Reason("podNotFound"))
             case api_writes.Unbound():
-                return self._unbound(active)
+                return self._after_pod_read_unbound(active)
             case api_writes.Uncertain(message):
-                return self._unread(message, now)
+                return self._after_failed_read(message, now)
 
-    def _unbound(self, active: bool) -> Step:
+    def _after_pod_read_unbound(self, active: bool) -> Step:
         if not self._conflict and active and self._posts <= len(WAITS_SECONDS):
             self._settled = False
             return Post(WAITS_SECONDS[self._posts - 1] * (1 + self._jitter()) if self._posts else 0.0)
@@ -133,23 +135,23 @@ class BindingRetries:
             return Read(SETTLE_SECONDS)
         return NotBound(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
 
-    def _unread(self, message: str, now: float) -> Step:
+    def _after_failed_read(self, message: str, now: float) -> Step:
         if now >= self._give_up_at:
             return ResultUnknown(f"{self._conflict or self._message}; reading the pod back: {message}")
         self._failed_reads += 1
         return Read(min(0.05 * 2**self._failed_reads, 1.0) * (1 + self._jitter()))
 
-    def _read(self, now: float) -> Read:
+    def _begin_to_read_back(self, now: float) -> Read:
         self._failed_reads = 0
         self._give_up_at = now + RESOLVE_SECONDS
         return Read(0.0)
 
-    def _as_conflict(self, message: str) -> str:
+    def _conflict_text(self, message: str) -> str:
         """The form of the API server's refusal, for one whose own words did not reach us."""
         return f'Operation cannot be fulfilled on pods/binding "{self._target.pod.name}": {message}'
 
 
-def _reason_of(outcome: api_writes.Refused | api_writes.Unavailable) -> Reason:
+def _reason_for_not_bound(outcome: api_writes.Refused | api_writes.Unavailable) -> Reason:
     if isinstance(outcome, api_writes.Refused):
         return Reason.of("refused", {"status": outcome.status})
     return Reason("unreachable")

@@ -137,8 +137,8 @@ class BindingWriter:
         results: CallResults[BindOutcome] = CallResults()
         try:
             for index, target in enumerate(targets):
-                self._enlist(target, tenure, results, index)
-            self._hire()
+                self._queue_job(target, tenure, results, index)
+            self._start_workers()
             async for batch in results.batches(len(targets)):
                 yield batch
         finally:
@@ -151,7 +151,7 @@ class BindingWriter:
             for worker in late:
                 worker.cancel()
 
-    def _enlist(self, target: BindTarget, tenure: Tenure, results: CallResults[BindOutcome], index: int) -> None:
+    def _queue_job(self, target: BindTarget, tenure: Tenure, results: CallResults[BindOutcome], index: int) -> None:
         job = self._jobs.get(target.pod.uid)
         if job is None:
             job = self._jobs[target.pod.uid] = _Job(target, tenure)
@@ -168,36 +168,40 @@ class BindingWriter:
                 job.tenure = tenure  # a POST may begin as long as the later of the two tenures lasts
         job.waiting.append((results, index))
 
-    def _hire(self) -> None:
+    def _start_workers(self) -> None:
         for _ in range(min(self._concurrency - self._busy, len(self._turns))):
             self._busy += 1
-            worker = asyncio.get_running_loop().create_task(self._work())
+            worker = asyncio.get_running_loop().create_task(self._work_through_queue())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
 
-    async def _work(self) -> None:
+    async def _work_through_queue(self) -> None:
         try:
             while self._turns:
                 await self._limit.wait()
                 if self._turns:  # others may have taken them meanwhile
-                    await self._take_turn(self._turns.popleft())
+                    await self._finish_job(self._turns.popleft())
         finally:
             self._busy -= 1
 
-    async def _take_turn(self, job: _Job) -> None:
+    async def _finish_job(self, job: _Job) -> None:
         outcome: BindOutcome = ResultUnknown("the binding was interrupted")
         try:
-            outcome = await self._execute(job)
+            outcome = await self._post_until_decided(job)
         except Exception:
             # Whatever it is, it must not take the worker with it, nor let the pod pass for unbound.
             log.exception("binding pod %s/%s failed", job.target.pod.namespace, job.target.pod.name)
         finally:
             del self._jobs[job.target.pod.uid]
-            self._count(outcome)
+            self._count_outcome(outcome)
             for results, index in job.waiting:
                 results.put(index, outcome)
 
-    async def _execute(self, job: _Job) -> BindOutcome:
+    async def _post_until_decided(self, job: _Job) -> BindOutcome:
+        """POST the binding and read the pod back until the outcome is certain, or reading fails for too long.
+
+        Nothing is sent for a job that no call waits for at its beginning.
+        """
         if job.abandoned:
             return NotBound(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = BindingRetries(job.target, self._jitter)
@@ -234,7 +238,7 @@ class BindingWriter:
         )
         return attempt.on_read(outcome, self._clock(), job.active)
 
-    def _count(self, outcome: BindOutcome) -> None:
+    def _count_outcome(self, outcome: BindOutcome) -> None:
         match outcome:
             case Bound(read_back):
                 self._bound += 1

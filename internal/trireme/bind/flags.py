@@ -36,7 +36,7 @@ def parse(argv: Sequence[str] | None) -> Options:
     Raises:
         FlagError, ListenError: naming the flag or file.
     """
-    values = _parser().parse_args(argv)
+    values = _make_parser().parse_args(argv)
     klog.setup(log_flags.options(values, "trireme"))
     listener = listening.make_listener(
         values.listen,
@@ -76,7 +76,7 @@ class _Parser(argparse.ArgumentParser):
         raise FlagError(message)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="trireme-bind",
         description="The bind phase of the Trireme scheduler: the only writer of pods, bindings and claims.",
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tls-private-key-file", default="", help="its private key")
     add("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
     add("--allowed-identities", default="", help="names of callers' certificates (SAN or CN), comma-separated")
-    add("--leader-elect", type=_boolean, nargs="?", const=True, default=True, metavar="BOOL",
+    add("--leader-elect", type=_parse_boolean, nargs="?", const=True, default=True, metavar="BOOL",
         help="check callers against the Lease (default true)")  # fmt: skip
     add("--leader-elect-resource-name", default="kube-scheduler", help="name of the Lease (default %(default)s)")
     add("--leader-elect-resource-namespace", default="kube-system", help="its namespace (default %(default)s)")
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     # What Go's flag package takes.
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True

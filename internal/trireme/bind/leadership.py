@@ -42,7 +42,7 @@ class LeaseReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trust:
+class _TrustedClaim:
     """What the last reading was good for."""
 
     claim: EpochClaim
@@ -50,7 +50,7 @@ class _Trust:
     until: float
 
 
-_NOBODY = _Trust(EpochClaim(0, ""), 0.0, 0.0)
+_NOBODY = _TrustedClaim(EpochClaim(0, ""), 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,37 +91,37 @@ class Leadership:
         reader = self._reader
         if reader is None:
             self._guard.admit(claim.epoch, claim.scheduler_id)
-            return self._extended(float("inf"))
+            return self._extended_tenure(float("inf"))
         if lease_valid_seconds <= 0:
             raise Refusal(RefusalReason.LEASE_EXPIRED, "the caller's lease is not valid any more")
         trust = self._trust
         if trust.claim != claim or received >= trust.until:
-            trust = await self._verify(reader, claim, received)
+            trust = await self._read_lease_for_caller(reader, claim, received)
         elif received - trust.since > (trust.until - trust.since) / 2 and self._refresh is None:
-            self._refresh = asyncio.get_running_loop().create_task(self._refresh_trust(reader, claim))
+            self._refresh = asyncio.get_running_loop().create_task(self._read_lease_ahead(reader, claim))
         self._guard.admit(claim.epoch, claim.scheduler_id)
-        return self._extended(min(received + lease_valid_seconds, trust.until))
+        return self._extended_tenure(min(received + lease_valid_seconds, trust.until))
 
     async def close(self) -> None:
         """Ends what runs in the background."""
         if self._refresh is not None:
             self._refresh.cancel()
 
-    def _extended(self, valid_until: float) -> Tenure:
+    def _extended_tenure(self, valid_until: float) -> Tenure:
         """The tenure of the epoch in force, valid at least until then."""
         if self._tenure is None or self._tenure.leader != self._guard.leader:
             self._tenure = Tenure(self._guard, self._clock, self._guard.leader, valid_until)
         self._tenure.extend(valid_until)
         return self._tenure
 
-    async def _verify(self, reader: LeaseReader, claim: EpochClaim, asked_at: float) -> _Trust:
+    async def _read_lease_for_caller(self, reader: LeaseReader, claim: EpochClaim, asked_at: float) -> _TrustedClaim:
         """Read the Lease on behalf of a caller; callers that come meanwhile share the next reading."""
         async with self._reading:
             # A reading that began after this call is as good as its own.
             if self._trust.claim == claim and self._trust.since >= asked_at:
                 return self._trust
             self._guard.check(claim.epoch, claim.scheduler_id)
-            verdict, trust = await self._read(reader, claim)
+            verdict, trust = await self._read_lease(reader, claim)
             if verdict is Verdict.IN_FORCE:
                 self._trust = trust
                 return trust
@@ -129,11 +129,11 @@ class Leadership:
         log.warning("refused %s with epoch %d: %s", claim.holder, claim.epoch, why)
         raise Refusal(RefusalReason.NOT_HOLDER, f"{claim.holder!r} with epoch {claim.epoch} does not lead: {why}")
 
-    async def _refresh_trust(self, reader: LeaseReader, claim: EpochClaim) -> None:
+    async def _read_lease_ahead(self, reader: LeaseReader, claim: EpochClaim) -> None:
         """Reads the Lease ahead of time, so that a leader that stays in office never waits for it."""
         try:
             async with self._reading:
-                verdict, trust = await self._read(reader, claim)
+                verdict, trust = await self._read_lease(reader, claim)
                 if self._trust.claim != claim:
                     return  # another caller was admitted meanwhile
                 # A leader that lost office is found out at its next call, which reads again.
@@ -143,7 +143,7 @@ class Leadership:
         finally:
             self._refresh = None
 
-    async def _read(self, reader: LeaseReader, claim: EpochClaim) -> tuple[Verdict, _Trust]:
+    async def _read_lease(self, reader: LeaseReader, claim: EpochClaim) -> tuple[Verdict, _TrustedClaim]:
         started = self._clock()
         self._readings += 1
         try:
@@ -151,4 +151,4 @@ class Leadership:
         except (ApiError, ApiUnreachable) as error:
             raise Refusal(RefusalReason.UNVERIFIED, f"the Lease cannot be read: {error}") from error
         duration = min(max(lease.duration_seconds, 1), MAX_TRUST_SECONDS) if lease is not None else 0.0
-        return check_claim(claim, lease), _Trust(claim, started, started + duration)
+        return check_claim(claim, lease), _TrustedClaim(claim, started, started + duration)

@@ -19,13 +19,15 @@ def not_ready(service: BindPhase) -> str:
 
 def instruments(service: BindPhase, api: client.ApiClient, remotes: RemotePlugins) -> Iterable[Instrument]:
     """All that is bind's own, and what remote plugins do."""
-    yield from _bindings(service)
-    yield from _leadership(service)
-    yield from _requests(api)
+    yield from _binding_instruments(service)
+    yield from _leadership_instruments(service)
+    yield from _request_instruments(api)
     yield from phase_metrics.plugin_instruments(remotes.statistics)
 
 
-def _bindings(service: BindPhase) -> Iterable[Instrument]:
+def _binding_instruments(service: BindPhase) -> Iterable[Instrument]:
+    """What became of bindings, how many are under way, and the writes beside them."""
+
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(service.statistics().binder, attribute)}
 
@@ -52,7 +54,7 @@ def _bindings(service: BindPhase) -> Iterable[Instrument]:
     )
 
 
-def _leadership(service: BindPhase) -> Iterable[Instrument]:
+def _leadership_instruments(service: BindPhase) -> Iterable[Instrument]:
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(service.statistics().leadership, attribute)}
 
@@ -61,7 +63,7 @@ def _leadership(service: BindPhase) -> Iterable[Instrument]:
     yield CountedElsewhere("trireme_bind_lease_readings_total", "Readings of the Lease.", one("readings"))
 
 
-def _requests(api: client.ApiClient) -> Iterable[Instrument]:
+def _request_instruments(api: client.ApiClient) -> Iterable[Instrument]:
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(api.statistics(), attribute)}
 

@@ -76,15 +76,15 @@ class PreBinder:
         Raises:
             Busy: too many jobs wait already.
         """
-        return self._run(_PRE_BIND, classes, timeout)
+        return self._run_step(_PRE_BIND, classes, timeout)
 
     def run_pre_flight(
         self, classes: Sequence[PodsOfClass], timeout: float
     ) -> AsyncGenerator[list[tuple[int, status_pb2.Status]], None]:
         """As `run`, PreBindPreFlight, which waits for no turn."""
-        return self._run(_PRE_FLIGHT, classes, timeout)
+        return self._run_step(_PRE_FLIGHT, classes, timeout)
 
-    async def _run(
+    async def _run_step(
         self, step: _Step[Result], classes: Sequence[PodsOfClass], timeout: float
     ) -> AsyncGenerator[list[tuple[int, Result]], None]:
         if len(self._jobs) >= WAITING_LIMIT:
@@ -93,7 +93,7 @@ class PreBinder:
         tasks: list[asyncio.Task[Result]] = []
         for pods in classes:
             for item in pods.items:
-                tasks.append(self._start(step, pods, item, len(tasks), results, timeout))
+                tasks.append(self._start_job(step, pods, item, len(tasks), results, timeout))
         try:
             async for batch in results.batches(len(tasks)):
                 yield batch
@@ -108,7 +108,7 @@ class PreBinder:
                 task.cancel()
             await asyncio.wait(tuple(jobs))
 
-    def _start(
+    def _start_job(
         self,
         step: _Step[Result],
         pods: PodsOfClass,
@@ -117,6 +117,7 @@ class PreBinder:
         results: CallResults[Result],
         timeout: float,
     ) -> asyncio.Task[Result]:
+        """Start a step for one pod, after its jobs that are under way. `results` gets the result, however it ends."""
         uid = item.pod.uid
         jobs = self._jobs.setdefault(uid, [])
         before = tuple(jobs)
@@ -124,7 +125,7 @@ class PreBinder:
         async def job() -> Result:
             if before:
                 await asyncio.wait(before)
-            return await self._execute(step, pods, item, timeout)
+            return await self._execute_job(step, pods, item, timeout)
 
         def ended(task: asyncio.Task[Result]) -> None:
             jobs.remove(task)
@@ -143,7 +144,14 @@ class PreBinder:
         task.add_done_callback(ended)
         return task
 
-    async def _execute(self, step: _Step[Result], pods: PodsOfClass, item: bind_pb2.BindItem, timeout: float) -> Result:
+    async def _execute_job(
+        self, step: _Step[Result], pods: PodsOfClass, item: bind_pb2.BindItem, timeout: float
+    ) -> Result:
+        """Run the plugins of one step for one pod; each call of a plugin may take `timeout` seconds.
+
+        A plugin that writes waits for its turn if the pod has state for it, and does not begin once the caller's tenure
+        is over.
+        """
         states = bind_phase_pb2.PluginStates.FromString(item.state).plugin_states
         running = ""
 

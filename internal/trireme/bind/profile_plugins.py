@@ -57,19 +57,21 @@ def by_profile(
     """
     return {
         profile.scheduler_name: ProfilePlugins(
-            permit=_at(profile, plugin_pb2.EXTENSION_POINT_PERMIT, "Permit", plugins, lambda plugin: plugin.permit),
-            pre_bind=_at(
+            permit=_calls_at_point(
+                profile, plugin_pb2.EXTENSION_POINT_PERMIT, "Permit", plugins, lambda plugin: plugin.permit
+            ),
+            pre_bind=_calls_at_point(
                 profile, plugin_pb2.EXTENSION_POINT_PRE_BIND, "PreBind", plugins, lambda plugin: plugin.pre_bind
             ),
-            pre_bind_pre_flight=_at(
+            pre_bind_pre_flight=_calls_at_point(
                 profile,
                 plugin_pb2.EXTENSION_POINT_PRE_BIND,
                 "PreBind",
                 plugins,
                 lambda plugin: plugin.pre_bind_pre_flight,
             ),
-            bind=_at(profile, plugin_pb2.EXTENSION_POINT_BIND, "Bind", plugins, lambda plugin: plugin.bind),
-            post_bind=_at(
+            bind=_calls_at_point(profile, plugin_pb2.EXTENSION_POINT_BIND, "Bind", plugins, lambda plugin: plugin.bind),
+            post_bind=_calls_at_point(
                 profile, plugin_pb2.EXTENSION_POINT_POST_BIND, "PostBind", plugins, lambda plugin: plugin.post_bind
             ),
             writing=frozenset(name for name, plugin in plugins.items() if plugin.writes),
@@ -78,7 +80,7 @@ def by_profile(
     }
 
 
-def _at(
+def _calls_at_point(
     profile: snapshot_pb2.Profile,
     point: plugin_pb2.ExtensionPoint.ValueType,
     label: str,
@@ -103,19 +105,19 @@ async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bi
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
-        part = bind_pb2.PermitRequest(cycle=request.cycle, items=_chosen(request.items, left))
+        part = bind_pb2.PermitRequest(cycle=request.cycle, items=_items_at(request.items, left))
         for index, result in zip(left, await call(part), strict=True):
             if result.status.code == status_pb2.CODE_WAIT:
-                wait = bind_pb2.PermitWait(plugin=name, timeout=_at_most(result.timeout))
+                wait = bind_pb2.PermitWait(plugin=name, timeout=_bounded_permit_timeout(result.timeout))
                 waits.setdefault(index, []).append(wait)
             elif result.status.code not in _PASSED:
-                ended[index] = _named(result, name)
+                ended[index] = _with_plugin_name(result, name)
     response = bind_pb2.PermitResponse()
     for index, item in enumerate(request.items):
         if index in ended:
             response.results.append(ended[index])
         elif index in waits:
-            response.results.append(_waiting(item.pod.name, waits[index]))
+            response.results.append(_wait_result(item.pod.name, waits[index]))
         else:
             response.results.add().status.code = status_pb2.CODE_SUCCESS
     return response
@@ -127,12 +129,12 @@ server.
 """
 
 
-def _no_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
+def _without_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
 async def pre_bind_pre_flight(
-    plugins: ProfilePlugins, request: bind_pb2.PreBindPreFlightRequest, around: Around = _no_context
+    plugins: ProfilePlugins, request: bind_pb2.PreBindPreFlightRequest, around: Around = _without_context
 ) -> bind_pb2.PreBindPreFlightResponse:
     """Whether any PreBind plugin has work for each pod.
 
@@ -144,7 +146,7 @@ async def pre_bind_pre_flight(
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
-        part = bind_pb2.PreBindPreFlightRequest(cycle=request.cycle, items=_chosen(request.items, left))
+        part = bind_pb2.PreBindPreFlightRequest(cycle=request.cycle, items=_items_at(request.items, left))
         async with around(name, False):
             statuses = await call(part)
         for index, status in zip(left, statuses, strict=True):
@@ -163,7 +165,7 @@ async def pre_bind_pre_flight(
 
 
 async def pre_bind(
-    plugins: ProfilePlugins, request: bind_pb2.PreBindRequest, around: Around = _no_context
+    plugins: ProfilePlugins, request: bind_pb2.PreBindRequest, around: Around = _without_context
 ) -> bind_pb2.PreBindResponse:
     """Call the PreBind plugins, and merge their answers about each pod.
 
@@ -175,14 +177,14 @@ async def pre_bind(
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
-        part = bind_pb2.PreBindRequest(cycle=request.cycle, items=_chosen(request.items, left))
+        part = bind_pb2.PreBindRequest(cycle=request.cycle, items=_items_at(request.items, left))
         async with around(name, name in plugins.writing):
             results = await call(part)
         for index, result in zip(left, results, strict=True):
             if result.status.code == status_pb2.CODE_SUCCESS:
                 worked.add(index)
             elif result.status.code != status_pb2.CODE_SKIP:
-                ended[index] = _held_up(request.items[index], _named(result, name), name)
+                ended[index] = _with_states_of_all_plugins(request.items[index], _with_plugin_name(result, name), name)
     response = bind_pb2.PreBindResponse()
     for index in range(len(request.items)):
         if index in ended:
@@ -200,11 +202,11 @@ async def bind(
     for name, call in plugins.bind:
         part = request
         if len(left) < len(request.items):
-            part = bind_pb2.BindRequest(cycle=request.cycle, items=_chosen(request.items, left))
+            part = bind_pb2.BindRequest(cycle=request.cycle, items=_items_at(request.items, left))
         skipped: list[int] = []
         async with aclosing(call(part, tenure)) as batches:
             async for results in batches:
-                answered = list(_answered(results, left, name, skipped))
+                answered = list(_without_skipped(results, left, name, skipped))
                 if answered:
                     yield answered
         left = sorted(skipped)
@@ -216,7 +218,7 @@ async def bind(
         yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
 
 
-def _answered(
+def _without_skipped(
     results: Sequence[bind_pb2.BindResult], indexes: Sequence[int], plugin: str, skipped: list[int]
 ) -> Iterator[bind_pb2.BindResult]:
     """The results by the index in the whole request, without those that the plugin skipped."""
@@ -241,16 +243,16 @@ _PASSED = (status_pb2.CODE_SUCCESS, status_pb2.CODE_SKIP)
 R = TypeVar("R", bind_pb2.PermitResult, bind_pb2.PreBindResult)
 
 
-def _named(result: R, plugin: str) -> R:
+def _with_plugin_name(result: R, plugin: str) -> R:
     result.status.plugin = plugin
     return result
 
 
-def _chosen(items: Sequence[bind_pb2.BindItem], indexes: Sequence[int]) -> Sequence[bind_pb2.BindItem]:
+def _items_at(items: Sequence[bind_pb2.BindItem], indexes: Sequence[int]) -> Sequence[bind_pb2.BindItem]:
     return items if len(indexes) == len(items) else [items[index] for index in indexes]
 
 
-def _waiting(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.PermitResult:
+def _wait_result(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.PermitResult:
     message = f'one or more plugins asked to wait and no plugin rejected pod "{pod}"'
     shortest = min((wait.timeout for wait in waits), key=lambda timeout: (timeout.seconds, timeout.nanos))
     return bind_pb2.PermitResult(
@@ -260,13 +262,15 @@ def _waiting(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.PermitR
     )
 
 
-def _at_most(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
+def _bounded_permit_timeout(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
     if 0 <= timeout.seconds < MAX_PERMIT_SECONDS:
         return timeout
     return duration_pb2.Duration(seconds=0 if timeout.seconds < 0 else MAX_PERMIT_SECONDS)
 
 
-def _held_up(item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str) -> bind_pb2.PreBindResult:
+def _with_states_of_all_plugins(
+    item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str
+) -> bind_pb2.PreBindResult:
     """The result of a pod that does not reach the next plugin; one that waits has the state of all plugins."""
     if result.status.code == status_pb2.CODE_WAIT:
         states = bind_phase_pb2.PluginStates.FromString(item.state)

@@ -123,15 +123,15 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def Permit(self, request: bind_pb2.PermitRequest, context: Context) -> bind_pb2.PermitResponse:
         """Whether these pods may be bound now."""
-        tenure, plugins = await self._enter(request.cycle, context)
+        tenure, plugins = await self._tenure_and_plugins(request.cycle, context)
         await _check_items(request.items, context)
-        return await self._plugin_work(tenure, context, profile_plugins.permit(plugins, request))
+        return await self._track_plugin_call(tenure, context, profile_plugins.permit(plugins, request))
 
     async def PreBindPreFlight(
         self, request: bind_phase_pb2.BindPhasePreBindPreFlightRequest, context: Context
     ) -> AsyncIterator[bind_phase_pb2.BindPhasePreBindPreFlightResponse]:
         """Find out whether PreBind has work for these pods, each result as it is known."""
-        classes = await self._classes(request, context)
+        classes = await self._pods_by_class(request, context)
         seconds = request.timeout_ms / 1000
         try:
             async with aclosing(with_heartbeats(self._pre_binder.run_pre_flight(classes, seconds))) as batches:
@@ -149,7 +149,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         self, request: bind_phase_pb2.BindPhasePreBindRequest, context: Context
     ) -> AsyncIterator[bind_phase_pb2.BindPhasePreBindResponse]:
         """Prepare binding these pods, each result as it is known."""
-        classes = await self._classes(request, context)
+        classes = await self._pods_by_class(request, context)
         try:
             async with aclosing(with_heartbeats(self._pre_binder.run(classes, request.timeout_ms / 1000))) as batches:
                 async for results in batches:
@@ -163,7 +163,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def Bind(self, request: bind_pb2.BindRequest, context: Context) -> AsyncIterator[bind_pb2.BindResponse]:
         """Bind these pods."""
-        tenure, plugins = await self._enter(request.cycle, context)
+        tenure, plugins = await self._tenure_and_plugins(request.cycle, context)
         await _check_items(request.items, context)
         try:
             async with aclosing(with_heartbeats(profile_plugins.bind(plugins, request, tenure))) as batches:
@@ -176,9 +176,9 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def PostBind(self, request: bind_pb2.PostBindRequest, context: Context) -> bind_pb2.PostBindResponse:
         """These pods were bound."""
-        tenure, plugins = await self._enter(request.cycle, context)
+        tenure, plugins = await self._tenure_and_plugins(request.cycle, context)
         await _check_items(request.items, context)
-        await self._plugin_work(tenure, context, profile_plugins.post_bind(plugins, request))
+        await self._track_plugin_call(tenure, context, profile_plugins.post_bind(plugins, request))
         return bind_pb2.PostBindResponse()
 
     async def Apply(
@@ -201,7 +201,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def _admit(self, fence: cycle_pb2.Fence, context: Context) -> Tenure:
         if not fence.epoch:
-            await _invalid(context, "fence.epoch: not set")
+            await _abort_invalid_argument(context, "fence.epoch: not set")
         try:
             return await self._leadership.admit(
                 EpochClaim(fence.epoch, fence.holder_identity, fence.scheduler_id), fence.lease_valid_ms / 1000
@@ -209,25 +209,27 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         except Refusal as refusal:
             await grpc_server.refuse(context, refusal)
 
-    async def _enter(self, cycle: cycle_pb2.Cycle, context: Context) -> tuple[Tenure, profile_plugins.ProfilePlugins]:
+    async def _tenure_and_plugins(
+        self, cycle: cycle_pb2.Cycle, context: Context
+    ) -> tuple[Tenure, profile_plugins.ProfilePlugins]:
         tenure = await self._admit(cycle.fence, context)
         if cycle.config_hash != self._config_hash or not self._profiles:
             await _refuse_configuration(context)
         plugins = self._profiles.get(cycle.profile)
         if plugins is None:
-            await _invalid(context, f"cycle.profile: no profile {cycle.profile!r}")
+            await _abort_invalid_argument(context, f"cycle.profile: no profile {cycle.profile!r}")
         return tenure, plugins
 
-    async def _classes(
+    async def _pods_by_class(
         self,
         request: bind_phase_pb2.BindPhasePreBindRequest | bind_phase_pb2.BindPhasePreBindPreFlightRequest,
         context: Context,
     ) -> list[PodsOfClass]:
         if not request.timeout_ms:
-            await _invalid(context, "timeout_ms: not set")
+            await _abort_invalid_argument(context, "timeout_ms: not set")
         classes = []
         for part in request.requests:
-            tenure, plugins = await self._enter(part.cycle, context)
+            tenure, plugins = await self._tenure_and_plugins(part.cycle, context)
             await _check_items(part.items, context)
             classes.append(PodsOfClass(plugins, part.cycle, part.items, tenure))
         return classes
@@ -239,13 +241,13 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
             plugins = self._plugins_of(configuration)
             profiles = profile_plugins.by_profile(configuration, plugins)
         except ValueError as error:
-            await _invalid(context, f"configuration: {error}")
+            await _abort_invalid_argument(context, f"configuration: {error}")
         if not profiles:
-            await _invalid(context, "configuration.profiles: there is none")
+            await _abort_invalid_argument(context, "configuration.profiles: there is none")
         self.plugins, self._profiles, self._config_hash = plugins, profiles, config_hash
         log.info("configured with profiles %s", ", ".join(profiles))
 
-    async def _plugin_work(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
+    async def _track_plugin_call(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
         remaining = context.time_remaining()
         until = self._clock() + (PLUGIN_CALL_SECONDS if remaining is None else remaining)
         with self._in_flight.track(tenure.leader, until, binding_retries.SETTLE_SECONDS):
@@ -272,7 +274,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         """All of them; none before the first configuration came."""
         return plugin_pb2.GetPluginInfoResponse(
             plugins=[
-                plugin_pb2.PluginInfo(name=plugin.name, extension_points=_points(plugin))
+                plugin_pb2.PluginInfo(name=plugin.name, extension_points=_served_points(plugin))
                 for _, plugin in sorted(self._service.plugins.items())
             ],
             instance=self._instance,
@@ -289,7 +291,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         return plugin_statistics.to_response(self._remotes())
 
 
-def _points(plugin: bind_phase_plugin.BindPhasePlugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
+def _served_points(plugin: bind_phase_plugin.BindPhasePlugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
     calls = (
         (plugin_pb2.EXTENSION_POINT_PERMIT, plugin.permit),
         (plugin_pb2.EXTENSION_POINT_PRE_BIND, plugin.pre_bind),
@@ -305,28 +307,30 @@ async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> 
             try:
                 bind_phase_pb2.PluginStates.FromString(item.state)
             except DecodeError:
-                await _invalid(context, f"items[{index}].state: not the state of plugins")
-        problem = _problem_of(item.pod)
+                await _abort_invalid_argument(context, f"items[{index}].state: not the state of plugins")
+        problem = _identity_problem(item.pod)
         if problem:
-            await _invalid(context, f"items[{index}].pod.{problem}")
+            await _abort_invalid_argument(context, f"items[{index}].pod.{problem}")
         if not _NAME.fullmatch(item.node_name):
-            await _invalid(context, f"items[{index}].node_name: {item.node_name!r} is no name")
+            await _abort_invalid_argument(context, f"items[{index}].node_name: {item.node_name!r} is no name")
 
 
 async def _check_action(index: int, action: bind_pb2.Action, context: Context) -> None:
-    problem = _problem_of(action.pod)
+    problem = _identity_problem(action.pod)
     if problem:
-        await _invalid(context, f"actions[{index}].pod.{problem}")
+        await _abort_invalid_argument(context, f"actions[{index}].pod.{problem}")
     kind = action.WhichOneof("action")
     if kind is None:
-        await _invalid(context, f"actions[{index}].action: not set")
+        await _abort_invalid_argument(context, f"actions[{index}].action: not set")
     if kind == "deallocate":
         claim = action.deallocate
         if not (_NAME.fullmatch(claim.namespace) and _NAME.fullmatch(claim.name) and claim.uid):
-            await _invalid(context, f"actions[{index}].deallocate: namespace, name and uid must name a claim")
+            await _abort_invalid_argument(
+                context, f"actions[{index}].deallocate: namespace, name and uid must name a claim"
+            )
 
 
-def _problem_of(pod: cycle_pb2.PodIdentity) -> str:
+def _identity_problem(pod: cycle_pb2.PodIdentity) -> str:
     """Which field of a pod's identity is unusable, and why; empty: none."""
     if not _NAME.fullmatch(pod.namespace):
         return f"namespace: {pod.namespace!r} is no name"
@@ -335,7 +339,7 @@ def _problem_of(pod: cycle_pb2.PodIdentity) -> str:
     return "" if pod.uid else "uid: not set"
 
 
-async def _invalid(context: Context, message: str) -> NoReturn:
+async def _abort_invalid_argument(context: Context, message: str) -> NoReturn:
     await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, message)
 
 

@@ -67,7 +67,7 @@ class WorkInFlight:
         self._waiters.append(event)
         end = self._clock() + patience
         try:
-            while (works := self._of_others(leader)) and (now := self._clock()) < end:
+            while (works := self._work_of_other_leaders(leader)) and (now := self._clock()) < end:
                 # Nothing signals the end of interrupted work.
                 wake = min(end, *(work.until for work in works if work.broken_off), end)
                 event.clear()
@@ -76,10 +76,10 @@ class WorkInFlight:
                         await event.wait()
         finally:
             self._waiters.remove(event)
-        latest = max((work.until for work in self._of_others(leader)), default=0.0)
+        latest = max((work.until for work in self._work_of_other_leaders(leader)), default=0.0)
         return max(latest - self._clock(), 0.0)
 
-    def _of_others(self, leader: Leader) -> list[Work]:
+    def _work_of_other_leaders(self, leader: Leader) -> list[Work]:
         self._forget_settled()
         return [work for work in self._works if work.leader != leader]
 

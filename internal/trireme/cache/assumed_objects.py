@@ -62,7 +62,7 @@ class AssumedObjects:
 
     def assume(self, uid: str, entries: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
         """Assume all of these objects for the pod, or none. Raises: OutOfSyncError."""
-        shared = {key for key, entry in entries.items() if self._shares(key, entry)}
+        shared = {key for key, entry in entries.items() if self._is_shared_with_group(key, entry)}
         for key, entry in entries.items():
             stored = self._informed.get(key)
             if key in shared:
@@ -71,10 +71,10 @@ class AssumedObjects:
                 # It is still to be created.
                 continue
             if stored is None:
-                raise OutOfSyncError(f'"{_name(key)}" is not there any more')
+                raise OutOfSyncError(f'"{_name_in_message(key)}" is not there any more')
             if version_of(stored) != version_of(entry):
                 versions = f"stored: {version_of(stored)}, assume: {version_of(entry)}"
-                raise OutOfSyncError(f'"{_name(key)}" is out of sync ({versions})')
+                raise OutOfSyncError(f'"{_name_in_message(key)}" is out of sync ({versions})')
         for key, entry in entries.items():
             if key in shared:
                 existing = self._assumed[key]
@@ -105,7 +105,7 @@ class AssumedObjects:
                 closed.append(key)
         return closed
 
-    def _shares(self, key: Key, entry: snapshot_pb2.ClusterObject) -> bool:
+    def _is_shared_with_group(self, key: Key, entry: snapshot_pb2.ClusterObject) -> bool:
         """Whether it is already assumed for another pod of the group being tried."""
         existing = self._assumed.get(key)
         return (
@@ -124,7 +124,7 @@ class AssumedObjects:
             return []
         assumption = self._assumed.get(key)
         entry = self._informed.get(key)
-        if assumption is not None and _is_void(key, assumption, entry):
+        if assumption is not None and _is_overtaken(key, assumption, entry):
             del self._assumed[key]
         if entry is None or key[0] != DEVICE_CLAIM or not entry.resource_claim.status.HasField("allocation"):
             return []
@@ -139,7 +139,7 @@ class AssumedObjects:
         return created
 
 
-def _is_void(key: Key, assumption: _Assumption, entry: snapshot_pb2.ClusterObject | None) -> bool:
+def _is_overtaken(key: Key, assumption: _Assumption, entry: snapshot_pb2.ClusterObject | None) -> bool:
     if entry is None or version_of(entry) == assumption.version:
         return entry is None
     if key[0] != DEVICE_CLAIM:
@@ -154,6 +154,6 @@ def version_of(entry: snapshot_pb2.ClusterObject) -> str:
     return "" if kind is None else str(getattr(entry, kind).metadata.resource_version)
 
 
-def _name(key: Key) -> str:
+def _name_in_message(key: Key) -> str:
     _, namespace, name = key
     return f"{namespace}/{name}" if namespace else name

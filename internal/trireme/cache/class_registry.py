@@ -65,7 +65,7 @@ class ClassEntry:
 
 
 @dataclass(slots=True)
-class _Base:
+class _BaseEntry:
     """The message of several classes without labels, its byte strings, and the number of classes."""
 
     pod: core_pb2.Pod
@@ -94,7 +94,7 @@ class ClassRegistry:
         self._all_labels = all_labels
         self._idle_limit = idle_classes
         self._bases: dict[bytes, int] = {}
-        self._base_entries: dict[int, _Base] = {}
+        self._base_entries: dict[int, _BaseEntry] = {}
         self._next_base = 1
         self._next_class = 1
         self._ids: dict[ClassIdentity, int] = {}
@@ -134,7 +134,7 @@ class ClassRegistry:
 
     def intern(self, base: int, labels: Labels) -> int:
         """Return the class of a base and a pod's labels, and count one more pod in it."""
-        key = (base, self._project(labels), not labels)
+        key = (base, self._selected_labels(labels), not labels)
         class_id = self._ids.get(key)
         if class_id is None:
             class_id = self._new_class(key, len(key[1]) < len(labels))
@@ -151,7 +151,7 @@ class ClassRegistry:
         if entry.pods == 0:
             self._idle[class_id] = None
             while len(self._idle) > self._idle_limit:
-                self._drop(self._idle.popitem(last=False)[0])
+                self._drop_class(self._idle.popitem(last=False)[0])
 
     def add_selector_keys(self, keys: Iterable[str]) -> None:
         """Add label keys that selectors use."""
@@ -187,7 +187,7 @@ class ClassRegistry:
         """All classes."""
         return self._entries.values()
 
-    def _project(self, labels: Labels) -> Labels:
+    def _selected_labels(self, labels: Labels) -> Labels:
         projected = self._projections.get(labels)
         if projected is None:
             projected = tuple(pair for pair in labels if self._all_labels or pair[0] in self._keys)
@@ -199,15 +199,15 @@ class ClassRegistry:
 
     def _new_base(self, base: bytes) -> int:
         pod = core_pb2.Pod.FromString(base)
-        requested = _amounts(pod, self.rules)
+        requested = _pod_amounts(pod, self.rules)
         if pod.HasField("status") and not (self.keep_deferred and resizes.is_deferred(pod.status)):
-            plain = _without_resources(pod)
-            if plain != pod and _amounts(plain, self.rules) == requested:
+            plain = _without_resources_in_status(pod)
+            if plain != pod and _pod_amounts(plain, self.rules) == requested:
                 # The kubelet reports exactly the requested resources: use the class without the report.
                 return self.intern_base(plain.SerializeToString(deterministic=True))
         number = self._next_base
         self._next_base += 1
-        self._base_entries[number] = _Base(pod)
+        self._base_entries[number] = _BaseEntry(pod)
         return number
 
     def _new_class(self, key: ClassIdentity, projected: bool) -> int:
@@ -224,7 +224,7 @@ class ClassRegistry:
         self._added[class_id] = entry
         return class_id
 
-    def _drop(self, class_id: int) -> None:
+    def _drop_class(self, class_id: int) -> None:
         entry = self._entries.pop(class_id)
         del self._ids[entry.identity]
         if self._added.pop(class_id, None) is None:
@@ -256,7 +256,7 @@ def selected_keys(pod: core_pb2.Pod) -> set[str]:
     return keys
 
 
-def _amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
+def _pod_amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
     try:
         normalization.normalize(pod)
         return amounts.pod_amounts(pod, rules)
@@ -264,7 +264,7 @@ def _amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
         raise InvalidPod(str(error)) from error
 
 
-def _without_resources(pod: core_pb2.Pod) -> core_pb2.Pod:
+def _without_resources_in_status(pod: core_pb2.Pod) -> core_pb2.Pod:
     """The pod without what its status says of resources in force."""
     plain = core_pb2.Pod()
     plain.CopyFrom(pod)

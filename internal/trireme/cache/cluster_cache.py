@@ -142,16 +142,16 @@ class ClusterCache:
         """
         pod = self._pods.get(parsed.uid)
         if pod is None:
-            pod = self._place(parsed.key, parsed.uid, parsed.node_name, base, parsed.labels, class_id)
+            pod = self._add_placed_pod(parsed.key, parsed.uid, parsed.node_name, base, parsed.labels, class_id)
             before = None
         else:
             before = pod
             self._assumed.discard(parsed.uid)
             pod.assumed = False
-            self._reclassify(pod, base, parsed.labels, class_id)
+            self._change_class(pod, base, parsed.labels, class_id)
             if pod.node_name != parsed.node_name:
-                self._leave(pod)
-                self._enter(pod, parsed.node_name)
+                self._take_off_node(pod)
+                self._put_on_node(pod, parsed.node_name)
         pod.version, pod.generation = parsed.resource_version, parsed.generation
         if pod.flags != parsed.flags or pod.start != parsed.start:
             # The start time decides who is preempted first, but not where pods can be placed.
@@ -168,7 +168,7 @@ class ClusterCache:
         if pod is None:
             return None
         self._assumed.discard(uid)
-        self._leave(pod)
+        self._take_off_node(pod)
         self.registry.release(pod.class_id)
         self._label_keys.remove(uid, pod.labels)
         if len(self._assumed_objects):
@@ -189,7 +189,7 @@ class ClusterCache:
         if uid in self._pods:
             raise ValueError(f"pod {key} is on node {self._pods[uid].node_name} already")
         interned = self.registry.intern(base, labels)
-        pod = self._place(key, uid, node_name, base, labels, interned)
+        pod = self._add_placed_pod(key, uid, node_name, base, labels, interned)
         pod.assumed = True
         self._assumed.add(uid)
 
@@ -197,7 +197,7 @@ class ClusterCache:
         """Count the resources that the assumed pod takes for its claims, in addition to its requests."""
         pod = self._pods[uid]
         base = self.registry.base_with_claims(pod.base, statuses)
-        self._reclassify(pod, base, pod.labels, self.registry.intern(base, pod.labels))
+        self._change_class(pod, base, pod.labels, self.registry.intern(base, pod.labels))
 
     def forget(self, uid: str) -> bool:
         """Forget an assumed pod; False if it was not assumed, or is bound by now."""
@@ -252,9 +252,9 @@ class ClusterCache:
 
     def reclassify(self, keys: frozenset[str]) -> None:
         """Classify the pods that carry one of these newly selected label keys again."""
-        for uid in self._label_keys.carrying(keys):
+        for uid in self._label_keys.pods_with_any(keys):
             pod = self._pods[uid]
-            self._reclassify(pod, pod.base, pod.labels, self.registry.intern(pod.base, pod.labels))
+            self._change_class(pod, pod.base, pod.labels, self.registry.intern(pod.base, pod.labels))
 
     # Other objects
 
@@ -360,14 +360,16 @@ class ClusterCache:
         for key in keys:
             self._deltas.change_object(key)
 
-    def _place(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> PlacedPod:
+    def _add_placed_pod(
+        self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int
+    ) -> PlacedPod:
         pod = PlacedPod(key, uid, node_name, base, labels, class_id)
         self._pods[uid] = pod
         self._label_keys.add(uid, labels)
-        self._enter(pod, node_name)
+        self._put_on_node(pod, node_name)
         return pod
 
-    def _enter(self, pod: PlacedPod, node_name: str) -> None:
+    def _put_on_node(self, pod: PlacedPod, node_name: str) -> None:
         """Put a pod without a node on this one, which may be unknown."""
         pod.node_name = node_name
         pods_on_node = self._on_node.get(node_name)
@@ -378,7 +380,7 @@ class ClusterCache:
         if slot is not None:
             self._assign_row(pod, slot)
 
-    def _leave(self, pod: PlacedPod) -> None:
+    def _take_off_node(self, pod: PlacedPod) -> None:
         """Take the pod off its node."""
         if pod.slot != NO_SLOT:
             self._free_row(pod)
@@ -395,7 +397,7 @@ class ClusterCache:
         self._deltas.free_row(pod)
         self.revision += 1
 
-    def _reclassify(self, pod: PlacedPod, base: int, labels: Labels, class_id: int) -> None:
+    def _change_class(self, pod: PlacedPod, base: int, labels: Labels, class_id: int) -> None:
         """Set the pod's class, already interned for it, and release the old one."""
         self.registry.release(pod.class_id)
         if labels != pod.labels:

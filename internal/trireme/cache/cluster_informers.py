@@ -60,7 +60,7 @@ def make_informers(
         functools.partial(pod_projection.parse, extra=paths),
         functools.partial(pod_projection.parse_protobuf, extra=paths),
     )
-    nodes = _decoders(core_pb2.Node)
+    nodes = _decoders_for(core_pb2.Node)
     pod_consumers, node_consumers = [_Consumer(handlers.on_pods)], [_Consumer(handlers.on_nodes)]
     if extender_cache is not None:
         pods = extender_cache.pod_decoder(pods[0]), None
@@ -70,12 +70,12 @@ def make_informers(
         nodes = extender_cache.node_decoder(nodes[0]), None
         node_consumers.append(_Consumer(extender_cache.on_nodes))
     nodes = json.decoder(nodes[0]), nodes[1]
-    make_one = functools.partial(_informer, api, prefetched, gate(listwatch.STREAMS_GATE))
+    make_one = functools.partial(_make_informer, api, prefetched, gate(listwatch.STREAMS_GATE))
     informers = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
             consumer = _Consumer(functools.partial(handlers.on_objects, kind))
-            informers.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
+            informers.append(make_one(kind.watched, _decoders_for(kind.message), [consumer]))
     if json.enabled:
         informers[1].request_json()
     return informers
@@ -88,14 +88,14 @@ class _Consumer:
         self.on_events = take
 
 
-def _decoders(message: type[M]) -> Decoders:
+def _decoders_for(message: type[M]) -> Decoders:
     return (
         functools.partial(decode.decode, message_class=message),
         functools.partial(protobuf.decode, message_class=message),
     )
 
 
-def _informer(
+def _make_informer(
     api: client.ApiClient,
     prefetched: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     streams: bool,

@@ -25,7 +25,7 @@ Part = tuple[int, Callable[[snapshot_pb2.Delta], object]]
 """Something to publish that is not cut: its size in bytes, at least roughly, and what adds it to a delta."""
 
 
-def chunked(parts: Iterable[Part], begin: Callable[[], snapshot_pb2.Delta]) -> Iterator[snapshot_pb2.Delta]:
+def pack_into_deltas(parts: Iterable[Part], begin: Callable[[], snapshot_pb2.Delta]) -> Iterator[snapshot_pb2.Delta]:
     """Pack the parts, in order, into deltas, at least one; `begin` makes each of them."""
     delta, size = begin(), 0
     for weight, add in parts:
@@ -37,39 +37,39 @@ def chunked(parts: Iterable[Part], begin: Callable[[], snapshot_pb2.Delta]) -> I
     yield delta
 
 
-def node(entry: bytes) -> Part:
+def node_part(entry: bytes) -> Part:
     """A node, as a serialised NodeEntry."""
     return len(entry), lambda delta: delta.nodes.add().MergeFromString(entry)
 
 
-def pod_class(message: snapshot_pb2.PodClass) -> Part:
+def pod_class_part(message: snapshot_pb2.PodClass) -> Part:
     """A class."""
     return message.ByteSize(), lambda delta: delta.classes.append(message)
 
 
-def cluster_object(message: snapshot_pb2.ClusterObject) -> Part:
+def cluster_object_part(message: snapshot_pb2.ClusterObject) -> Part:
     """An object."""
     return message.ByteSize(), lambda delta: delta.objects.append(message)
 
 
-def removed_object(kind: str, namespace: str, name: str) -> Part:
+def removed_object_part(kind: str, namespace: str, name: str) -> Part:
     """A deleted object."""
     return BYTES_PER_NAME, lambda delta: delta.removed_objects.add(kind=kind, namespace=namespace, name=name)
 
 
-def nomination(message: snapshot_pb2.Nomination) -> Part:
+def nomination_part(message: snapshot_pb2.Nomination) -> Part:
     """A nomination."""
     return message.ByteSize(), lambda delta: delta.nominations.append(message)
 
 
-def pods(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> Iterator[Part]:
+def pod_parts(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> Iterator[Part]:
     """Placed pods; replicas know the names and UIDs of those at `known_rows`."""
     for start in range(0, len(placed), PODS_PER_PART):
         some = placed[start : start + PODS_PER_PART]
         yield BYTES_PER_POD * len(some), functools.partial(_add_pods, some, known_rows)
 
 
-def removed_numbers(
+def removed_number_parts(
     values: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]
 ) -> Iterator[Part]:
     """Removed rows, slots or classes."""

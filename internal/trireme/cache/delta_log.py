@@ -137,7 +137,9 @@ class DeltaLog:
         if not self._pending_deltas:
             changes = self._take_changes()
             if changes is not None:
-                self._pending_deltas.extend(delta_chunks.chunked(self._changed_parts(*changes), self._begin_delta))
+                self._pending_deltas.extend(
+                    delta_chunks.pack_into_deltas(self._changed_parts(*changes), self._begin_delta)
+                )
             elif self._trial_published and not self._trial:
                 end = snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation)
                 self._pending_deltas.append(end)
@@ -159,22 +161,22 @@ class DeltaLog:
             if uid not in self._nominations:
                 yield delta_chunks.BYTES_PER_NAME, functools.partial(_remove_nomination, uid)
         removed_rows = [row for row, pod in changes.rows.items() if pod is None]
-        yield from delta_chunks.removed_numbers(removed_rows, lambda delta, rows: delta.removed_pods.extend(rows))
+        yield from delta_chunks.removed_number_parts(removed_rows, lambda delta, rows: delta.removed_pods.extend(rows))
         slots = sorted(changes.removed_slots)
-        yield from delta_chunks.removed_numbers(slots, lambda delta, some: delta.removed_slots.extend(some))
+        yield from delta_chunks.removed_number_parts(slots, lambda delta, some: delta.removed_slots.extend(some))
         for entry in added:
-            yield delta_chunks.pod_class(_class_message(entry))
+            yield delta_chunks.pod_class_part(_class_message(entry))
         for slot in sorted(changes.nodes):
-            yield delta_chunks.node(self._nodes[slot])
+            yield delta_chunks.node_part(self._nodes[slot])
         placed = [pod for pod in changes.rows.values() if pod is not None]
-        yield from delta_chunks.pods(placed, changes.known_rows)
+        yield from delta_chunks.pod_parts(placed, changes.known_rows)
         for key in changes.objects:
             entry_ = self._objects.get(key)
-            yield delta_chunks.removed_object(*key) if entry_ is None else delta_chunks.cluster_object(entry_)
+            yield delta_chunks.removed_object_part(*key) if entry_ is None else delta_chunks.cluster_object_part(entry_)
         for uid in changes.nominations:
             if uid in self._nominations:
-                yield delta_chunks.nomination(self._nominations[uid])
-        yield from delta_chunks.removed_numbers(removed, lambda delta, some: delta.removed_classes.extend(some))
+                yield delta_chunks.nomination_part(self._nominations[uid])
+        yield from delta_chunks.removed_number_parts(removed, lambda delta, some: delta.removed_classes.extend(some))
 
     def drop_delta(self) -> None:
         """Discard the changes if there are no followers: new ones start with a full sync."""
@@ -211,22 +213,22 @@ class DeltaLog:
                 delta.from_generation = self.generation
             return delta
 
-        yield from delta_chunks.chunked(self._all_parts(pods), begin)
+        yield from delta_chunks.pack_into_deltas(self._all_parts(pods), begin)
         last = begin()
         last.partial = False
         yield last
 
     def _all_parts(self, pods: Iterable[PlacedPod]) -> Iterator[delta_chunks.Part]:
         for entry in self._registry.entries():
-            yield delta_chunks.pod_class(_class_message(entry))
+            yield delta_chunks.pod_class_part(_class_message(entry))
         for node in self._nodes.values():
-            yield delta_chunks.node(node)
+            yield delta_chunks.node_part(node)
         with_row = [pod for pod in pods if pod.slot != NO_SLOT]
-        yield from delta_chunks.pods(with_row, frozenset())
+        yield from delta_chunks.pod_parts(with_row, frozenset())
         for entry_ in self._objects.all():
-            yield delta_chunks.cluster_object(entry_)
+            yield delta_chunks.cluster_object_part(entry_)
         for nomination in self._nominations.values():
-            yield delta_chunks.nomination(nomination)
+            yield delta_chunks.nomination_part(nomination)
 
 
 class _Changes:

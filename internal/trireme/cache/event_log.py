@@ -27,18 +27,18 @@ def node_changed(before: core_pb2.Node | None, node: core_pb2.Node) -> None:
     """Log a new or changed node."""
     if before is None:
         klog.info(log, _ADD_DELETE, "Add event for node", node=klog.Ref(node.metadata.name))
-        _in_tree("Added node to NodeTree", node)
+        _log_node_tree_change("Added node to NodeTree", node)
         return
     klog.info(log, _UPDATE, "Update event for node", node=klog.Ref(node.metadata.name))
-    if klog.enabled(log, 2) and _zone(before) != _zone(node):
-        _in_tree("Removed node from NodeTree", before)
-        _in_tree("Added node to NodeTree", node)
+    if klog.enabled(log, 2) and _region_and_zone(before) != _region_and_zone(node):
+        _log_node_tree_change("Removed node from NodeTree", before)
+        _log_node_tree_change("Added node to NodeTree", node)
 
 
 def node_deleted(node: core_pb2.Node) -> None:
     """Log a deleted node."""
     klog.info(log, _ADD_DELETE, "Delete event for node", node=klog.Ref(node.metadata.name))
-    _in_tree("Removed node from NodeTree", node)
+    _log_node_tree_change("Removed node from NodeTree", node)
 
 
 def pod_changed(key: str, has_node: bool, was_pending: bool, was_placed: bool) -> None:
@@ -63,12 +63,12 @@ def pod_deleted(key: str, was_pending: bool) -> None:
     klog.info(log, _ADD_DELETE, f"Delete event for {which} pod", pod=klog.Ref(key))
 
 
-def _in_tree(message: str, node: core_pb2.Node) -> None:
+def _log_node_tree_change(message: str, node: core_pb2.Node) -> None:
     if klog.enabled(log, 2):
-        klog.info(log, 2, message, node=klog.Ref(node.metadata.name), zone=_zone(node))
+        klog.info(log, 2, message, node=klog.Ref(node.metadata.name), zone=_region_and_zone(node))
 
 
-def _zone(node: core_pb2.Node) -> str:
+def _region_and_zone(node: core_pb2.Node) -> str:
     """Region and zone, as kube-scheduler joins them; empty where the node has neither."""
     labels = node.metadata.labels
     region, zone = (next((labels[key] for key in keys if key in labels), "") for keys in (_REGION_LABELS, _ZONE_LABELS))

@@ -65,7 +65,7 @@ class ExtenderObjects:
         def keeping(raw: Json) -> T:
             decoded = decode(raw)
             if self._placed or not (raw.get("spec") or {}).get("nodeName"):
-                self._pods[raw["metadata"].get("uid", "")] = _bytes(raw, "managedFields")
+                self._pods[raw["metadata"].get("uid", "")] = _encode_for_extenders(raw, "managedFields")
             else:
                 self._pods.pop(raw["metadata"].get("uid", ""), None)
             return decoded
@@ -77,22 +77,22 @@ class ExtenderObjects:
 
         def keeping(raw: Json) -> T:
             decoded = decode(raw)
-            self._nodes[raw["metadata"]["name"]] = _bytes(raw)
+            self._nodes[raw["metadata"]["name"]] = _encode_for_extenders(raw)
             return decoded
 
         return keeping
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Drop deleted pods."""
-        self._forget("pods", self._pods, [(kind, "" if pod is None else pod.uid) for kind, pod in events])
+        self._forget_deleted("pods", self._pods, [(kind, "" if pod is None else pod.uid) for kind, pod in events])
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Drop deleted nodes."""
-        self._forget(
+        self._forget_deleted(
             "nodes", self._nodes, [(kind, "" if node is None else node.metadata.name) for kind, node in events]
         )
 
-    def _forget(self, what: str, cached: dict[str, bytes], events: Sequence[tuple[EventKind, str]]) -> None:
+    def _forget_deleted(self, what: str, cached: dict[str, bytes], events: Sequence[tuple[EventKind, str]]) -> None:
         """Drop what a batch of events, by kind and key, leaves deleted.
 
         The whole batch was decoded, hence stored, before: what comes after a deletion, or after the end of a list that
@@ -114,7 +114,7 @@ class ExtenderObjects:
             cached.pop(key, None)
 
 
-def _bytes(raw: Json, excluded: str = "") -> bytes:
+def _encode_for_extenders(raw: Json, excluded: str = "") -> bytes:
     """Encode the object as kube-scheduler sends it: without its type, and pods without managedFields."""
     metadata = {key: value for key, value in raw["metadata"].items() if key != excluded}
     whole = {key: value for key, value in raw.items() if key not in ("kind", "apiVersion", "metadata")}

@@ -32,6 +32,6 @@ class LabelKeys:
             if not pods:
                 del self._pods[keys]
 
-    def carrying(self, keys: Collection[str]) -> list[str]:
+    def pods_with_any(self, keys: Collection[str]) -> list[str]:
         """The pods that carry any of the keys."""
         return [uid for pod_keys, pods in self._pods.items() if any(key in keys for key in pod_keys) for uid in pods]

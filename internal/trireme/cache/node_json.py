@@ -30,15 +30,15 @@ class NodeJson:
             if self.enabled:
                 # Objects of a list come without these two, objects of a watch with them.
                 whole = {"kind": "Node", "apiVersion": "v1", **raw}
-                self._by_version[_version(node)] = orjson.dumps(whole)
+                self._by_version[_name_and_version(node)] = orjson.dumps(whole)
             return node
 
         return keeping
 
     def take(self, node: core_pb2.Node) -> bytes:
         """Return and drop the JSON of this version of the node; empty if disabled."""
-        return self._by_version.pop(_version(node), b"") if self._by_version else b""
+        return self._by_version.pop(_name_and_version(node), b"") if self._by_version else b""
 
 
-def _version(node: core_pb2.Node) -> tuple[str, str]:
+def _name_and_version(node: core_pb2.Node) -> tuple[str, str]:
     return node.metadata.name, node.metadata.resource_version

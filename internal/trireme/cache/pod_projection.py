@@ -67,7 +67,7 @@ def parse(raw: Json, extra: Set[str] = frozenset()) -> ParsedPod:
     Raises: FieldError.
     """
     read = decode.read(raw, projection_pb2.ProjectedPod)
-    return _parsed(read, decode.read(raw, core_pb2.Pod) if extra else None, extra)
+    return _parse_projected(read, decode.read(raw, core_pb2.Pod) if extra else None, extra)
 
 
 def parse_protobuf(raw: bytes, extra: Set[str] = frozenset()) -> ParsedPod:
@@ -76,7 +76,7 @@ def parse_protobuf(raw: bytes, extra: Set[str] = frozenset()) -> ParsedPod:
     Raises: FieldError.
     """
     read = protobuf.read(raw, projection_pb2.ProjectedPod)
-    return _parsed(read, protobuf.read(raw, core_pb2.Pod) if extra else None, extra)
+    return _parse_projected(read, protobuf.read(raw, core_pb2.Pod) if extra else None, extra)
 
 
 def missing_fields(paths: Iterable[str]) -> frozenset[str]:
@@ -113,7 +113,7 @@ def base_of_resize(parsed: ParsedPod) -> bytes:
     return parsed.base + own.SerializeToString(deterministic=True)
 
 
-def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[str]) -> ParsedPod:
+def _parse_projected(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[str]) -> ParsedPod:
     """Parse the pod, which is taken apart; `whole` is for the `extra` fields of the base key.
 
     What is the pod's own is read and removed, field by field. What is left is what equal pods share: its bytes are the
@@ -128,7 +128,7 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
     node_name = spec.node_name
     flags = 0
     if metadata.HasField("deletion_timestamp"):
-        flags = TERMINATING | (PREEMPTED if _preempted(status) else 0)
+        flags = TERMINATING | (PREEMPTED if _is_preempted(status) else 0)
         metadata.ClearField("deletion_timestamp")
     labels: Labels = ()
     if metadata.labels:
@@ -151,14 +151,14 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
     if spec.volumes:
         # Drop a volume that restricts nothing, with its name: that of a service account's token is random, so no two
         # pods would be equal.
-        _replace(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ByteSize()])
-    shared = _shared(pod.SerializeToString())
+        _replace_elements(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ByteSize()])
+    shared = _parse_shared_part(pod.SerializeToString())
     base = shared.base
     if shared.needs_name:
         # Serialised messages, one after the other, are the serialised message of both.
         base += core_pb2.Pod(metadata=meta_pb2.ObjectMeta(name=name, uid=uid)).SerializeToString()
     if whole is not None:
-        base = _with_extra(base, whole, extra)
+        base = _with_extra_fields(base, whole, extra)
     return ParsedPod(
         namespace,
         name,
@@ -192,7 +192,7 @@ def _keep_resource_status(status: projection_pb2.ProjectedPodStatus) -> None:
             status.conditions.add(type=resizes.PENDING, reason=reason)
 
 
-class _Shared(NamedTuple):
+class _SharedPart(NamedTuple):
     """The shared part of pods that differ in individual fields alone. `needs_name`: their key contains the name."""
 
     base: bytes
@@ -204,17 +204,17 @@ class _Shared(NamedTuple):
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _shared(text: bytes) -> _Shared:
+def _parse_shared_part(text: bytes) -> _SharedPart:
     """The shared part of all pods that are equal but for their individual fields."""
     pod = projection_pb2.ProjectedPod.FromString(text)
-    _narrow(pod)
+    _drop_irrelevant_fields(pod)
     spec, status = pod.spec, pod.status
     needs_name = (
         bool(spec.resource_claims or status.resource_claim_statuses)
         or status.HasField("extended_resource_claim_status")
         or any(volume.volume_source.HasField("ephemeral") for volume in spec.volumes)
     )
-    return _Shared(
+    return _SharedPart(
         pod.SerializeToString(deterministic=True),
         needs_name,
         spec.scheduler_name,
@@ -224,24 +224,24 @@ def _shared(text: bytes) -> _Shared:
     )
 
 
-def _narrow(pod: projection_pb2.ProjectedPod) -> None:
+def _drop_irrelevant_fields(pod: projection_pb2.ProjectedPod) -> None:
     """Remove what no plugin distinguishes, and write what means the same in one way."""
     owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-    _replace(pod.metadata.owner_references, [] if owner is None else [owner])
+    _replace_elements(pod.metadata.owner_references, [] if owner is None else [owner])
     spec = pod.spec
     for containers in (spec.containers, spec.init_containers):
         for container in containers:
-            _narrow_container(container)
+            _drop_irrelevant_container_fields(container)
     for ephemeral in spec.ephemeral_containers:
-        _narrow_container(ephemeral.ephemeral_container_common)
+        _drop_irrelevant_container_fields(ephemeral.ephemeral_container_common)
     if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
         spec.ClearField("ephemeral_containers")
-    _normalize(pod)
-    _narrow_unset(spec)
-    _narrow_status(pod)
+    _normalize_quantities(pod)
+    _drop_unset_fields(spec)
+    _drop_irrelevant_status(pod)
 
 
-def _narrow_unset(spec: projection_pb2.ProjectedPodSpec) -> None:
+def _drop_unset_fields(spec: projection_pb2.ProjectedPodSpec) -> None:
     """Remove fields that mean the same as their absence."""
     if not spec.priority:
         spec.ClearField("priority")
@@ -254,32 +254,34 @@ def _narrow_unset(spec: projection_pb2.ProjectedPodSpec) -> None:
         _drop_if_empty(spec, name)
 
 
-def _narrow_status(pod: projection_pb2.ProjectedPod) -> None:
+def _drop_irrelevant_status(pod: projection_pb2.ProjectedPod) -> None:
     status = pod.status
     for statuses in (status.container_statuses, status.init_container_statuses):
         for entry in statuses:
             _drop_if_empty(entry, "resources")
-        _replace(statuses, [entry for entry in statuses if entry.allocated_resources or entry.HasField("resources")])
+        _replace_elements(
+            statuses, [entry for entry in statuses if entry.allocated_resources or entry.HasField("resources")]
+        )
     for name in ("resources", "extended_resource_claim_status"):
         _drop_if_empty(status, name)
     _drop_if_empty(pod, "status")
 
 
-def _normalize(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
+def _normalize_quantities(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
     # Ignore invalid quantities: the class registry reports them.
     with contextlib.suppress(FieldError):
         normalization.normalize(pod)
 
 
-def _narrow_container(container: projection_pb2.ProjectedContainer) -> None:
-    _replace(container.ports, [port for port in container.ports if port.host_port])
-    _replace(container.volume_mounts, [mount for mount in container.volume_mounts if mount.bind_mount_options])
+def _drop_irrelevant_container_fields(container: projection_pb2.ProjectedContainer) -> None:
+    _replace_elements(container.ports, [port for port in container.ports if port.host_port])
+    _replace_elements(container.volume_mounts, [mount for mount in container.volume_mounts if mount.bind_mount_options])
     _drop_if_empty(container, "resources")
     if not container.restart_policy:
         container.ClearField("restart_policy")
 
 
-def _replace(elements: Any, elements_to_keep: list[Any]) -> None:
+def _replace_elements(elements: Any, elements_to_keep: list[Any]) -> None:
     """Replace the elements of a repeated field."""
     if len(elements_to_keep) < len(elements):
         copies = [type(each).FromString(each.SerializeToString()) for each in elements_to_keep]
@@ -292,7 +294,7 @@ def _drop_if_empty(message: Any, name: str) -> None:
         message.ClearField(name)
 
 
-def _with_extra(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> bytes:
+def _with_extra_fields(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> bytes:
     """The base key with those fields at the paths that it lacks.
 
     Of fields of metadata, spec and status that it has as in-tree plugins read them, only the parts that a path names
@@ -304,13 +306,13 @@ def _with_extra(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> bytes:
         for part in ("metadata", "spec", "status")
         for field, _ in getattr(pod, part).ListFields()
     }
-    _fields(frozenset(paths) - present).complete(whole, pod)
-    _normalize(pod)
+    _pod_fields_of_paths(frozenset(paths) - present).complete(whole, pod)
+    _normalize_quantities(pod)
     return pod.SerializeToString(deterministic=True)
 
 
 @lru_cache(maxsize=64)
-def _fields(paths: frozenset[str]) -> pod_fields.PodFields:
+def _pod_fields_of_paths(paths: frozenset[str]) -> pod_fields.PodFields:
     return pod_fields.PodFields(sorted(paths)) if paths else _NO_FIELDS
 
 
@@ -326,7 +328,7 @@ def _scheduled_condition(status: projection_pb2.ProjectedPodStatus) -> tuple[str
     return ()
 
 
-def _preempted(status: projection_pb2.ProjectedPodStatus) -> bool:
+def _is_preempted(status: projection_pb2.ProjectedPodStatus) -> bool:
     return any(
         condition.type == "DisruptionTarget"
         and condition.status == "True"

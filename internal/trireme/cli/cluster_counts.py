@@ -63,8 +63,8 @@ async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) 
     counts = ClusterCounts()
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-up", qps=-1)
     async with await client.connect(settings) as api, asyncio.TaskGroup() as group:
-        pods = informer.Informer(api, resources.PODS, _pod, [_Consumer(counts.on_pods)])
-        nodes = informer.Informer(api, resources.NODES, _node, [_Consumer(counts.on_nodes)])
+        pods = informer.Informer(api, resources.PODS, _uid_and_stage, [_Consumer(counts.on_pods)])
+        nodes = informer.Informer(api, resources.NODES, _node_name, [_Consumer(counts.on_nodes)])
         group.create_task(pods.run())
         group.create_task(nodes.run())
         while True:
@@ -77,12 +77,12 @@ class _Consumer:
         self.on_events = take
 
 
-def _pod(raw: Mapping[str, Any]) -> tuple[str, str]:
+def _uid_and_stage(raw: Mapping[str, Any]) -> tuple[str, str]:
     if not raw["spec"].get("nodeName"):
         return raw["metadata"]["uid"], "pending"
     return raw["metadata"]["uid"], "running" if raw["status"].get("phase") == "Running" else "bound"
 
 
-def _node(raw: Mapping[str, Any]) -> str:
+def _node_name(raw: Mapping[str, Any]) -> str:
     name: str = raw["metadata"]["name"]
     return name

@@ -37,13 +37,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
     validate = actions.add_parser("validate", help="report the problems of configuration files")
     validate.add_argument("files", nargs="+", metavar="FILE", help="KubeSchedulerConfiguration or TriremeConfiguration")
-    _add_surroundings(validate)
+    _add_context_arguments(validate)
     validate.set_defaults(run=run_validate)
 
     show = actions.add_parser("print", help="show a configuration with all defaults")
     show.add_argument("file", nargs="?", metavar="FILE", help="KubeSchedulerConfiguration (default: the built-in one)")
     show.add_argument("--plugins", action="store_true", help="show what each profile runs instead, weights in brackets")
-    _add_surroundings(show)
+    _add_context_arguments(show)
     show.set_defaults(run=run_print)
 
     convert = actions.add_parser(
@@ -53,7 +53,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     convert.set_defaults(run=run_convert)
 
 
-def _add_surroundings(parser: argparse.ArgumentParser) -> None:
+def _add_context_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trireme-config", default="", metavar="FILE", help="TriremeConfiguration with the remote plugins"
     )
@@ -65,24 +65,24 @@ def _add_surroundings(parser: argparse.ArgumentParser) -> None:
 def run_validate(options: argparse.Namespace) -> int:
     """Check files. Returns the exit code."""
     # Profiles of one file may name the remote plugins of another.
-    own = options.trireme_config or next((file for file in options.files if _is_own(file)), "")
-    own_problems = _problems(partial(_load_own, own))
+    own = options.trireme_config or next((file for file in options.files if _is_trireme_configuration(file)), "")
+    own_problems = _problems_raised_by(partial(_check_trireme_configuration, own))
     code = 0
-    if own not in options.files or not _is_own(own):
+    if own not in options.files or not _is_trireme_configuration(own):
         code = _print_problems(own, own_problems)
     for file in options.files:
-        if own_problems and not _is_own(file):
+        if own_problems and not _is_trireme_configuration(file):
             if file != own:
                 print(f"{file}: not checked, because {own} cannot be used", file=sys.stderr)
             continue
-        problems = _problems(partial(_validate, file, own, options.feature_gates))
+        problems = _problems_raised_by(partial(_check_files_named_in, file, own, options.feature_gates))
         code |= _print_problems(file, problems)
         if not problems:
             print(f"{file}: valid")
     return code
 
 
-def _load_own(path: str) -> None:
+def _check_trireme_configuration(path: str) -> None:
     if path:
         trireme_configuration_loading.parse(loading.read_file(path))
 
@@ -90,20 +90,20 @@ def _load_own(path: str) -> None:
 def _print_problems(file: str, problems: tuple[str, ...]) -> int:
     """Show the problems of a file. Returns the exit code."""
     for problem in problems:
-        print(f"{_place(file, problem)}: {problem}", file=sys.stderr)
+        print(f"{_place_in_file(file, problem)}: {problem}", file=sys.stderr)
     if any(problem.startswith(_OLD_KINDS) for problem in problems):
         print(f"{file}: `trireme config convert {file}` brings an old configuration up to date", file=sys.stderr)
     return 1 if problems else 0
 
 
-def _is_own(path: str) -> bool:
+def _is_trireme_configuration(path: str) -> bool:
     try:
         return inspection.is_own(loading.read_file(path))
     except ConfigurationError:
         return False
 
 
-def _place(path: str, problem: str) -> str:
+def _place_in_file(path: str, problem: str) -> str:
     """The file, with line and column if the problem is about a place in it, in the format of compilers."""
     try:
         position = locating.locate(loading.read_file(path), problem)
@@ -112,7 +112,7 @@ def _place(path: str, problem: str) -> str:
     return path if position is None else f"{path}:{position.line}:{position.column}"
 
 
-def _validate(path: str, own: str, gate_texts: Sequence[str]) -> None:
+def _check_files_named_in(path: str, own: str, gate_texts: Sequence[str]) -> None:
     data = loading.read_file(path)
     if inspection.is_own(data):
         file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration_loading.parse(data)))
@@ -142,7 +142,7 @@ def run_print(options: argparse.Namespace) -> int:
         else:
             print(write_yaml(contents.document()), end="")
 
-    return _report(_problems(show))
+    return _print_errors(_problems_raised_by(show))
 
 
 def run_convert(options: argparse.Namespace) -> int:
@@ -156,16 +156,16 @@ def run_convert(options: argparse.Namespace) -> int:
     def convert() -> None:
         print(writing.convert(arguments, Sources(loading.read_file, read_config_map)), end="")
 
-    return _report(_problems(convert))
+    return _print_errors(_problems_raised_by(convert))
 
 
-def _report(problems: tuple[str, ...]) -> int:
+def _print_errors(problems: tuple[str, ...]) -> int:
     for problem in problems:
         print(f"Error: {problem}", file=sys.stderr)
     return 1 if problems else 0
 
 
-def _problems(work: Callable[[], None]) -> tuple[str, ...]:
+def _problems_raised_by(work: Callable[[], None]) -> tuple[str, ...]:
     try:
         work()
     except ConfigurationError as error:

@@ -29,12 +29,12 @@ _PREFER_ZONE = {
 Say = Callable[[str], None]
 
 
-def _template(labels: dict[str, str], spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
+def _pod_template(labels: dict[str, str], spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
     return {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
 
 
-def _deployment(name: str, replicas: int, spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
+def _make_deployment(name: str, replicas: int, spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",
@@ -43,20 +43,23 @@ def _deployment(name: str, replicas: int, spec: dict[str, Any], requests: dict[s
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
-            "template": _template(labels, spec, requests),
+            "template": _pod_template(labels, spec, requests),
         },
     }
 
 
 WORKLOADS = (
-    ("50 web servers, spread by how full nodes are", _deployment("web", 50, {}, {"cpu": "250m", "memory": "256Mi"})),
+    (
+        "50 web servers, spread by how full nodes are",
+        _make_deployment("web", 50, {}, {"cpu": "250m", "memory": "256Mi"}),
+    ),
     (
         "10 caches that prefer zone-1",
-        _deployment("cache", 10, {"affinity": _PREFER_ZONE}, {"cpu": "500m", "memory": "1Gi"}),
+        _make_deployment("cache", 10, {"affinity": _PREFER_ZONE}, {"cpu": "500m", "memory": "1Gi"}),
     ),
     (
         "3 giants that fit nowhere: see why with kubectl describe",
-        _deployment("giant", 3, {}, {"cpu": "1000", "memory": "1Gi"}),
+        _make_deployment("giant", 3, {}, {"cpu": "1000", "memory": "1Gi"}),
     ),
 )
 
@@ -74,39 +77,39 @@ async def run(kubeconfig: pathlib.Path, say: Say) -> bool:
                     raise
         scheduled = True
         for name, replicas in (("web", 50), ("cache", 10)):
-            scheduled &= await _placed(api, name, replicas, say)
-        await _refused(api, "giant", say)
+            scheduled &= await _print_placements(api, name, replicas, say)
+        await _print_refusal(api, "giant", say)
         return scheduled
 
 
-async def _placed(api: client.ApiClient, name: str, replicas: int, say: Say) -> bool:
+async def _print_placements(api: client.ApiClient, name: str, replicas: int, say: Say) -> bool:
     """Print where the pods are, or why some are not bound. Returns whether all are bound."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            pods = await _settled(api, name, replicas)
+            pods = await _wait_until_settled(api, name, replicas)
     except TimeoutError:
         say(f"demo: {name} is not scheduled after {PATIENCE_SECONDS:.0f} s")
         return False
-    per_node = collections.Counter(pod["spec"]["nodeName"] for pod in pods if _bound(pod))
+    per_node = collections.Counter(pod["spec"]["nodeName"] for pod in pods if _is_bound(pod))
     if per_node:
         bound = per_node.total()
         say(f"demo: {name}: {bound} pods on {len(per_node)} nodes, at most {max(per_node.values())} on one")
-    pending = [pod for pod in pods if not _bound(pod)]
+    pending = [pod for pod in pods if not _is_bound(pod)]
     if pending:
-        say(f"demo: {name}: {len(pending)} of {replicas} pods stay pending: {_refusal(pending[0])}")
+        say(f"demo: {name}: {len(pending)} of {replicas} pods stay pending: {_last_refusal(pending[0])}")
     return not pending
 
 
-async def _settled(api: client.ApiClient, name: str, replicas: int) -> list[dict[str, Any]]:
+async def _wait_until_settled(api: client.ApiClient, name: str, replicas: int) -> list[dict[str, Any]]:
     """Return the pods once all are bound, or the others have been refused for a while."""
     loop = asyncio.get_running_loop()
     refused_since: float | None = None
     while True:
-        pods = await _pods(api, name)
+        pods = await _list_pods(api, name)
         there = len(pods) >= replicas
-        if there and all(_bound(pod) for pod in pods):
+        if there and all(_is_bound(pod) for pod in pods):
             return pods
-        if not (there and all(_bound(pod) or _refusal(pod) for pod in pods)):
+        if not (there and all(_is_bound(pod) or _last_refusal(pod) for pod in pods)):
             refused_since = None
         elif refused_since is None:
             refused_since = loop.time()
@@ -115,11 +118,11 @@ async def _settled(api: client.ApiClient, name: str, replicas: int) -> list[dict
         await asyncio.sleep(0.2)
 
 
-def _bound(pod: dict[str, Any]) -> bool:
+def _is_bound(pod: dict[str, Any]) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
-def _refusal(pod: dict[str, Any]) -> str:
+def _last_refusal(pod: dict[str, Any]) -> str:
     """The message of the pod's last refusal; empty: none."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -128,16 +131,16 @@ def _refusal(pod: dict[str, Any]) -> str:
     return ""
 
 
-async def _refused(api: client.ApiClient, name: str, say: Say) -> None:
+async def _print_refusal(api: client.ApiClient, name: str, say: Say) -> None:
     for _ in range(100):
-        for pod in await _pods(api, name):
-            if message := _refusal(pod):
+        for pod in await _list_pods(api, name):
+            if message := _last_refusal(pod):
                 say(f"demo: {pod['metadata']['name']}: {message}")
                 return
         await asyncio.sleep(0.1)
 
 
-async def _pods(api: client.ApiClient, name: str) -> list[dict[str, Any]]:
+async def _list_pods(api: client.ApiClient, name: str) -> list[dict[str, Any]]:
     response = await api.get(f"/api/v1/namespaces/{NAMESPACE}/pods", {"labelSelector": f"app={name}"})
     items: list[dict[str, Any]] = response.json()["items"] or []
     return items

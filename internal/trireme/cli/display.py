@@ -38,7 +38,7 @@ def terminal() -> console.Console:
     return console.Console(highlight=False, markup=False, emoji=False)
 
 
-async def show(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]], render: Render) -> None:
+async def show_report(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]], render: Render) -> None:
     """Fetch the report and print it in the format that `options` name.
 
     With `--watch` again at each change, until Ctrl-C.
@@ -48,9 +48,9 @@ async def show(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]]
         last: Report | None = None
         while True:
             report = await ask()
-            if _steady(report) != last:
-                last = _steady(report)
-                _print(out, options.output, report, render)
+            if _without_lease_validity(report) != last:
+                last = _without_lease_validity(report)
+                _print_report(out, options.output, report, render)
             if not options.watch:
                 return
             await asyncio.sleep(WATCH_SECONDS)
@@ -71,13 +71,13 @@ def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _steady(report: Report) -> Report:
+def _without_lease_validity(report: Report) -> Report:
     """The report without what changes all the time, to detect changes: the remaining validity of the Lease."""
     leadership = report.get("leadership")
     return report if leadership is None else {**report, "leadership": {**leadership, "secondsLeft": 0}}
 
 
-def _print(out: console.Console, output: str, report: Report, render: Render) -> None:
+def _print_report(out: console.Console, output: str, report: Report, render: Render) -> None:
     if output == "json":
         print(json.dumps(report, indent=2, ensure_ascii=False), flush=True)
     elif output == "yaml":
@@ -88,7 +88,7 @@ def _print(out: console.Console, output: str, report: Report, render: Render) ->
         print(as_text(render(report, output == "wide")), flush=True)
 
 
-def rows(
+def table_of_rows(
     headers: Sequence[str],
     entries: Sequence[Sequence[str | text.Text]],
     *,
@@ -113,7 +113,7 @@ def rows(
     return out
 
 
-def fields(entries: Sequence[tuple[str, str | text.Text]]) -> table.Table:
+def table_of_fields(entries: Sequence[tuple[str, str | text.Text]]) -> table.Table:
     """Names and values, one pair a line."""
     out = table.Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     out.add_column(style=HEADER, no_wrap=True)
@@ -123,7 +123,7 @@ def fields(entries: Sequence[tuple[str, str | text.Text]]) -> table.Table:
     return out
 
 
-def age(since: float, now: float | None = None) -> str:
+def age_text(since: float, now: float | None = None) -> str:
     """The time since a moment, as kubectl's AGE column has it. Units: seconds since 1970.
 
     Source: k8s.io/apimachinery/pkg/util/duration (HumanDuration).
@@ -133,20 +133,20 @@ def age(since: float, now: float | None = None) -> str:
     if seconds < 120:
         return f"{seconds}s"
     if minutes < 10:
-        return _two(minutes, "m", seconds % 60, "s")
+        return _two_units(minutes, "m", seconds % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _two_units(days, "d", hours % 24, "h")
     if days < 730:
         return f"{days}d"
     years = days // 365
-    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
+    return _two_units(years, "y", days % 365, "d") if years < 8 else f"{years}y"
 
 
-def _two(whole: int, unit: str, rest: int, smaller: str) -> str:
+def _two_units(whole: int, unit: str, rest: int, smaller: str) -> str:
     return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"

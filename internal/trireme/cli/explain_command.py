@@ -20,7 +20,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser("explain", help="explain the state of a pod", description=__doc__)
     pod = parser.add_argument(
-        "pod", type=_pod, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
+        "pod", type=_parse_pod_name, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
     )
     pod.completer = frontend_connection.pending_pods  # type: ignore[attr-defined]  # argcomplete reads it there
     parser.add_argument(
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     return frontend_connection.print_report(options, "/trireme/v1/explain", query, render)
 
 
-def _pod(name: str) -> str:
+def _parse_pod_name(name: str) -> str:
     namespace, slash, pod = name.rpartition("/")
     if not pod or "/" in namespace or (slash and not namespace):
         raise argparse.ArgumentTypeError(f"{name!r} is neither NAMESPACE/POD nor POD")
@@ -45,35 +45,39 @@ def _pod(name: str) -> str:
 
 def render(report: Report, wide: bool = False) -> console.Group:
     """Render an explanation as text; `wide` names all events that may wake the pod, and more nodes."""
-    parts: list[console.RenderableType] = [text.Text.assemble((report["pod"], display.HEADER), " ", _summary(report))]
+    parts: list[console.RenderableType] = [
+        text.Text.assemble((report["pod"], display.HEADER), " ", _summary_line(report))
+    ]
     evaluation = report.get("evaluation", {})
     if "error" in evaluation:
         parts += ["", text.Text(f"Insight does not evaluate it: {evaluation['error']}", display.BAD)]
-    parts += _evaluation(evaluation, wide) if "feasibleNodes" in evaluation else _last_answer(report, wide)
+    parts += (
+        _render_evaluation(evaluation, wide) if "feasibleNodes" in evaluation else _render_last_answer(report, wide)
+    )
     events = report.get("waitsFor", {}).get("events", ())
     if events:
-        parts += ["", "It is tried again when", _indented(_events(events, wide))]
+        parts += ["", "It is tried again when", _with_indent(_events_text(events, wide))]
     condition = report.get("condition")
     if condition and condition["message"]:
         parts += ["", f"Condition {condition['reason']}: {condition['message']}"]
     if report.get("invalid"):
         parts += ["", text.Text(f"Its fields cannot be read: {report['invalid']}", display.BAD)]
     if report.get("story"):
-        parts += ["", _history(report["story"])]
+        parts += ["", _render_history(report["story"])]
     return console.Group(*parts)
 
 
-def _last_answer(report: Report, wide: bool) -> list[console.RenderableType]:
+def _render_last_answer(report: Report, wide: bool) -> list[console.RenderableType]:
     """What filter answered in the last attempt."""
     if "feasibleNodes" not in report:
         return []
     parts: list[console.RenderableType] = ["", f"{report['feasibleNodes']} of {report['nodes']} nodes are feasible"]
     if report.get("refusals"):
-        parts.append(_indented(_refusals(report["refusals"], wide)))
+        parts.append(_with_indent(_render_refusals(report["refusals"], wide)))
     return parts
 
 
-def _evaluation(found: Report, wide: bool) -> list[console.RenderableType]:
+def _render_evaluation(found: Report, wide: bool) -> list[console.RenderableType]:
     """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
     age = found.get("disconnectedSeconds", 0)
     when = f"{age:.0f} s ago, when insight was connected last" if age else "now"
@@ -82,22 +86,22 @@ def _evaluation(found: Report, wide: bool) -> list[console.RenderableType]:
         f"{found['feasibleNodes']} of {found['nodes']} nodes are feasible {when}",
     ]
     if "preFilter" in found:
-        parts.append(_indented(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}"))
+        parts.append(_with_indent(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}"))
     if found["refusals"]:
         refusals = [{**refusal, "examples": refusal["names"][:10]} for refusal in found["refusals"]]
-        parts.append(_indented(_refusals(refusals, wide)))
+        parts.append(_with_indent(_render_refusals(refusals, wide)))
     if "scoreFailure" in found:
         failure = found["scoreFailure"]
         line = f"Scoring fails by {failure['plugin']}: {', '.join(failure['messages'])}"
-        parts.append(_indented(text.Text(line, display.BAD)))
+        parts.append(_with_indent(text.Text(line, display.BAD)))
     elif found["feasible"]:
-        parts += ["", "The feasible nodes, best first", _indented(_feasible(found, wide))]
+        parts += ["", "The feasible nodes, best first", _with_indent(_render_feasible_nodes(found, wide))]
     if found.get("notEvaluated"):
         parts += ["", f"HTTP extenders may refuse more: {', '.join(found['notEvaluated'])}"]
     return parts
 
 
-def _feasible(found: Report, wide: bool) -> console.RenderableType:
+def _render_feasible_nodes(found: Report, wide: bool) -> console.RenderableType:
     """The first nodes with what adds to their totals."""
     weights = {plugin["plugin"]: plugin["weight"] for plugin in found["scorePlugins"]}
     nodes = found["feasible"] if wide else found["feasible"][:_NODES]
@@ -106,39 +110,40 @@ def _feasible(found: Report, wide: bool) -> console.RenderableType:
             node["node"],
             str(node["total"]),
             ", ".join(
-                f"{plugin} {_weighted(score, weights[plugin])}" for plugin, score in node["scores"].items() if score
+                f"{plugin} {_score_text(score, weights[plugin])}" for plugin, score in node["scores"].items() if score
             ),
         ]
         for node in nodes
     ]
     if len(found["feasible"]) > len(nodes):
         entries.append(["…", "", f"{len(found['feasible']) - len(nodes)} more (-o wide names them)"])
-    return display.rows(("NODE", "TOTAL", "SCORES"), entries, right=("TOTAL",))
+    return display.table_of_rows(("NODE", "TOTAL", "SCORES"), entries, right=("TOTAL",))
 
 
-def _weighted(score: int, weight: int) -> str:
+def _score_text(score: int, weight: int) -> str:
     return f"{score}×{weight}" if weight > 1 else str(score)
 
 
-def _summary(report: Report) -> str:
+def _summary_line(report: Report) -> str:
     """The frontend's sentence; for a bound pod with its age."""
     summary: str = report["summary"]
     if report.get("boundAt"):
-        return f"{summary} {display.age(report['boundAt'])} ago"
+        return f"{summary} {display.age_text(report['boundAt'])} ago"
     if report.get("startedAt"):
-        return f"{summary} and was started there {display.age(report['startedAt'])} ago"
+        return f"{summary} and was started there {display.age_text(report['startedAt'])} ago"
     return summary
 
 
-def _indented(what: console.RenderableType) -> padding.Padding:
+def _with_indent(what: console.RenderableType) -> padding.Padding:
     return padding.Padding(what, (0, 0, 0, 2))
 
 
-def _refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
+def _render_refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
+    """A table of the refusals, a row for all nodes with the same one. `wide`: with all examples, else with three."""
     entries = []
     for refusal in refusals:
         reason = ", ".join(refusal["messages"]) or refusal["code"]
-        details = [_details(refusal["plugin"], reason) for reason in refusal["reasons"]]
+        details = [_reason_details(refusal["plugin"], reason) for reason in refusal["reasons"]]
         examples = refusal["examples"] if wide else refusal["examples"][:3]
         more = " …" if refusal["nodes"] > len(examples) and examples else ""
         parameters = "; ".join(detail for detail in details if detail)
@@ -150,17 +155,19 @@ def _refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
                 f"{', '.join(examples)}{more}",
             ]
         )
-    return display.rows(("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON",))
+    return display.table_of_rows(
+        ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON",)
+    )
 
 
-def _details(plugin: str, reason: Report) -> str:
+def _reason_details(plugin: str, reason: Report) -> str:
     """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its parameters."""
     parameters = {name: value for name, value in reason.items() if name != "code"}
     text = explain_sides.reason_text(plugin, reason["code"], parameters)
     return text or ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
-def _events(events: Sequence[str], wide: bool) -> str:
+def _events_text(events: Sequence[str], wide: bool) -> str:
     listing = events if wide else events[:_EVENTS]
     lines = [f"- {event_phrases.event_phrase(label)}" for label in listing]
     if len(events) > len(listing):
@@ -168,16 +175,16 @@ def _events(events: Sequence[str], wide: bool) -> str:
     return "\n".join(lines)
 
 
-def _history(moves: Sequence[Any]) -> console.RenderableType:
+def _render_history(moves: Sequence[Any]) -> console.RenderableType:
     entries = [
         [
-            f"{display.age(move['at'])} ago",
+            f"{display.age_text(move['at'])} ago",
             _states.get(move["to"], move["to"]),
             event_phrases.event_cause(move["cause"]),
         ]
         for move in moves
     ]
-    return display.rows(("WHEN", "STATE", "BECAUSE"), entries)
+    return display.table_of_rows(("WHEN", "STATE", "BECAUSE"), entries)
 
 
 # The queue's states in words.

@@ -51,7 +51,7 @@ def socket_for(folder: pathlib.Path) -> pathlib.Path:
         private = found.st_uid == os.getuid() and not found.st_mode & 0o022
     except OSError:
         private = False
-    return path if private and not _answers(path) else folder / path.name
+    return path if private and not _is_listening(path) else folder / path.name
 
 
 def state_folder() -> pathlib.Path:
@@ -59,7 +59,7 @@ def state_folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("XDG_STATE_HOME") or pathlib.Path.home() / ".local/state", "trireme")
 
 
-def _answers(path: pathlib.Path) -> bool:
+def _is_listening(path: pathlib.Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
 
@@ -86,7 +86,7 @@ def print_fetched(
 ) -> int:
     """As `print_report`, for the report that `ask_for` returns."""
     try:
-        asyncio.run(display.show(options, ask_for, render))
+        asyncio.run(display.show_report(options, ask_for, render))
     except ReportUnavailable as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
@@ -106,7 +106,7 @@ def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 async def fetch_report(options: argparse.Namespace, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
     """Fetch a report from the frontend. Raises: ReportUnavailable."""
-    connector, base, headers = _way(options)
+    connector, base, headers = _connector_url_and_headers(options)
     timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
     try:
         async with (
@@ -117,30 +117,34 @@ async def fetch_report(options: argparse.Namespace, path: str, query: Mapping[st
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
             raise ReportUnavailable(
-                f"no scheduler listens at {_socket(options)} ({error.os_error.strerror}): start one with `trireme up`, "
-                "or name one with --socket or --server"
+                f"no scheduler listens at {_socket_path(options)} ({error.os_error.strerror}): "
+                "start one with `trireme up`, or name one with --socket or --server"
             ) from error
-        raise ReportUnavailable(f"{options.server or _socket(options)}: {_problem(error)}") from error
+        raise ReportUnavailable(
+            f"{options.server or _socket_path(options)}: {_connection_error_text(error)}"
+        ) from error
     if response.status != 200:
-        reason = _reason(body) or f"HTTP status {response.status}"
-        raise ReportUnavailable(f"{reason}{_advice(options, response.status, reason)}")
+        reason = _error_body_text(body) or f"HTTP status {response.status}"
+        raise ReportUnavailable(f"{reason}{_permission_advice(options, response.status, reason)}")
     try:
         answer = json.loads(body)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise ReportUnavailable(f"{options.server or _socket(options)}: the server there is not a frontend of Trireme")
+        raise ReportUnavailable(
+            f"{options.server or _socket_path(options)}: the server there is not a frontend of Trireme"
+        )
     return answer
 
 
-def _problem(error: Exception) -> str:
+def _connection_error_text(error: Exception) -> str:
     """A connection error in words; some exceptions have no text of their own."""
     if isinstance(error, TimeoutError):
         return f"no answer within {DEADLINE_SECONDS:.0f} s"
     return str(error) or type(error).__name__
 
 
-def _advice(options: argparse.Namespace, code: int, reason: str) -> str:
+def _permission_advice(options: argparse.Namespace, code: int, reason: str) -> str:
     """Advice about a refusal by a frontend's HTTPS port: the server names the user, but not the missing permission."""
     if code == http.HTTPStatus.UNAUTHORIZED:
         return ": the token of --token-file is not valid" if options.token_file else ": give a token by --token-file"
@@ -159,9 +163,13 @@ def _advice(options: argparse.Namespace, code: int, reason: str) -> str:
     return ". Give the token of a user who may `get` the non-resource URL /trireme/v1/* by --token-file"
 
 
-def _way(options: argparse.Namespace) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
+def _connector_url_and_headers(options: argparse.Namespace) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
+    """What a request to the frontend needs: its Unix socket, or HTTPS with the token if `--server` is given.
+
+    Raises: ReportUnavailable: an option names no HTTPS address, or a file that cannot be read.
+    """
     if not options.server:
-        return aiohttp.UnixConnector(path=_socket(options)), "http://frontend", {}
+        return aiohttp.UnixConnector(path=_socket_path(options)), "http://frontend", {}
     if not options.server.startswith("https://"):
         raise ReportUnavailable(f"--server: {options.server!r} is not of the form https://HOST:PORT")
     try:
@@ -180,11 +188,11 @@ def _way(options: argparse.Namespace) -> tuple[aiohttp.BaseConnector, str, dict[
     return aiohttp.TCPConnector(ssl=context), options.server.rstrip("/"), headers
 
 
-def _socket(options: argparse.Namespace) -> str:
+def _socket_path(options: argparse.Namespace) -> str:
     return options.socket or str(default_socket())
 
 
-def _reason(body: bytes) -> str:
+def _error_body_text(body: bytes) -> str:
     """The text of an error response, plain or in a Status object."""
     text = body.decode("utf-8", "replace").strip()
     try:

@@ -6,7 +6,7 @@ A configuration may be checked on another machine than the one that it is for, s
 import pathlib
 from collections.abc import Iterator
 
-from trireme.config.inspection import Inspected
+from trireme.config.inspection import InspectedConfiguration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.rpc import tls_files
 from trireme.rpc.listening import ListenError
@@ -14,20 +14,20 @@ from trireme.rpc.listening import ListenError
 
 def files_of_trireme_configuration(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
     """The files of a TriremeConfiguration."""
-    yield _files("tls", own.tls.cert_file, own.tls.key_file, own.tls.ca_file)
+    yield _tls_files("tls", own.tls.cert_file, own.tls.key_file, own.tls.ca_file)
     for number, plugin in enumerate(own.remote_plugins):
         if plugin.tls is not None:
             tls = plugin.tls
-            yield _files(f"remotePlugins[{number}].tls", tls.cert_file, tls.key_file, tls.ca_file)
+            yield _tls_files(f"remotePlugins[{number}].tls", tls.cert_file, tls.key_file, tls.ca_file)
 
 
-def files_of_scheduler_configuration(inspected: Inspected) -> Iterator[tls_files.Files]:
+def files_of_scheduler_configuration(inspected: InspectedConfiguration) -> Iterator[tls_files.Files]:
     """The files of a KubeSchedulerConfiguration, in which inline data takes precedence over files."""
     for number, extender in enumerate(inspected.configuration.extenders):
         tls = extender.tls_config
         if tls is not None:
             pair = ("", "") if tls.cert_data or tls.key_data else (tls.cert_file, tls.key_file)
-            yield _files(f"extenders[{number}].tlsConfig", *pair, "" if tls.ca_data else tls.ca_file)
+            yield _tls_files(f"extenders[{number}].tlsConfig", *pair, "" if tls.ca_data else tls.ca_file)
 
 
 def file_problem(files: tls_files.Files) -> str:
@@ -52,7 +52,7 @@ def existing_files(files: tls_files.Files) -> tuple[tls_files.Files, list[str]]:
     return tls_files.Files(certificate, key, authorities), absent
 
 
-def _files(field: str, certificate: str, key: str, authorities: str) -> tls_files.Files:
+def _tls_files(field: str, certificate: str, key: str, authorities: str) -> tls_files.Files:
     fields = (("certFile", certificate), ("keyFile", key), ("caFile", authorities))
     return tls_files.Files(
         *(tls_files.NamedFile(f"{field}.{name}", pathlib.Path(path)) if path else None for name, path in fields)

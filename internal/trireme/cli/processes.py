@@ -27,7 +27,7 @@ class Output:
         self.closed = False
         self._on_closed = on_closed
 
-    def line(self, name: str, text: str) -> None:
+    def print_line(self, name: str, text: str) -> None:
         """One line of a process."""
         if self._terminal:
             colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
@@ -35,11 +35,11 @@ class Output:
         else:
             self._write(f"{name:>9} | {text}\n")
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Print a line of our own."""
         self._write(f"{text}\n")
 
-    def status(self, text: str) -> None:
+    def set_status(self, text: str) -> None:
         """Set the status line: in place on a terminal, elsewhere a new line for each change."""
         if text == self._status:
             return
@@ -86,16 +86,16 @@ class Process:
             preexec_fn=lambda: parent_death.exit_with_parent(parent),
         )
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._readers.append(asyncio.create_task(self._read(ready)))
+        self._readers.append(asyncio.create_task(self._copy_output(ready)))
         if not self._ready:
             return ""
         waited: set[asyncio.Future[Any]] = {ready, *self._readers}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            raise RuntimeError(f"{self.name} ended with exit code {await self.ended()} at its start")
+            raise RuntimeError(f"{self.name} ended with exit code {await self.wait_until_ended()} at its start")
         return ready.result()
 
-    async def ended(self) -> int:
+    async def wait_until_ended(self) -> int:
         """Wait for its end; return its exit code."""
         assert self._process is not None
         return await self._process.wait()
@@ -117,7 +117,7 @@ class Process:
             await process.wait()
         await asyncio.gather(*self._readers)
 
-    async def _read(self, ready: asyncio.Future[str]) -> None:
+    async def _copy_output(self, ready: asyncio.Future[str]) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
         async for raw in self._process.stdout:
@@ -125,4 +125,4 @@ class Process:
             if not ready.done() and self._ready and text.startswith(self._ready):
                 ready.set_result(text.removeprefix(self._ready).strip())
             if not (self._hidden and text.endswith(self._hidden)):
-                self._output.line(self.name, text)
+                self._output.print_line(self.name, text)

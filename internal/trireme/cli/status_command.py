@@ -38,12 +38,12 @@ def run(options: argparse.Namespace) -> int:
 
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
     """Render a status as text; pending pods by name, or grouped if they wait for the same."""
-    parts: list[console.RenderableType] = [display.fields(_summary(report))]
+    parts: list[console.RenderableType] = [display.table_of_fields(_summary_fields(report))]
     if any(report["replicas"].values()):  # a standby has none
-        parts += ["", _phases(report["replicas"], wide)]
+        parts += ["", _render_phases(report["replicas"], wide)]
     if report.get("plugins"):
-        parts += ["", _plugins(report["plugins"])]
-    pending, count = _one_by_one(report, wide) if one_by_one else _alike(report, wide)
+        parts += ["", _render_plugins(report["plugins"])]
+    pending, count = _render_pending_pods(report, wide) if one_by_one else _render_pending_groups(report, wide)
     if count:
         parts += ["", pending]
     more = report["pendingPods"] - count
@@ -52,10 +52,10 @@ def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> c
     return console.Group(*parts)
 
 
-def _summary(report: Report) -> list[tuple[str, str | text.Text]]:
+def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
     cluster = report["cluster"]
     out: list[tuple[str, str | text.Text]] = [
-        ("Leader", _leader(report["leadership"])),
+        ("Leader", _leader_line(report["leadership"])),
         ("Caches", text.Text("synced", display.GOOD) if report["synced"] else text.Text("not synced yet", display.BAD)),
     ]
     if report["missing"]:
@@ -69,7 +69,7 @@ def _summary(report: Report) -> list[tuple[str, str | text.Text]]:
     return out
 
 
-def _leader(leadership: Report) -> text.Text:
+def _leader_line(leadership: Report) -> text.Text:
     if leadership["leading"]:
         line = f"this scheduler, epoch {leadership['epoch']}, lease valid for {leadership['secondsLeft']:.0f}s"
         return text.Text(line, display.GOOD)
@@ -78,7 +78,7 @@ def _leader(leadership: Report) -> text.Text:
     return text.Text("standing by: nobody holds the lease yet", "yellow")
 
 
-def _phases(replicas: Report, wide: bool) -> console.RenderableType:
+def _render_phases(replicas: Report, wide: bool) -> console.RenderableType:
     headers = ["PHASE", "ADDRESS", "STATE"]
     if wide:
         headers = ["PHASE", "ADDRESS", "BEHIND", "BACKLOG", "SENT", "FULL SYNCS", "STATE"]
@@ -86,16 +86,16 @@ def _phases(replicas: Report, wide: bool) -> console.RenderableType:
     for phase, each in replicas.items():
         for replica in each:
             more = [
-                _number(replica, "behind"),
-                _number(replica, "backlogBytes"),
-                _number(replica, "sentBytes"),
-                _number(replica, "fullSyncs"),
+                _number_text(replica, "behind"),
+                _number_text(replica, "backlogBytes"),
+                _number_text(replica, "sentBytes"),
+                _number_text(replica, "fullSyncs"),
             ]
-            entries.append([phase, replica["address"], *(more if wide else ()), _state(replica)])
-    return display.rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"))
+            entries.append([phase, replica["address"], *(more if wide else ()), _replica_state(replica)])
+    return display.table_of_rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"))
 
 
-def _plugins(plugins: Sequence[Report]) -> console.RenderableType:
+def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
     """The remote plugins, and below the table the problem of each."""
     headers = ["PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "STATE"]
     entries: list[Sequence[str | text.Text]] = []
@@ -115,7 +115,7 @@ def _plugins(plugins: Sequence[Report]) -> console.RenderableType:
             ]
         )
     problems = [text.Text(_plugin_problem(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
-    return console.Group(display.rows(headers, entries, right=("CALLS", "FAILED", "P99")), *problems)
+    return console.Group(display.table_of_rows(headers, entries, right=("CALLS", "FAILED", "P99")), *problems)
 
 
 def _plugin_problem(plugin: Report) -> str:
@@ -123,11 +123,11 @@ def _plugin_problem(plugin: Report) -> str:
     return problem if f"plugin {name} " in problem else f"plugin {name}: {problem}"
 
 
-def _number(replica: Report, name: str) -> str:
+def _number_text(replica: Report, name: str) -> str:
     return str(replica[name]) if name in replica else "-"
 
 
-def _state(replica: Report) -> text.Text:
+def _replica_state(replica: Report) -> text.Text:
     if not replica["inStep"]:
         # A replica that was in step and does not answer is different from one that never was in step.
         silent = "it does not answer" if replica.get("fullSyncs") else "not reached yet"
@@ -136,22 +136,23 @@ def _state(replica: Report) -> text.Text:
     return text.Text(f"in step, {behind} generations behind" if behind else "in step", display.GOOD)
 
 
-def _one_by_one(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+def _render_pending_pods(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
     headers = ["POD", "AGE", "ATTEMPTS", *(["PRIORITY", "PROFILE"] if wide else []), "STATUS"]
     entries = [
         [
             pod["pod"],
-            display.age(pod["firstQueued"]),
+            display.age_text(pod["firstQueued"]),
             str(pod["attempts"]),
             *([str(pod["priority"]), pod["profile"]] if wide else []),
             pod["summary"],
         ]
         for pod in report["pending"]
     ]
-    return display.rows(headers, entries, right=("ATTEMPTS", "PRIORITY")), len(entries)
+    return display.table_of_rows(headers, entries, right=("ATTEMPTS", "PRIORITY")), len(entries)
 
 
-def _alike(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+def _render_pending_groups(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+    """A table with a row for all pods that wait for the same, and how many pods its rows stand for."""
     rows: Sequence[Any] = report["pendingAlike"][:LINES]
     headers = ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", *(["CLASS"] if wide else []), "STATUS"]
     entries = []
@@ -163,10 +164,10 @@ def _alike(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
             [
                 str(alike["pods"]),
                 alike["example"],
-                display.age(alike["firstQueued"]),
+                display.age_text(alike["firstQueued"]),
                 attempts,
                 *([str(alike["class"])] if wide else []),
                 status,
             ]
         )
-    return display.rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), sum(a["pods"] for a in rows)
+    return display.table_of_rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), sum(a["pods"] for a in rows)

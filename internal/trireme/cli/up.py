@@ -87,16 +87,17 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> int:
     """Run until Ctrl-C. Returns the exit code."""
     try:
-        return asyncio.run(_up(options))
+        return asyncio.run(_run_until_stopped(options))
     except (KubeconfigError, RuntimeError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
 
 
-async def _up(options: argparse.Namespace) -> int:
+async def _run_until_stopped(options: argparse.Namespace) -> int:
+    """Start the processes in their order, show their output, and stop them in reverse; returns the exit code."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
     free = frontend_connection.socket_for(folder)
-    kubeconfig = _kubeconfig(options, folder, alone=not free.is_relative_to(folder))
+    kubeconfig = _kubeconfig_path(options, folder, alone=not free.is_relative_to(folder))
     layout = Layout(folder, kubeconfig, _admin_socket(options, free))
     stopping = asyncio.Event()
     output = processes.Output(stopping.set)
@@ -107,22 +108,22 @@ async def _up(options: argparse.Namespace) -> int:
         election = _write_configuration(options, layout)
         if options.kubeconfig:
             await credentials.load(credentials.Source(options.kubeconfig))  # else each process reports it
-        for together in _processes(options, layout, election, output):
+        for together in _make_processes(options, layout, election, output):
             running += together
             await asyncio.gather(*(process.start() for process in together))
             if stopping.is_set():
                 return 0
         if not options.kubeconfig:
-            output.say("kubectl, helm and every other client use the embedded cluster after")
-            output.say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
+            output.print_message("kubectl, helm and every other client use the embedded cluster after")
+            output.print_message(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
         socket_flag = "" if layout.admin == frontend_connection.default_socket() else f" --socket {layout.admin}"
         program = sys.argv[0]
-        output.say(
+        output.print_message(
             f"the scheduler's own view: {program} status{socket_flag}, {program} explain{socket_flag} NAMESPACE/POD"
         )
-        return await _watch(options, layout, running, output, stopping)
+        return await _show_status_until_stopped(options, layout, running, output, stopping)
     finally:
-        output.status("")
+        output.set_status("")
         for process in reversed(running):
             await process.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -139,7 +140,7 @@ def _admin_socket(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Pa
     return pathlib.Path(path) if path else free
 
 
-def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
+def _kubeconfig_path(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
     """The kubeconfig named on the command line, or the file for that of the embedded cluster.
 
     Only its owner may read the latter. It is in the same place each time, unless another `up` runs or this user has no
@@ -169,19 +170,19 @@ async def _report_standby(layout: Layout, output: processes.Output) -> None:
         leadership = report["leadership"]
         if leadership["leading"]:
             if standing_by:
-                output.say("this scheduler leads now")
+                output.print_message("this scheduler leads now")
             return
         waited += 1.0
         if not standing_by and leadership["holder"] and waited >= _STANDBY_SECONDS:
             standing_by = True
-            output.say(
+            output.print_message(
                 f"standing by: {leadership['holder']} holds the lease {leadership['lease']} and schedules the pods. "
                 "To run beside it, give this scheduler a lease and a name of its own with --config "
                 "(leaderElection.resourceName, profiles[].schedulerName)."
             )
 
 
-async def _watch(
+async def _show_status_until_stopped(
     options: argparse.Namespace,
     layout: Layout,
     running: Sequence[processes.Process],
@@ -191,14 +192,14 @@ async def _watch(
     """Show the status until a signal to stop. A process that ends by itself ends everything, except the frontend."""
     clock = asyncio.get_running_loop().time
     started = clock()
-    counting = asyncio.create_task(cluster_counts.follow_cluster(layout.kubeconfig, output.status))
+    counting = asyncio.create_task(cluster_counts.follow_cluster(layout.kubeconfig, output.set_status))
     reporting = asyncio.create_task(_report_standby(layout, output))
     ends: dict[asyncio.Task[Any], processes.Process] = {
-        asyncio.create_task(process.ended()): process for process in running
+        asyncio.create_task(process.wait_until_ended()): process for process in running
     }
     stop = asyncio.create_task(stopping.wait())
     demonstrate = options.demo or options.once
-    showing = asyncio.create_task(demo.run(layout.kubeconfig, output.say)) if demonstrate else None
+    showing = asyncio.create_task(demo.run(layout.kubeconfig, output.print_message)) if demonstrate else None
     # Not the report of a standby: it ends by itself, and nothing follows from that.
     waited: set[asyncio.Task[Any]] = {stop, counting, *ends, *([showing] if showing else [])}
     try:
@@ -210,13 +211,13 @@ async def _watch(
                 await counting  # it ends by an error alone, which is handled below
             for task in done & ends.keys():
                 process = ends.pop(task)
-                output.say(f"{process.name} ended with exit code {task.result()}")
+                output.print_message(f"{process.name} ended with exit code {task.result()}")
                 # The frontend ends when it loses the Lease; one that ends early would do so again.
                 if process.name != _FRONTEND or clock() - started < _RESTART_SECONDS:
                     return 1
-                output.say(f"{process.name} is started again")
+                output.print_message(f"{process.name} is started again")
                 await process.start()
-                started, ending = clock(), asyncio.create_task(process.ended())
+                started, ending = clock(), asyncio.create_task(process.wait_until_ended())
                 ends[ending] = process
                 waited.add(ending)
             if showing in done and showing is not None:
@@ -224,7 +225,7 @@ async def _watch(
                 if options.once:
                     return 0 if scheduled else 1
     except (ApiError, ApiUnreachable) as error:
-        output.say(f"the API server does not answer: {error}")
+        output.print_message(f"the API server does not answer: {error}")
         return 1
     finally:
         for task in (counting, reporting, stop, *ends, *([showing] if showing else [])):
@@ -232,7 +233,7 @@ async def _watch(
         await asyncio.gather(counting, reporting, stop, *ends, return_exceptions=True)
 
 
-def _processes(
+def _make_processes(
     options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.Output
 ) -> list[list[processes.Process]]:
     """The processes in the order of their start: the cluster, then all others together."""
@@ -244,22 +245,22 @@ def _processes(
             command.append("--pod-groups")
         cluster.append(processes.Process("cluster", command, output, ready="embedded cluster"))
     out = []
-    for phase, count in _replicas(options).items():
+    for phase, count in _process_counts(options).items():
         extra = []
         if phase == "bind":
             extra = ["--kubeconfig", str(layout.kubeconfig), *leader_election.bind_flags(election)]
             extra += [] if options.kubeconfig else ["--kube-api-qps", "-1"]
         for number in range(count):
             name = phase if count == 1 else f"{phase}-{number}"
-            command = _command(phase, ["--listen", layout.socket(phase, number), *extra])
+            command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra])
             out.append(processes.Process(name, command, output, ready=_READY))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
-    out.append(processes.Process(_FRONTEND, _command("frontend", frontend), output, hidden=_HIDDEN))
+    out.append(processes.Process(_FRONTEND, _phase_command("frontend", frontend), output, hidden=_HIDDEN))
     return [cluster, out]
 
 
-def _replicas(options: argparse.Namespace) -> Mapping[str, int]:
+def _process_counts(options: argparse.Namespace) -> Mapping[str, int]:
     """How many processes of each kind beside the frontend, insight included."""
     phases = {"filter": options.filters, "score": options.scores, "bind": options.binds}
     return {**phases, **({"insight": options.insights} if options.insights else {})}
@@ -280,17 +281,18 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
         inspected = inspection.inspect(data, own, gates)
     except loading.ConfigurationError as error:
         raise RuntimeError("\n".join(f"{what}: {problem}" for problem in error.problems)) from error
-    layout.own_file.write_text(yaml.safe_dump(_own_document(options, layout)))
+    layout.own_file.write_text(yaml.safe_dump(_trireme_document(options, layout)))
     layout.scheduler_file.write_text(yaml.safe_dump(_scheduler_document(options, layout)))
     return inspected.configuration.leader_election
 
 
-def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
+def _trireme_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
     """The given TriremeConfiguration, or an empty one, with the phases and the insight that run here."""
-    document = _document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
+    document = _read_document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
     phases = document.get("phases") or {}
     endpoints = {
-        name: [layout.socket(name, number) for number in range(count)] for name, count in _replicas(options).items()
+        name: [layout.socket(name, number) for number in range(count)]
+        for name, count in _process_counts(options).items()
     }
     insight = {**(document.get("insight") or {}), "endpoints": endpoints.pop("insight", [])}
     document["insight"] = insight
@@ -306,14 +308,14 @@ def _scheduler_document(options: argparse.Namespace, layout: Layout) -> Mapping[
 
     Without a rate limit against the embedded one.
     """
-    document = _document(options.config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
+    document = _read_document(options.config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
     unlimited = {} if options.kubeconfig else {"qps": 5000, "burst": 5000}
     connection = document.get("clientConnection") or {}
     document["clientConnection"] = {**unlimited, **connection, "kubeconfig": str(layout.kubeconfig)}
     return document
 
 
-def _document(path: str, api_version: str, kind: str) -> dict[str, Any]:
+def _read_document(path: str, api_version: str, kind: str) -> dict[str, Any]:
     """The file's document; an empty one of that kind without a file."""
     if not path:
         return {"apiVersion": api_version, "kind": kind}
@@ -321,6 +323,6 @@ def _document(path: str, api_version: str, kind: str) -> dict[str, Any]:
     return document
 
 
-def _command(phase: str, arguments: Sequence[str]) -> list[str]:
+def _phase_command(phase: str, arguments: Sequence[str]) -> list[str]:
     program = f"import sys; from trireme.{phase}.process import main; sys.exit(main())"
     return [sys.executable, "-u", "-c", program, *arguments]

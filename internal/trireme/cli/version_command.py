@@ -35,13 +35,13 @@ def run(options: argparse.Namespace) -> int:
 
 def render(report: Report, wide: bool = False) -> console.RenderableType:
     """The versions, a line each."""
-    entries = [("Client", _line(report["client"]))]
+    entries = [("Client", _version_line(report["client"]))]
     if "scheduler" in report:
-        entries.append(("Scheduler", _line(report["scheduler"])))
+        entries.append(("Scheduler", _version_line(report["scheduler"])))
     elif "unanswered" in report:
         entries.append(("Scheduler", report["unanswered"]))
-    return display.fields(entries)
+    return display.table_of_fields(entries)
 
 
-def _line(each: Report) -> str:
+def _version_line(each: Report) -> str:
     return f"Trireme {each['trireme']}, as kube-scheduler {each['kubernetes']}, on Python {each['python']}"

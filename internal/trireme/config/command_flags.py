@@ -22,7 +22,7 @@ _TEN_SECONDS = Duration(10 * SECOND)
 _NO_BYTES = Quantity(0)
 
 
-def _misc() -> Section:
+def _misc_flags() -> Section:
     return Section(
         "misc",
         (
@@ -33,7 +33,7 @@ def _misc() -> Section:
     )
 
 
-def _secure_serving() -> Section:
+def _secure_serving_flags() -> Section:
     preferred, insecure = ", ".join(tls_names.PREFERRED_CIPHERS), ", ".join(tls_names.INSECURE_CIPHERS)
     return Section(
         "secure serving",
@@ -104,7 +104,7 @@ def _secure_serving() -> Section:
     )
 
 
-def _authentication() -> Section:
+def _authentication_flags() -> Section:
     return Section(
         "authentication",
         (
@@ -165,7 +165,7 @@ def _authentication() -> Section:
     )
 
 
-def _authorization() -> Section:
+def _authorization_flags() -> Section:
     return Section(
         "authorization",
         (
@@ -197,7 +197,7 @@ def _authorization() -> Section:
     )
 
 
-def _deprecated() -> Section:
+def _deprecated_flags() -> Section:
     return Section(
         "deprecated",
         (
@@ -222,7 +222,7 @@ def _deprecated() -> Section:
     )
 
 
-def _leader_election() -> Section:
+def _leader_election_flags() -> Section:
     only = "Only with leader election."
     return Section(
         "leader election",
@@ -272,7 +272,7 @@ def known_gates(effective: Effective = versions.DEFAULT) -> list[str]:
     return sorted(lines)
 
 
-def _feature_gates() -> Section:
+def _feature_gate_flags() -> Section:
     component = 'Without a component, "kube" is meant.'
     return Section(
         "feature gate",
@@ -302,7 +302,7 @@ def _feature_gates() -> Section:
     )
 
 
-def _metrics() -> Section:
+def _metrics_flags() -> Section:
     return Section(
         "metrics",
         (
@@ -329,7 +329,7 @@ def _metrics() -> Section:
     )
 
 
-def _logs() -> Section:
+def _logging_flags() -> Section:
     buffer = "Bytes of info messages to hold back when streams are split; 0 holds none. Needs LoggingAlphaOptions."
     split = "Errors to stderr, the rest to stdout, instead of one stream. Needs LoggingAlphaOptions."
     return Section(
@@ -347,7 +347,7 @@ def _logs() -> Section:
     )
 
 
-def _global() -> Section:
+def _global_flags() -> Section:
     return Section(
         "global",
         (
@@ -362,7 +362,7 @@ def _global() -> Section:
     )
 
 
-def _own() -> Section:
+def _trireme_flags() -> Section:
     return Section(
         "Trireme",
         (
@@ -382,16 +382,16 @@ def flag_set() -> FlagSet:
     """Every flag of the frontend."""
     return FlagSet(
         (
-            _misc(),
-            _secure_serving(),
-            _authentication(),
-            _authorization(),
-            _deprecated(),
-            _leader_election(),
-            _feature_gates(),
-            _metrics(),
-            _logs(),
-            _global(),
-            _own(),
+            _misc_flags(),
+            _secure_serving_flags(),
+            _authentication_flags(),
+            _authorization_flags(),
+            _deprecated_flags(),
+            _leader_election_flags(),
+            _feature_gate_flags(),
+            _metrics_flags(),
+            _logging_flags(),
+            _global_flags(),
+            _trireme_flags(),
         )
     )

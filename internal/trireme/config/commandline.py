@@ -33,7 +33,7 @@ from trireme.config.loading import ConfigurationError, default_configuration, lo
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.old_flags import replacement
 from trireme.config.options import LoggingOptions, Options
-from trireme.config.profiles import construct
+from trireme.config.profiles import construct_profiles
 from trireme.config.serving import Lookup, Serving
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework import release
@@ -140,17 +140,21 @@ class Start:
     def run(self) -> Outcome:
         """Run everything that needs no API server."""
         try:
-            return Outcome(0, completed=self._complete())
+            return Outcome(0, completed=self._complete_configuration())
         except _Stopped as stopped:
             return stopped.outcome
 
-    def _fail(self, stage: str, error: str) -> _Stopped:
+    def _log_failure(self, stage: str, error: str) -> _Stopped:
         self.log(f'E "command failed" err={start_log.value(error)}')
         return _Stopped(Outcome(1, stage, error, "log"))
 
     # The command line.
 
-    def _parse(self) -> Parsed:
+    def _parse_flags(self) -> Parsed:
+        """The flags of the command line.
+
+        An unknown flag or a malformed value ends the start, with advice for old flags.
+        """
         flag_set = command_flags.flag_set()
         usage = flags.usage(command_flags.PROGRAM, flag_set, self.columns)
         try:
@@ -172,7 +176,7 @@ class Start:
             raise _Stopped(Outcome(1, "load", text, "usage"))
         return parsed
 
-    def _gates(self, parsed: Parsed) -> FeatureGates:
+    def _parse_gates(self, parsed: Parsed) -> FeatureGates:
         try:
             result = from_flags(
                 parsed["emulated-version"], parsed["min-compatibility-version"], parsed["feature-gates"]
@@ -181,12 +185,12 @@ class Start:
             if isinstance(error, GateError):
                 for line in error.logs:
                     self.log(line)
-            raise self._fail("load", str(error)) from error
+            raise self._log_failure("load", str(error)) from error
         for line in result.logs:
             self.log(line)
         return result.gates
 
-    def _version(self, parsed: Parsed) -> str:
+    def _print_or_choose_version(self, parsed: Parsed) -> str:
         """Print the version if requested; else return the one to report."""
         version: str = parsed["version"]
         if version == "true":
@@ -199,7 +203,7 @@ class Start:
 
     # The configuration.
 
-    def _validate(self, settings: Options, gates: FeatureGates) -> SchedulerConfiguration:
+    def _default_if_flags_valid(self, settings: Options, gates: FeatureGates) -> SchedulerConfiguration:
         """Check the default configuration and all flags; report the problems of flags together."""
         config = default_configuration(gates)
         problems = gates.effective.problems()
@@ -213,10 +217,12 @@ class Start:
         problems.extend(settings.authentication.problems(gates, self.log))
         problems.extend(settings.metrics.problems())
         if problems:
-            raise self._fail("load", aggregate(problems))
+            raise self._log_failure("load", aggregate(problems))
         return config
 
-    def _load(self, settings: Options, gates: FeatureGates, default: SchedulerConfiguration) -> SchedulerConfiguration:
+    def _load_configuration(
+        self, settings: Options, gates: FeatureGates, default: SchedulerConfiguration
+    ) -> SchedulerConfiguration:
         if not settings.config_file:
             return settings.with_leader_election(settings.with_deprecated(default))
         config = settings.with_leader_election(load_file(settings.config_file, gates, self.log))
@@ -225,10 +231,11 @@ class Start:
             raise ConfigurationError(aggregate(problems))
         return config
 
-    def _complete(self) -> CompletedConfig:
-        parsed = self._parse()
-        gates = self._gates(parsed)
-        version = self._version(parsed)
+    def _complete_configuration(self) -> CompletedConfig:
+        """Everything from the flags to the checked configuration; logging is set up as soon as its flags are known."""
+        parsed = self._parse_flags()
+        gates = self._parse_gates(parsed)
+        version = self._print_or_choose_version(parsed)
         settings = options.from_flags(parsed)
         problems = settings.logging.problems(gates)
         if problems:
@@ -239,13 +246,13 @@ class Start:
         if settings.logging.verbosity >= 1:
             for line in flags.dump(command_flags.flag_set(), parsed):
                 self.log(f"I {line}")
-        default = self._validate(settings, gates)
+        default = self._default_if_flags_valid(settings, gates)
         try:
             certificate = serving.default_certificate(settings.serving, self.log)
-            config = self._load(settings, gates, default)
+            config = self._load_configuration(settings, gates, default)
             trireme = trireme_configuration_loading.load(settings.trireme_config_file)
             connection = connect(config.client_connection, settings.master, self.environment, self.log)
-            served = serving.prepare(
+            served = serving.prepare_serving(
                 certificate,
                 settings.authentication,
                 settings.authorization,
@@ -255,9 +262,9 @@ class Start:
             )
             settings.metrics.warn_of_labels(self.log)
         except ConfigurationError as error:
-            raise self._fail("load", str(error)) from error
+            raise self._log_failure("load", str(error)) from error
         try:
-            return self._construct(
+            return self._construct_profiles(
                 config, trireme, settings=settings, gates=gates, connection=connection, served=served, version=version
             )
         except _Stopped:
@@ -265,7 +272,7 @@ class Start:
                 served.listener.close()
             raise
 
-    def _construct(
+    def _construct_profiles(
         self,
         config: SchedulerConfiguration,
         trireme: TriremeConfiguration,
@@ -276,18 +283,19 @@ class Start:
         served: Serving | None,
         version: str,
     ) -> CompletedConfig:
+        """Determine what each profile runs; with `--write-config-to`, write the configuration and end."""
         try:
             check_connection(connection, qps=config.client_connection.qps, burst=config.client_connection.burst)
             check_lock(config.leader_election)
         except ConfigurationError as error:
-            raise self._fail("load", str(error)) from error
+            raise self._log_failure("load", str(error)) from error
         settings.metrics.warn(gates, self.log)
         verbose = settings.logging.verbosity >= 2
         try:
             registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme)
-            constructed = construct(config, registry, gates, self.log, verbose=verbose)
+            constructed = construct_profiles(config, registry, gates, self.log, verbose=verbose)
         except ConfigurationError as error:
-            raise self._fail("construct", str(error)) from error
+            raise self._log_failure("construct", str(error)) from error
         completed = CompletedConfig(
             constructed.configuration,
             constructed.profiles,
@@ -302,11 +310,11 @@ class Start:
         if verbose:
             self._log_profiles(completed.profiles)
         if verbose or settings.write_config_to:
-            self._write(settings.write_config_to, completed, verbose=verbose)
+            self._write_configuration(settings.write_config_to, completed, verbose=verbose)
         try:
             check_timing(config.leader_election)
         except ConfigurationError as error:
-            raise self._fail("run", str(error)) from error
+            raise self._log_failure("run", str(error)) from error
         return completed
 
     def _log_profiles(self, profiles: Sequence[CompletedProfile]) -> None:
@@ -314,12 +322,12 @@ class Start:
             shown = golang.json_text(plugin_lists(profile))
             self.log(f'I "the scheduler starts to work with those plugins" Plugins={shown}')
 
-    def _write(self, path: str, completed: CompletedConfig, *, verbose: bool) -> None:
+    def _write_configuration(self, path: str, completed: CompletedConfig, *, verbose: bool) -> None:
         """Log and write the configuration; the program ends after writing it."""
         try:
             document = completed.document()
         except ValueError as error:  # a number without a JSON form
-            raise self._fail("write", str(error)) from error
+            raise self._log_failure("write", str(error)) from error
         text = write_yaml(document)
         if verbose:
             shown = start_log.value(write_yaml(without_secrets(document)))
@@ -329,7 +337,7 @@ class Start:
         try:
             Path(path).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise self._fail("write", f"open {path}: {os_error(error)}") from error
+            raise self._log_failure("write", f"open {path}: {os_error(error)}") from error
         self.log(f'I "Wrote configuration" file={quote(path)}')
         if completed.serving:
             completed.serving.listener.close()

@@ -98,7 +98,7 @@ def from_kubeconfig(path: str, master: str, environment: Mapping[str, str]) -> C
     """
     config = kubeconfig_loading.load(path) if path else {}
     try:
-        return _direct(config, path, master)
+        return _connection_of_context(config, path, master)
     except _EmptyError:
         host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
         if host and port and (_SERVICE_ACCOUNT / "token").is_file():
@@ -124,12 +124,12 @@ def check_connection(connection: Connection, *, qps: float = 0.0, burst: int = 1
             "burst is required to be greater than 0 when RateLimiter is not set and QPS is set to greater than 0"
         )
     try:
-        server_url.server(connection.host, tls=_secured(tls))
+        server_url.parse_server(connection.host, tls=_has_tls_settings(tls))
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
 
 
-def _secured(tls: ClientTLS) -> bool:
+def _has_tls_settings(tls: ClientTLS) -> bool:
     return bool(tls.ca_file or tls.ca_data or tls.cert_file or tls.cert_data or tls.insecure)
 
 
@@ -137,7 +137,13 @@ class _EmptyError(ConfigurationError):
     """The kubeconfig names no cluster at all."""
 
 
-def _direct(config: Mapping[str, Any], path: str, master: str) -> Connection:
+def _connection_of_context(config: Mapping[str, Any], path: str, master: str) -> Connection:
+    """The connection of the kubeconfig's current context; `master` replaces the server.
+
+    Raises:
+        _EmptyError: neither names a server.
+        ConfigurationError: with all problems of the context, its user and its cluster.
+    """
     context_name = config.get("current-context", "")
     contexts = kubeconfig_loading.by_name(config.get("contexts") or [], "Context")
     context: Mapping[str, Any] = contexts.get(context_name, {}).get("context", {})
@@ -162,10 +168,11 @@ def _direct(config: Mapping[str, Any], path: str, master: str) -> Connection:
         problems.extend(kubeconfig_validation.cluster_problems(cluster_name, cluster))
     if problems:
         raise ConfigurationError(f"invalid configuration: {aggregate(problems)}")
-    return _connection(path, cluster, user)
+    return _connection_to_cluster(path, cluster, user)
 
 
-def _connection(path: str, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Connection:
+def _connection_to_cluster(path: str, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Connection:
+    """The connection to a checked cluster as this user. Without https no credentials are sent."""
     host = cluster.get("server", "")
     tls = ClientTLS(
         insecure=cluster.get("insecure-skip-tls-verify", False),
@@ -174,7 +181,7 @@ def _connection(path: str, cluster: Mapping[str, Any], user: Mapping[str, Any]) 
         ca_data=cluster.get("certificate-authority-data", b""),
     )
     try:
-        secure = server_url.server(host, tls=False).scheme == "https"
+        secure = server_url.parse_server(host, tls=False).scheme == "https"
     except ValueError:
         secure = False
     if not secure:

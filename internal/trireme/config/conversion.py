@@ -113,6 +113,7 @@ def raw_args(node: json_document.Node) -> Any:
 
 
 def _extender(value: Value) -> Extender:
+    """An extender from its decoded fields, which have their defaults."""
     tls = value.get("tlsConfig")
     return Extender(
         url_prefix=value.get("urlPrefix", ""),
@@ -208,6 +209,7 @@ def _args_value(config: PluginConfig) -> Any:
 
 
 def _extender_value(extender: Extender) -> dict[str, Any]:
+    """The fields of an extender, as they are encoded."""
     tls = extender.tls_config
     return {
         "urlPrefix": extender.url_prefix,

@@ -25,7 +25,7 @@ Value = dict[str, Any]
 Log = Callable[[str], None]
 
 
-def apply(value: Value, gates: FeatureGates, log: Log) -> None:
+def set_defaults(value: Value, gates: FeatureGates, log: Log) -> None:
     """Fill in every default of a decoded KubeSchedulerConfiguration."""
     value.setdefault("parallelism", 16)
     if not value.get("profiles"):
@@ -34,10 +34,10 @@ def apply(value: Value, gates: FeatureGates, log: Log) -> None:
     if len(profiles) == 1:
         profiles[0].setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
     for profile in profiles:
-        _profile(profile, gates, log)
+        _set_profile_defaults(profile, gates, log)
     value.setdefault("percentageOfNodesToScore", 0)
-    _leader_election(value.setdefault("leaderElection", {}))
-    _client_connection(value.setdefault("clientConnection", {}))
+    _set_leader_election_defaults(value.setdefault("leaderElection", {}))
+    _set_client_connection_defaults(value.setdefault("clientConnection", {}))
     value.setdefault("podInitialBackoffSeconds", 1)
     value.setdefault("podMaxBackoffSeconds", 10)
     value.setdefault("enableProfiling", True)
@@ -45,7 +45,7 @@ def apply(value: Value, gates: FeatureGates, log: Log) -> None:
         value.setdefault("enableContentionProfiling", True)
 
 
-def _leader_election(value: Value) -> None:
+def _set_leader_election_defaults(value: Value) -> None:
     for name, default in (
         ("leaseDuration", Duration(15 * golang.SECOND)),
         ("renewDeadline", Duration(10 * golang.SECOND)),
@@ -59,7 +59,7 @@ def _leader_election(value: Value) -> None:
     value.setdefault("leaderElect", True)
 
 
-def _client_connection(value: Value) -> None:
+def _set_client_connection_defaults(value: Value) -> None:
     value["contentType"] = value.get("contentType") or "application/vnd.kubernetes.protobuf"
     value["qps"] = value.get("qps") or 50.0
     value["burst"] = value.get("burst") or 100
@@ -76,14 +76,15 @@ def default_plugins(gates: FeatureGates) -> list[Value]:
     ]
 
 
-def _profile(profile: Value, gates: FeatureGates, log: Log) -> None:
+def _set_profile_defaults(profile: Value, gates: FeatureGates, log: Log) -> None:
+    """Fill in the profile's plugins, and the arguments of each that takes some and is enabled or configured."""
     custom: Value = profile.get("plugins") or {}
     defaults: Value = {MULTI_POINT: {"enabled": default_plugins(gates)}}
     if profile.get("plugins") is None:
         profile["plugins"] = defaults
     else:
         profile["plugins"] = {
-            name: _merge(defaults.get(name, {}), custom.get(name) or {}, log)
+            name: _merge_plugin_sets(defaults.get(name, {}), custom.get(name) or {}, log)
             for name in (MULTI_POINT, *(point.value for point in ExtensionPoint))
         }
     configs: list[Value] = profile.get("pluginConfig") or []
@@ -93,13 +94,13 @@ def _profile(profile: Value, gates: FeatureGates, log: Log) -> None:
     configured = {config.get("name", "") for config in configs}
     configs.extend(
         {"name": name, "args": args(name, {}, gates)}
-        for name in _names(profile["plugins"])
+        for name in _enabled_names(profile["plugins"])
         if name not in configured and f"{name}Args" in ARGS
     )
     profile["pluginConfig"] = configs
 
 
-def _names(plugins: Value) -> list[str]:
+def _enabled_names(plugins: Value) -> list[str]:
     """The enabled plugins, sorted; without those of podGroupPostFilter alone, as in kube-scheduler."""
     return sorted(
         {
@@ -111,7 +112,7 @@ def _names(plugins: Value) -> list[str]:
     )
 
 
-def _merge(default: Value, custom: Value, log: Log) -> Value:
+def _merge_plugin_sets(default: Value, custom: Value, log: Log) -> Value:
     """The plugin set of one extension point: the operator's merged into the default.
 
     A plugin that is enabled again replaces the default one in its place; others are appended; `*` disables every

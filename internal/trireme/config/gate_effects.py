@@ -36,52 +36,54 @@ class Section:
     below: str = ""
 
 
-def _implemented(*gates: str, text: str = "") -> Row:
+def _implemented_row(*gates: str, text: str = "") -> Row:
     return Row(gates, Effect.IMPLEMENTED, text)
 
 
-def _not_applicable(*gates: str, text: str) -> Row:
+def _not_applicable_row(*gates: str, text: str) -> Row:
     return Row(gates, Effect.NOT_APPLICABLE, text)
 
 
-def _ineffective(*gates: str, value: bool, text: str) -> Row:
+def _ineffective_row(*gates: str, value: bool, text: str) -> Row:
     return Row(gates, Effect.INEFFECTIVE, text, value)
 
 
 _QUEUEING = Section(
     "Queueing, preemption, groups",
     (
-        _implemented(
+        _implemented_row(
             "SchedulerPopFromBackoffQ",
             text="with nothing else to do, refused pods are scheduled before their back-off is over",
         ),
-        _implemented(
+        _implemented_row(
             "SchedulerAsyncPreemption",
             text="victims are deleted while other pods are scheduled, and the preemptor waits; off: the attempt waits",
         ),
-        _implemented("NominatedNodeNameForExpectation", text="a pod is nominated before a long PreBind or Permit"),
-        _not_applicable(
+        _implemented_row("NominatedNodeNameForExpectation", text="a pod is nominated before a long PreBind or Permit"),
+        _not_applicable_row(
             "SchedulerAsyncAPICalls",
             text="bind is a process of its own, so writing is always asynchronous; the metrics of such calls are not "
             "served",
         ),
-        _not_applicable("SchedulerPreQueueingHints", text="a hint is called for a class of pods, not for each pod"),
-        _implemented(
+        _not_applicable_row("SchedulerPreQueueingHints", text="a hint is called for a class of pods, not for each pod"),
+        _implemented_row(
             "OpportunisticBatching",
             text="the log names plugins and extenders that prevent signatures (`Disabling signatures for profile`: "
             "remote plugins and some in-tree ones, as in kube-scheduler); pods of one class are scheduled in "
             "batches either way, with the same decisions",
         ),
-        _implemented("GenericWorkload", text="PodGroups"),
-        _implemented("TopologyAwareWorkloadScheduling", text="a PodGroup in one domain"),
-        _implemented("PodGroupPreemptionPolicy", text="the PodGroup's `preemptionPolicy`, which its pods must share"),
-        _implemented(
+        _implemented_row("GenericWorkload", text="PodGroups"),
+        _implemented_row("TopologyAwareWorkloadScheduling", text="a PodGroup in one domain"),
+        _implemented_row(
+            "PodGroupPreemptionPolicy", text="the PodGroup's `preemptionPolicy`, which its pods must share"
+        ),
+        _implemented_row(
             "CompositePodGroup",
             text="groups of groups, which the API server serves as `v1alpha3` only; needs `GenericWorkload` and "
             "`TopologyAwareWorkloadScheduling`",
         ),
-        _implemented("DRAWorkloadResourceClaims", text="device claims of a PodGroup are reserved for it"),
-        _implemented(
+        _implemented_row("DRAWorkloadResourceClaims", text="device claims of a PodGroup are reserved for it"),
+        _implemented_row(
             "InPlacePodVerticalScalingSchedulerPreemption",
             text="the scheduler preempts on its own node for a running pod whose resize is deferred",
         ),
@@ -99,60 +101,68 @@ always used.
 _PLUGINS = Section(
     "Plugins",
     (
-        _implemented("DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRADeviceTaintRules"),
-        _implemented("DRAPartitionableDevices", "DRASchedulerFilterTimeout"),
-        _implemented("DRAFractionalCapacityRange", text="on with `--min-compatibility-version=1.37`"),
-        _implemented("DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes"),
-        _implemented("DRAOptionalNodeOperations"),
-        _implemented("DRANodeAllocatableResources", text="devices may stand for a node's cpu, memory and huge pages"),
-        _implemented("MatchLabelKeysInPodTopologySpread"),
-        _implemented("StorageCapacityScoring", "VolumeLimitScaling"),
-        _not_applicable("InterPodAffinityHostnameFastPath", text="an optimisation without an effect on decisions"),
-        _implemented("PodLevelResources", text="pod-level requests count"),
-        _implemented(
+        _implemented_row(
+            "DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRADeviceTaintRules"
+        ),
+        _implemented_row("DRAPartitionableDevices", "DRASchedulerFilterTimeout"),
+        _implemented_row("DRAFractionalCapacityRange", text="on with `--min-compatibility-version=1.37`"),
+        _implemented_row("DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes"),
+        _implemented_row("DRAOptionalNodeOperations"),
+        _implemented_row(
+            "DRANodeAllocatableResources", text="devices may stand for a node's cpu, memory and huge pages"
+        ),
+        _implemented_row("MatchLabelKeysInPodTopologySpread"),
+        _implemented_row("StorageCapacityScoring", "VolumeLimitScaling"),
+        _not_applicable_row("InterPodAffinityHostnameFastPath", text="an optimisation without an effect on decisions"),
+        _implemented_row("PodLevelResources", text="pod-level requests count"),
+        _implemented_row(
             "InPlacePodLevelResourcesVerticalScaling",
             text="the pod-level resources in the status count during a resize",
         ),
-        _implemented("TaintTolerationComparisonOperators", text="tolerations with `Lt` and `Gt`"),
+        _implemented_row("TaintTolerationComparisonOperators", text="tolerations with `Lt` and `Gt`"),
     ),
 )
 
 _PROCESS = Section(
     "The process",
     (
-        _implemented(
+        _implemented_row(
             "CoordinatedLeaderElection",
             text="the API server chooses the leader among LeaseCandidates; of the Lease `kube-system/kube-scheduler` "
             "alone, as in kube-scheduler",
         ),
-        _implemented("ComponentFlagz", text="`/flagz` is served"),
-        _implemented("ComponentStatusz", text="`/statusz` is served"),
-        _implemented("RemoteRequestHeaderUID", text="`--requestheader-uid-headers` may be set"),
-        _implemented("LoggingAlphaOptions", "LoggingBetaOptions", text="the logging flags of that stage may be set"),
-        _implemented("ContextualLogging", text="lines name the part of the scheduler that wrote them"),
-        _ineffective(
+        _implemented_row("ComponentFlagz", text="`/flagz` is served"),
+        _implemented_row("ComponentStatusz", text="`/statusz` is served"),
+        _implemented_row("RemoteRequestHeaderUID", text="`--requestheader-uid-headers` may be set"),
+        _implemented_row(
+            "LoggingAlphaOptions", "LoggingBetaOptions", text="the logging flags of that stage may be set"
+        ),
+        _implemented_row("ContextualLogging", text="lines name the part of the scheduler that wrote them"),
+        _ineffective_row(
             "NativeHistograms",
             value=True,
             text="histograms have classic buckets alone, also in protobuf answers of `/metrics`",
         ),
-        _implemented("AllowParsingUserUIDFromCertAuth", text="a client's certificate may state its UID"),
-        _ineffective("CBORServingAndStorage", value=True, text="`/statusz` and `/flagz` are not served as CBOR"),
+        _implemented_row("AllowParsingUserUIDFromCertAuth", text="a client's certificate may state its UID"),
+        _ineffective_row("CBORServingAndStorage", value=True, text="`/statusz` and `/flagz` are not served as CBOR"),
     ),
 )
 
 _CLIENT = Section(
     "The connection to the API server",
     (
-        _implemented("WatchListClient", text="lists are streamed; off: they are read in pages"),
-        _ineffective(
+        _implemented_row("WatchListClient", text="lists are streamed; off: they are read in pages"),
+        _ineffective_row(
             "ClientsAllowCBOR",
             "ClientsPreferCBOR",
             value=True,
             text="objects are read as protobuf or JSON; without effect in kube-scheduler, too, unless "
             "`clientConnection.contentType` is `application/cbor`",
         ),
-        _ineffective("ClientsAllowCARotation", value=False, text="certificate files are read again when they change"),
-        _not_applicable(
+        _ineffective_row(
+            "ClientsAllowCARotation", value=False, text="certificate files are read again when they change"
+        ),
+        _not_applicable_row(
             "AtomicFIFO",
             "InOrderInformersBatchProcess",
             "InformerResourceVersion",
@@ -160,7 +170,7 @@ _CLIENT = Section(
             "ClientsAllowTLSCacheGC",
             text="internals of client-go's caches, which Trireme does not use",
         ),
-        _not_applicable("UnauthenticatedHTTP2DOSMitigation", text="HTTP/1.1 alone is served"),
+        _not_applicable_row("UnauthenticatedHTTP2DOSMitigation", text="HTTP/1.1 alone is served"),
     ),
 )
 

@@ -65,7 +65,7 @@ class Table:
         return _UNAVAILABLE
 
 
-def _spec(text: str) -> Spec:
+def _parse_spec(text: str) -> Spec:
     found = _SPEC.fullmatch(text)
     if not found:
         raise ValueError(f"malformed entry in the table of feature gates: {text}")
@@ -84,7 +84,7 @@ def table() -> Table:
     """The table of this version."""
     data = orjson.loads(resources.files("trireme.config").joinpath("feature_gates.json").read_bytes())
     return Table(
-        {name: tuple(_spec(text) for text in history.split("; ")) for name, history in data["gates"].items()},
+        {name: tuple(_parse_spec(text) for text in history.split("; ")) for name, history in data["gates"].items()},
         {name: tuple(needs) for name, needs in data["dependencies"].items()},
     )
 
@@ -203,7 +203,7 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
                 f"featureGate={golang.quote(name)} value={text}"
             )
     gates = FeatureGates(effective, values)
-    problems = problems or _unmet(gates)
+    problems = problems or _unmet_dependencies(gates)
     if problems:
         raise GateError(problems, logs)
     return GateResult(gates, tuple(logs))
@@ -219,7 +219,7 @@ def _set_all(name: str, value: bool, effective: Effective, values: dict[str, boo
     values[name] = value
 
 
-def _unmet(gates: FeatureGates) -> list[str]:
+def _unmet_dependencies(gates: FeatureGates) -> list[str]:
     problems: list[str] = []
     for name, needs in table().dependencies.items():
         missing = [need for need in needs if not gates.enabled(need)]
@@ -236,7 +236,7 @@ def from_flags(
     Raises: ValueError: a flag is malformed or invalid.
     """
     effective = versions.effective(emulated, oldest_peer)
-    unmet = _unmet(FeatureGates(effective))
+    unmet = _unmet_dependencies(FeatureGates(effective))
     if unmet:
         raise GateError(unmet)
     result = GateResult(FeatureGates(effective))

@@ -15,7 +15,7 @@ from trireme.config.gates import FeatureGates, aggregate
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
-from trireme.config.profiles import construct
+from trireme.config.profiles import construct_profiles
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -29,7 +29,7 @@ _OWN_API_VERSION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Inspected:
+class InspectedConfiguration:
     """The contents of files, with all defaults."""
 
     configuration: SchedulerConfiguration
@@ -52,12 +52,12 @@ def feature_gates(texts: Sequence[str]) -> FeatureGates:
 def is_own(data: bytes) -> bool:
     """Whether a file has Trireme's own settings, or seems to have them if it cannot be parsed."""
     try:
-        return loading.interpret(loading.parse(data).node).group == trireme_configuration.API_GROUP
+        return loading.read_kind(loading.parse(data).node).group == trireme_configuration.API_GROUP
     except ConfigurationError:
         return _OWN_API_VERSION.search(data) is not None
 
 
-def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureGates) -> Inspected:
+def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureGates) -> InspectedConfiguration:
     """Checks a KubeSchedulerConfiguration, or the default one, together with Trireme's settings.
 
     Raises:
@@ -66,16 +66,16 @@ def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureG
     if data is None:
         config = loading.default_configuration(enabled)
     else:
-        config = loading.load(data, enabled, _drop)
+        config = loading.load(data, enabled, _discard_log_line)
     problems = validation.validate(config, enabled)
     if problems:
         raise ConfigurationError(aggregate(problems), problems)
     check_lock(config.leader_election)
-    constructed = construct(
-        config, trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme), enabled, _drop
+    constructed = construct_profiles(
+        config, trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme), enabled, _discard_log_line
     )
     check_timing(config.leader_election)
-    return Inspected(constructed.configuration, constructed.profiles, trireme)
+    return InspectedConfiguration(constructed.configuration, constructed.profiles, trireme)
 
 
 def plugin_table(profile: CompletedProfile) -> list[str]:
@@ -89,5 +89,5 @@ def plugin_table(profile: CompletedProfile) -> list[str]:
     return lines
 
 
-def _drop(_line: str) -> None:
+def _discard_log_line(_line: str) -> None:
     """Discard a log line: those about a configuration are for the scheduler's log."""

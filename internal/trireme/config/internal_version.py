@@ -46,17 +46,19 @@ def internal_schema(of: Struct) -> Struct:
     """The struct with its fields by kube-scheduler's own names."""
     if of.name in _core_types():
         return of
-    fields = (replace(entry, name=_own(entry), type=_own_type(entry.type)) for entry in of.fields.values())
+    fields = (
+        replace(entry, name=_internal_name(entry), type=_internal_type(entry.type)) for entry in of.fields.values()
+    )
     return replace(of, fields={entry.name: entry for entry in fields})
 
 
-def _own(entry: Field) -> str:
+def _internal_name(entry: Field) -> str:
     return _NAMES.get(entry.name, entry.name[0].upper() + entry.name[1:])
 
 
-def _own_type(of: Type) -> Type:
+def _internal_type(of: Type) -> Type:
     if isinstance(of, Many):
-        return Many(_own_type(of.of))
+        return Many(_internal_type(of.of))
     return internal_schema(of) if isinstance(of, Struct) else of
 
 
@@ -66,7 +68,7 @@ def with_all_fields(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
         return dict(value)
     out: dict[str, Any] = {}
     for name, entry in of.fields.items():
-        member = value.get(_own(entry))
+        member = value.get(_internal_name(entry))
         if member is not None:
             out[name] = _with_all_fields(member, entry.type)
         elif name in _OPTIONAL:

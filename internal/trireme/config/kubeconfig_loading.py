@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.config.kubeconfig_schema import CONFIG
-from trireme.config.loading import ConfigurationError, interpret, not_registered, os_error, read_file
+from trireme.config.loading import ConfigurationError, not_registered, os_error, read_file, read_kind
 from trireme_kube.apimachinery import yaml_document
 from trireme_kube.apimachinery.json_document import Object
 from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
@@ -28,19 +28,19 @@ def load(path: str) -> dict[str, Any]:
     except (OSError, ValueError):
         pass  # reading reports it better
     try:
-        return _resolved(_decode(read_file(path)), Path(path).absolute().parent)
+        return _with_absolute_paths(_decode_kubeconfig(read_file(path)), Path(path).absolute().parent)
     except ConfigurationError as error:
         raise ConfigurationError(f'error loading config file "{path}": {error}') from error
 
 
-def _decode(data: bytes) -> dict[str, Any]:
+def _decode_kubeconfig(data: bytes) -> dict[str, Any]:
     if not data:
         return {}
     try:
         node = yaml_document.parse(data).node
     except yaml_document.MalformedYAMLError as error:
         raise ConfigurationError(str(error)) from error
-    kind = interpret(node).or_else("", "v1", "Config")
+    kind = read_kind(node).or_else("", "v1", "Config")
     if (kind.group, kind.version, kind.kind) != ("", "v1", "Config"):
         raise ConfigurationError(not_registered(kind))
     try:
@@ -97,6 +97,8 @@ def _format_entries(entries: list[Value], kind: str) -> str:
 
 
 def _format_user(user: Value) -> list[str]:
+    """The fields of a user in Go's order, as Go prints a struct, with secrets masked."""
+
     def data(name: str) -> str:
         return f"[{' '.join(map(str, user.get(name) or b''))}]"
 
@@ -130,7 +132,7 @@ _PATHS = {
 }
 
 
-def _resolved(config: dict[str, Any], base: Path) -> dict[str, Any]:
+def _with_absolute_paths(config: dict[str, Any], base: Path) -> dict[str, Any]:
     """The file with relative paths made absolute."""
     for section, (inner, names) in _PATHS.items():
         for entry in config.get(section) or ():

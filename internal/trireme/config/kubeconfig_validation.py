@@ -68,6 +68,7 @@ def user_problems(name: str, user: Value) -> list[str]:
 
 
 def _exec_problems(name: str, user: Value) -> list[str]:
+    """What is wrong with a user's exec plugin; nothing without one."""
     command = user.get("exec")
     if command is None:
         return []

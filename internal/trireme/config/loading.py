@@ -109,7 +109,7 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
     Raises: ConfigurationError: it cannot be decoded.
     """
     source = parse(data)
-    kind = interpret(source.node)
+    kind = read_kind(source.node)
     if not kind.kind:
         raise ConfigurationError(f"Object 'Kind' is missing in '{source.text}'")
     if not kind.version:
@@ -120,7 +120,7 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
         for where, name, errors in _decode_args(value):
             strict.append(_strict_args_error(where, name, errors))
             problems += [_strict_args_error(where, name, [error]) for error in errors]
-        defaults.apply(value, gates, log)
+        defaults.set_defaults(value, gates, log)
     if strict:
         raise ConfigurationError(strict_error(strict), problems)
     if kind.kind != KIND:
@@ -131,7 +131,7 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
 def default_configuration(gates: FeatureGates) -> SchedulerConfiguration:
     """The configuration without a file."""
     value: dict[str, Any] = {}
-    defaults.apply(value, gates, lambda _line: None)
+    defaults.set_defaults(value, gates, lambda _line: None)
     return conversion.to_model(value)
 
 
@@ -150,7 +150,7 @@ def parse(data: bytes) -> Source:
     return Source(document.node, text, document.duplicates)
 
 
-def interpret(node: Node) -> GroupVersionKind:
+def read_kind(node: Node) -> GroupVersionKind:
     """The kind and version of an object; field names match without regard to case.
 
     Raises: ConfigurationError: it is not an object, or they are not strings.
@@ -255,7 +255,7 @@ def _decode_args(value: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
 def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], bool, list[str]]:
     """The arguments, whether they need no more defaults, and their problems."""
     try:
-        kind = interpret(node).or_else(API_GROUP, "v1", f"{name}Args")
+        kind = read_kind(node).or_else(API_GROUP, "v1", f"{name}Args")
         if not kind.version:
             raise ConfigurationError(
                 f"Object 'apiVersion' is missing in '{golang.json_text(json_document.plain(node))}'"

@@ -47,28 +47,28 @@ def locate(data: bytes, problem: str) -> Position | None:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        return _syntax(problem, error)
+        return _yaml_syntax_position(problem, error)
     except yaml.YAMLError:
         return None
     if root is None:
         return None
     if found := _PLUGIN_CONFIG.match(problem):
         path = f"{found[1]}.args"
-        _, arguments = _nearest(root, path)
-        return _below_root(arguments, problem) or _at(root, path, of_key=False)
+        _, arguments = _nearest_entry(root, path)
+        return _below_root(arguments, problem) or _position_at(root, path, of_key=False)
     return _below_root(root, problem)
 
 
 def _below_root(root: yaml.Node, problem: str) -> Position | None:
     """The place of a problem whose message names fields relative to that node."""
     if found := _FIELD.search(problem):
-        return _at(root, found[1], of_key=True)
+        return _position_at(root, found[1], of_key=True)
     if found := _TYPE.search(problem):
-        return _mistyped(root, found[1], found[2])
+        return _position_of_wrong_type(root, found[1], found[2])
     if found := _LINE.search(problem):
         return Position(int(found[1]), 1)
     if found := _PATH.match(problem):
-        return _at(root, found[1], of_key=False)
+        return _position_at(root, found[1], of_key=False)
     return None
 
 
@@ -81,7 +81,7 @@ def _json_syntax(text: str) -> Position | None:
     return None
 
 
-def _syntax(problem: str, error: yaml.MarkedYAMLError) -> Position | None:
+def _yaml_syntax_position(problem: str, error: yaml.MarkedYAMLError) -> Position | None:
     """Where the file stops being YAML."""
     mark = error.problem_mark
     found = _LINE.search(problem)
@@ -90,27 +90,27 @@ def _syntax(problem: str, error: yaml.MarkedYAMLError) -> Position | None:
     return Position(int(found[1]), 1) if found else None
 
 
-def _at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None:
+def _position_at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None:
     """The field at that path, or the nearest existing one that contains it; None if there is none."""
-    key, node = _nearest(root, path)
+    key, node = _nearest_entry(root, path)
     if node is root:
         return None
     mark = (key if of_key else node).start_mark
     return Position(mark.line + 1, mark.column + 1)
 
 
-def _nearest(root: yaml.Node, path: str) -> tuple[yaml.Node, yaml.Node]:
+def _nearest_entry(root: yaml.Node, path: str) -> tuple[yaml.Node, yaml.Node]:
     """Key and value of the field at that path, or of the nearest existing one that contains it."""
     node = key = root
     for name, index in _STEP.findall(path):
-        step = _step(node, name or index)
+        step = _member_of(node, name or index)
         if step is None:
             break
         key, node = step
     return key, node
 
 
-def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
+def _member_of(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
     """The key and the value of a member; of an element, itself twice."""
     if isinstance(node, yaml.MappingNode):
         # Of duplicate keys the last one is at fault.
@@ -122,15 +122,15 @@ def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
     return None
 
 
-def _mistyped(root: yaml.Node, kind: str, path: str) -> Position | None:
+def _position_of_wrong_type(root: yaml.Node, kind: str, path: str) -> Position | None:
     """The first value with a type that the field, whose path names no elements of lists, cannot have."""
-    for node in _below(root, path.split(".")):
-        if _is(node, kind):
+    for node in _values_below(root, path.split(".")):
+        if _has_type(node, kind):
             return Position(node.start_mark.line + 1, node.start_mark.column + 1)
     return None
 
 
-def _is(node: yaml.Node, kind: str) -> bool:
+def _has_type(node: yaml.Node, kind: str) -> bool:
     """Whether a value has a type that type errors name."""
     if kind in _KINDS:
         return isinstance(node, _KINDS[kind])
@@ -139,11 +139,11 @@ def _is(node: yaml.Node, kind: str) -> bool:
     return node.tag.rpartition(":")[2] in _TAGS.get(kind, ())
 
 
-def _below(node: yaml.Node, names: list[str]) -> Iterator[yaml.Node]:
+def _values_below(node: yaml.Node, names: list[str]) -> Iterator[yaml.Node]:
     """All values at a path, whatever the position in lists on the way."""
     if isinstance(node, yaml.SequenceNode) and names:
         for element in node.value:
-            yield from _below(element, names)
+            yield from _values_below(element, names)
     elif not names:
         yield node
         if isinstance(node, yaml.SequenceNode):
@@ -151,4 +151,4 @@ def _below(node: yaml.Node, names: list[str]) -> Iterator[yaml.Node]:
     elif isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if getattr(key, "value", None) == names[0]:
-                yield from _below(value, names[1:])
+                yield from _values_below(value, names[1:])

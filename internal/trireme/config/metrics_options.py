@@ -56,7 +56,7 @@ class MetricsOptions:
         found.extend(self._manifest_problems(child(path, "allowListMappingManifest")))
         if self.allowed_labels is not None and self.allowed_labels_manifest:
             rule = "cannot specify both allowListMapping and allowListMappingManifest"
-            found.append(invalid(path, self._document(), rule))
+            found.append(invalid(path, self._as_component_config(), rule))
         return found
 
     @property
@@ -86,7 +86,7 @@ class MetricsOptions:
             return {}
         return yaml_document.parse_string_map(read_file(self.allowed_labels_manifest))
 
-    def _document(self) -> dict[str, Any]:
+    def _as_component_config(self) -> dict[str, Any]:
         document: dict[str, Any] = {}
         if self.show_hidden_for_version:
             document["showHiddenMetricsForVersion"] = self.show_hidden_for_version

@@ -90,7 +90,7 @@ class AuthenticationOptions:
             ("requestheader-group-headers", self.request_header_group_headers, "X-Remote-Group", ""),
             ("requestheader-extra-headers-prefix", self.request_header_extra_prefixes, "X-Remote-Extra-", " prefix"),
         ):
-            if values and not _has(values, standard):
+            if values and not _contains_ignoring_case(values, standard):
                 log(
                     f"W --{flag} is set without specifying the standard {standard} header{what} - "
                     "API aggregation will not work"
@@ -103,7 +103,7 @@ class AuthenticationOptions:
             rule = f'--{flag} requires the "RemoteRequestHeaderUID" feature to be enabled'
             return [rule] if headers else []
         found = [f"empty value in {quote(flag)}"] if _has_blank(headers) else []
-        if headers and not _has(headers, "X-Remote-Uid"):
+        if headers and not _contains_ignoring_case(headers, "X-Remote-Uid"):
             found.append(
                 f"--{flag} is set without specifying the standard X-Remote-Uid header - API aggregation will not work"
             )
@@ -114,7 +114,7 @@ def _has_blank(values: tuple[str, ...]) -> bool:
     return any(not value.strip() for value in values)
 
 
-def _has(values: tuple[str, ...], name: str) -> bool:
+def _contains_ignoring_case(values: tuple[str, ...], name: str) -> bool:
     return any(value.lower() == name.lower() for value in values)
 
 

@@ -38,16 +38,16 @@ _EXTENDER_TIMEOUT = Duration(5 * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
-class Constructed:
+class ConstructedProfiles:
     """The configuration with everything that construction adds, and the profiles that run."""
 
     configuration: SchedulerConfiguration
     profiles: tuple[CompletedProfile, ...]
 
 
-def construct(
+def construct_profiles(
     config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log, *, verbose: bool = False
-) -> Constructed:
+) -> ConstructedProfiles:
     """Check extenders and profiles and determine what each profile runs; `verbose`: log each extender.
 
     Raises: ConfigurationError: an extender or a profile cannot be made.
@@ -57,11 +57,11 @@ def construct(
     except ConfigurationError as error:
         raise ConfigurationError(f"couldn't build extenders: {error}") from error
     try:
-        profiles = tuple(_map(config, registry, gates, log))
+        profiles = tuple(_complete_each_profile(config, registry, gates, log))
     except ConfigurationError as error:
         raise ConfigurationError(f"initializing profiles: {error}") from error
     written = tuple(replace(profile.configured, plugin_config=profile.plugin_config) for profile in profiles)
-    return Constructed(replace(config, profiles=written), profiles)
+    return ConstructedProfiles(replace(config, profiles=written), profiles)
 
 
 # Extenders.
@@ -72,7 +72,7 @@ def _with_extenders(config: SchedulerConfiguration, log: Log | None) -> Schedule
     extenders: list[Extender] = []
     for extender in config.extenders:
         if log is not None:
-            log(f'I "Creating extender" extender={json_text(_as_logged(extender))}')
+            log(f'I "Creating extender" extender={json_text(_extender_for_log(extender))}')
         check_extender(extender)
         timeout = extender.http_timeout if extender.http_timeout.nanoseconds else _EXTENDER_TIMEOUT
         extenders.append(replace(extender, http_timeout=timeout))
@@ -84,11 +84,11 @@ def _with_extenders(config: SchedulerConfiguration, log: Log | None) -> Schedule
     ]
     profiles = config.profiles
     if ignored:
-        profiles = tuple(_ignoring(profile, ignored) for profile in profiles)
+        profiles = tuple(_with_ignored_resources(profile, ignored) for profile in profiles)
     return replace(config, extenders=tuple(extenders), profiles=profiles)
 
 
-def _as_logged(extender: Extender) -> dict[str, object]:
+def _extender_for_log(extender: Extender) -> dict[str, object]:
     """The extender for the log, by kube-scheduler's own names of its fields; a key is masked."""
     tls = extender.tls_config
     return {
@@ -106,9 +106,9 @@ def _as_logged(extender: Extender) -> dict[str, object]:
             "CertFile": tls.cert_file,
             "KeyFile": tls.key_file,
             "CAFile": tls.ca_file,
-            "CertData": _encoded(tls.cert_data),
+            "CertData": _base64_text(tls.cert_data),
             "KeyData": "REDACTED" if tls.key_data else None,
-            "CAData": _encoded(tls.ca_data),
+            "CAData": _base64_text(tls.ca_data),
         },
         "HTTPTimeout": extender.http_timeout,
         "NodeCacheCapable": extender.node_cache_capable,
@@ -121,11 +121,11 @@ def _as_logged(extender: Extender) -> dict[str, object]:
     }
 
 
-def _encoded(data: bytes) -> str | None:
+def _base64_text(data: bytes) -> str | None:
     return base64.b64encode(data).decode() if data else None
 
 
-def _ignoring(profile: Profile, ignored: list[str]) -> Profile:
+def _with_ignored_resources(profile: Profile, ignored: list[str]) -> Profile:
     configs: list[PluginConfig] = []
     found = False
     for config in profile.plugin_config:
@@ -141,13 +141,17 @@ def _ignoring(profile: Profile, ignored: list[str]) -> Profile:
 # Profiles.
 
 
-def _map(
+def _complete_each_profile(
     config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log
 ) -> Iterable[CompletedProfile]:
+    """What each profile runs.
+
+    Raises: ConfigurationError, also if two profiles have different QueueSort plugins or arguments.
+    """
     first_sort, first_args = "", None
     for profile in config.profiles:
         try:
-            completed = complete(profile, config, registry, gates, log)
+            completed = complete_profile(profile, config, registry, gates, log)
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"creating profile for scheduler name {profile.scheduler_name}: {error}"
@@ -167,7 +171,7 @@ def _map(
         yield completed
 
 
-def complete(
+def complete_profile(
     profile: Profile, config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log
 ) -> CompletedProfile:
     """What a profile runs.
@@ -183,7 +187,7 @@ def complete(
             plugins_by_point[point] = _with_multi_point(profile.plugins, point, registry, plugins_by_point[point], log)
     _check_counts(profile.scheduler_name, plugins_by_point)
     weights = {
-        point: _weights(profile.plugins, point, registry, what)
+        point: _score_weights(profile.plugins, point, registry, what)
         for point, what in (
             (ExtensionPoint.SCORE, "score plugins"),
             (ExtensionPoint.PLACEMENT_SCORE, "placement score plugins"),
@@ -194,7 +198,7 @@ def complete(
         point: tuple(Plugin(name, weights[point][name] if point.weighted else 0) for name in names)
         for point, names in plugins_by_point.items()
     }
-    _tell_of_signatures(profile.scheduler_name, config, registry, gates, plugins, log)
+    _log_signature_support(profile.scheduler_name, config, registry, gates, plugins, log)
     _check_groups(gates, needed, log)
     return CompletedProfile(
         scheduler_name=profile.scheduler_name,
@@ -294,12 +298,12 @@ def _check_counts(scheduler_name: str, plugins_by_point: dict[ExtensionPoint, li
         )
 
 
-def _wrapped(value: int) -> int:
+def _wrapped_to_int64(value: int) -> int:
     """The sum in 64 bits: kube-scheduler's check for overflow relies on wrapping."""
     return (value + _INT64) % (2 * _INT64) - _INT64
 
 
-def _weights(plugins: Plugins, point: ExtensionPoint, registry: Registry, what: str) -> dict[str, int]:
+def _score_weights(plugins: Plugins, point: ExtensionPoint, registry: Registry, what: str) -> dict[str, int]:
     """The weight of each plugin: the point's, else that of `multiPoint`, else 1."""
     weights: dict[str, int] = {}
     total = 0
@@ -308,13 +312,13 @@ def _weights(plugins: Plugins, point: ExtensionPoint, registry: Registry, what: 
             continue
         weight = plugin.weight or 1
         weights[plugin.name] = weight
-        if weight * _MAX_NODE_SCORE > _wrapped(_INT64 - 1 - total):
+        if weight * _MAX_NODE_SCORE > _wrapped_to_int64(_INT64 - 1 - total):
             raise ConfigurationError(f"{what}: total score of Score plugins could overflow")
-        total = _wrapped(total + weight * _MAX_NODE_SCORE)
+        total = _wrapped_to_int64(total + weight * _MAX_NODE_SCORE)
     return weights
 
 
-def _tell_of_signatures(
+def _log_signature_support(
     scheduler_name: str,
     config: SchedulerConfiguration,
     registry: Registry,

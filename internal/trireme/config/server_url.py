@@ -29,12 +29,12 @@ def parse(text: str) -> URL:
     """Parse a URL. Raises: ValueError: with Go's message."""
     without_fragment = text.partition("#")[0]
     try:
-        return _parse(without_fragment)
+        return _parse_url(without_fragment)
     except ValueError as error:
         raise ValueError(f"parse {quote(without_fragment)}: {error}") from error
 
 
-def _scheme(text: str) -> tuple[str, str]:
+def _split_scheme(text: str) -> tuple[str, str]:
     for position, char in enumerate(text):
         if char.isascii() and char.isalpha():
             continue
@@ -50,12 +50,13 @@ def _scheme(text: str) -> tuple[str, str]:
     return "", text
 
 
-def _parse(text: str) -> URL:
+def _parse_url(text: str) -> URL:
+    """The parts of a URL, split as Go's net/url does it. Raises: ValueError: with Go's message, without the URL."""
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
         raise ValueError("net/url: invalid control character in URL")
     if text == "*":
         return URL(path="*")
-    scheme, rest = _scheme(text)
+    scheme, rest = _split_scheme(text)
     rest = rest.partition("?")[0]
     if not rest.startswith("/"):
         if scheme:
@@ -65,14 +66,15 @@ def _parse(text: str) -> URL:
     host = ""
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
-        host, rest = _host(authority), slash + path
+        host, rest = _check_host(authority), slash + path
     bad = _ESCAPE.search(rest)
     if bad:
         raise ValueError(f"invalid URL escape {quote(rest[bad.start() : bad.start() + 3])}")
     return URL(scheme, host, rest)
 
 
-def _host(authority: str) -> str:
+def _check_host(authority: str) -> str:
+    """The host and port of an authority, without user information. Raises: ValueError: Go would not parse them."""
     host = authority.rpartition("@")[2]
     if host.startswith("["):
         closing = host.rfind("]")
@@ -93,7 +95,7 @@ def _host(authority: str) -> str:
     return host
 
 
-def server(host: str, *, tls: bool) -> URL:
+def parse_server(host: str, *, tls: bool) -> URL:
     """The URL of a server given as URL or as host and port.
 
     Raises:

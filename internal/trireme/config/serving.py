@@ -79,27 +79,27 @@ def default_certificate(options: ServingOptions, log: Log) -> Certificate:
                 "error creating self-signed certificates: "
                 f"error reading {missing}, certificate and key must be supplied as a pair"
             )
-    certificate, private_key = make_certificate("localhost", _alternatives(options.bind_address))
+    certificate, private_key = make_certificate("localhost", _alternative_names(options.bind_address))
     if files is None:
         log("I Generated self-signed cert in-memory")
         return Certificate(options, certificate, private_key)
     try:
-        _keep(Path(files[0]), certificate, 0o644)
-        _keep(Path(files[1]), private_key, 0o600)
+        _write_file(Path(files[0]), certificate, 0o644)
+        _write_file(Path(files[1]), private_key, 0o600)
     except OSError as error:
         raise ConfigurationError(f"error creating self-signed certificates: {_path_error(error)}") from error
     log(f"I Generated self-signed cert ({files[0]}, {files[1]})")
     return Certificate(options)
 
 
-def _alternatives(bind_address: str) -> list[str]:
+def _alternative_names(bind_address: str) -> list[str]:
     names = ["localhost", "127.0.0.1"]
     if not ipaddress.ip_address(bind_address).is_unspecified:
         names.append(bind_address)
     return names
 
 
-def _keep(path: Path, data: bytes, mode: int) -> None:
+def _write_file(path: Path, data: bytes, mode: int) -> None:
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
@@ -112,7 +112,7 @@ def _path_error(error: OSError) -> str:
     return f"open {error.filename}: {os_error(error)}"
 
 
-def prepare(
+def prepare_serving(
     certificate: Certificate,
     authentication: AuthenticationOptions,
     authorization: AuthorizationOptions,
@@ -130,9 +130,9 @@ def prepare(
     listener = listen(options)
     try:
         _check_options(options)
-        token_review = _authentication(authentication, environment, log)
-        cluster_settings = _cluster_settings(authentication, token_review, lookup, log)
-        access_review = _authorization(authorization, environment, log)
+        token_review = _authentication_connection(authentication, environment, log)
+        cluster_settings = _read_cluster_settings(authentication, token_review, lookup, log)
+        access_review = _authorization_connection(authorization, environment, log)
     except ConfigurationError:
         listener.close()
         raise
@@ -218,7 +218,7 @@ def check_serving_pair(purpose: str, cert_file: str, key_file: str) -> None:
     check_pair(certificate, private_key)
 
 
-def _reviewer(kubeconfig: str, what: str, environment: Mapping[str, str], log: Log) -> Connection | None:
+def _review_connection(kubeconfig: str, what: str, environment: Mapping[str, str], log: Log) -> Connection | None:
     if kubeconfig:
         try:
             connection = from_kubeconfig(kubeconfig, "", environment)
@@ -235,9 +235,11 @@ def _reviewer(kubeconfig: str, what: str, environment: Mapping[str, str], log: L
         return None
 
 
-def _authentication(options: AuthenticationOptions, environment: Mapping[str, str], log: Log) -> Connection | None:
+def _authentication_connection(
+    options: AuthenticationOptions, environment: Mapping[str, str], log: Log
+) -> Connection | None:
     try:
-        connection = _reviewer(options.kubeconfig, "authentication", environment, log)
+        connection = _review_connection(options.kubeconfig, "authentication", environment, log)
     except ConfigurationError as error:
         raise ConfigurationError(f"failed to get delegated authentication kubeconfig: {error}") from error
     for file, purpose, key, consequence, failure in (
@@ -269,7 +271,7 @@ def _authentication(options: AuthenticationOptions, environment: Mapping[str, st
     return connection
 
 
-def _cluster_settings(
+def _read_cluster_settings(
     options: AuthenticationOptions, connection: Connection | None, lookup: Lookup | None, log: Log
 ) -> Mapping[str, str]:
     """The cluster's own authentication settings, if they are required and can be read.
@@ -295,8 +297,10 @@ def _cluster_settings(
         return {}
 
 
-def _authorization(options: AuthorizationOptions, environment: Mapping[str, str], log: Log) -> Connection | None:
-    connection = _reviewer(options.kubeconfig, "authorization", environment, log)
+def _authorization_connection(
+    options: AuthorizationOptions, environment: Mapping[str, str], log: Log
+) -> Connection | None:
+    connection = _review_connection(options.kubeconfig, "authorization", environment, log)
     options.check_paths()
     if connection is None:
         log("W No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")

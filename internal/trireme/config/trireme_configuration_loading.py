@@ -11,7 +11,7 @@ from typing import Any
 
 from trireme.config import loading
 from trireme.config.gates import aggregate
-from trireme.config.loading import ConfigurationError, interpret, not_registered, read_file
+from trireme.config.loading import ConfigurationError, not_registered, read_file, read_kind
 from trireme.config.trireme_configuration import (
     API_VERSION,
     KIND,
@@ -56,7 +56,7 @@ def parse(data: bytes) -> TriremeConfiguration:
     Raises: ConfigurationError: it cannot be decoded, or something in it is invalid.
     """
     source = loading.parse(data)
-    kind = interpret(source.node)
+    kind = read_kind(source.node)
     if (kind.api_version, kind.kind) != (API_VERSION, KIND):
         if not kind.kind or not kind.version:
             raise ConfigurationError(f"apiVersion must be {API_VERSION} and kind {KIND}")
@@ -68,14 +68,14 @@ def parse(data: bytes) -> TriremeConfiguration:
     strict = [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
     if strict:
         raise ConfigurationError(loading.strict_error(strict), loading.strict_problems(strict))
-    config = _configuration(decoded.value)
+    config = _to_configuration(decoded.value)
     problems = validate(config) + _point_problems(decoded.value)
     if problems:
         raise ConfigurationError(aggregate(problems), problems)
     return config
 
 
-def _phase(value: Value, default: Phase) -> Phase:
+def _to_phase(value: Value, default: Phase) -> Phase:
     return Phase(
         endpoints=tuple(value.get("endpoints") or ()),
         local_replicas=value.get("localReplicas", default.local_replicas),
@@ -84,7 +84,7 @@ def _phase(value: Value, default: Phase) -> Phase:
     )
 
 
-def _insight(value: Value) -> Insight:
+def _to_insight(value: Value) -> Insight:
     return Insight(
         endpoints=tuple(value.get("endpoints") or ()),
         deadline=value.get("deadline", Insight().deadline),
@@ -92,7 +92,7 @@ def _insight(value: Value) -> Insight:
     )
 
 
-def _tls(value: Value) -> TLS:
+def _to_tls(value: Value) -> TLS:
     return TLS(
         cert_file=value.get("certFile", ""),
         key_file=value.get("keyFile", ""),
@@ -101,7 +101,8 @@ def _tls(value: Value) -> TLS:
     )
 
 
-def _remote_plugin(value: Value) -> RemotePlugin:
+def _to_remote_plugin(value: Value) -> RemotePlugin:
+    """A remote plugin from its decoded fields; what is missing has its default."""
     default = CircuitBreaker()
     breaker: Value = value.get("circuitBreaker") or {}
     tls = value.get("tls")
@@ -112,7 +113,7 @@ def _remote_plugin(value: Value) -> RemotePlugin:
         circuit_breaker=CircuitBreaker(
             failures=breaker.get("failures", default.failures), open_for=breaker.get("openFor", default.open_for)
         ),
-        tls=None if tls is None else _tls(tls),
+        tls=None if tls is None else _to_tls(tls),
         handle_identities=tuple(value.get("handleIdentities") or ()),
     )
     return replace(
@@ -138,20 +139,21 @@ def _point_problems(value: Value) -> list[Problem]:
     return problems
 
 
-def _configuration(value: Value) -> TriremeConfiguration:
+def _to_configuration(value: Value) -> TriremeConfiguration:
+    """The whole configuration from its decoded fields; what is missing has its default."""
     phases: Value = value.get("phases") or {}
     fallback: Value = value.get("fallback") or {}
     batch: Value = value.get("batch") or {}
     handle: Value = value.get("handle") or {}
     default = TriremeConfiguration()
     return TriremeConfiguration(
-        filter=_phase(phases.get("filter") or {}, default.filter),
-        score=_phase(phases.get("score") or {}, default.score),
-        bind=_phase(phases.get("bind") or {}, default.bind),
-        insight=_insight(value.get("insight") or {}),
+        filter=_to_phase(phases.get("filter") or {}, default.filter),
+        score=_to_phase(phases.get("score") or {}, default.score),
+        bind=_to_phase(phases.get("bind") or {}, default.bind),
+        insight=_to_insight(value.get("insight") or {}),
         fallback=Fallback(fallback.get("mode", "local"), fallback.get("after", default.fallback.after)),
-        remote_plugins=tuple(_remote_plugin(plugin) for plugin in value.get("remotePlugins") or ()),
-        tls=_tls(value.get("tls") or {}),
+        remote_plugins=tuple(_to_remote_plugin(plugin) for plugin in value.get("remotePlugins") or ()),
+        tls=_to_tls(value.get("tls") or {}),
         batch=Batch(batch.get("maxPods", default.batch.max_pods), batch.get("linger", default.batch.linger)),
         handle_listen=handle.get("listen", ""),
         handle_allowed_identities=tuple(handle.get("allowedIdentities") or ()),

@@ -35,7 +35,7 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
     for name in PHASES:
         problems.extend(_phase_problems(child("phases", name), config, name))
     problems.extend(_endpoint_problems("insight", config, "insight", config.insight))
-    problems.extend(_positive("insight.deadline", config.insight.deadline))
+    problems.extend(_not_positive_problems("insight.deadline", config.insight.deadline))
     if not config.tls.mutual:
         problems.extend(
             required("tls", f"{endpoint} of phases.bind is beyond loopback and Unix sockets")
@@ -44,7 +44,7 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
         )
     if config.fallback.mode not in FALLBACKS:
         problems.append(not_supported("fallback.mode", config.fallback.mode, FALLBACKS))
-    problems.extend(_positive("fallback.after", config.fallback.after))
+    problems.extend(_not_positive_problems("fallback.after", config.fallback.after))
     problems.extend(_remote_plugin_problems(config))
     problems.extend(_tls_problems("tls", config.tls))
     problems.extend(_handle_problems(config))
@@ -80,7 +80,7 @@ def _batch_problems(config: TriremeConfiguration) -> list[Problem]:
     return problems
 
 
-def _positive(path: str, value: Duration) -> list[Problem]:
+def _not_positive_problems(path: str, value: Duration) -> list[Problem]:
     return [] if value > Duration() else [invalid(path, value, "must be greater than zero")]
 
 
@@ -131,7 +131,7 @@ def _phase_problems(path: str, config: TriremeConfiguration, name: str) -> list[
     problems = _endpoint_problems(path, config, name, phase)
     if phase.local_replicas <= 0:
         problems.append(invalid(child(path, "localReplicas"), phase.local_replicas, "must be greater than zero"))
-    return problems + _positive(child(path, "deadline"), phase.deadline)
+    return problems + _not_positive_problems(child(path, "deadline"), phase.deadline)
 
 
 def _endpoint_problems(path: str, config: TriremeConfiguration, name: str, service: Phase | Insight) -> list[Problem]:
@@ -165,14 +165,14 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
     elif address_problem(plugin.address) or plugin.address.startswith(_RESOLVED[1]):
         rule = "must be host:port, unix:/path or dns:///name:port"
         problems.append(invalid(child(path, "address"), plugin.address, rule))
-    problems.extend(_positive(child(path, "deadline"), plugin.deadline))
+    problems.extend(_not_positive_problems(child(path, "deadline"), plugin.deadline))
     if plugin.failure_policy not in FAILURE_POLICIES:
         problems.append(not_supported(child(path, "failurePolicy"), plugin.failure_policy, FAILURE_POLICIES))
     breaker = plugin.circuit_breaker
     if breaker.failures < 0:
         where = child(path, "circuitBreaker", "failures")
         problems.append(invalid(where, breaker.failures, "must be zero (never opens) or positive"))
-    problems.extend(_positive(child(path, "circuitBreaker", "openFor"), breaker.open_for))
+    problems.extend(_not_positive_problems(child(path, "circuitBreaker", "openFor"), breaker.open_for))
     if plugin.tls is not None:
         problems.extend(_tls_problems(child(path, "tls"), plugin.tls))
     return problems

@@ -35,7 +35,7 @@ def blocks(pem: bytes) -> list[Block]:
     return [Block(found.group(1).decode("latin-1"), found.group(0) + b"\n") for found in _BLOCK.finditer(pem)]
 
 
-def _certificate(pem: bytes) -> x509.Certificate:
+def _load_certificate(pem: bytes) -> x509.Certificate:
     skipped: list[str] = []
     for block in blocks(pem):
         if block.kind == "CERTIFICATE":
@@ -57,7 +57,7 @@ def _certificate(pem: bytes) -> x509.Certificate:
     )
 
 
-def _private_key(pem: bytes) -> PrivateKeyTypes:
+def _load_private_key(pem: bytes) -> PrivateKeyTypes:
     skipped: list[str] = []
     for block in blocks(pem):
         if block.kind == "PRIVATE KEY" or block.kind.endswith(" PRIVATE KEY"):
@@ -81,8 +81,8 @@ def check_pair(certificate_pem: bytes, key_pem: bytes) -> None:
 
     Raises: ConfigurationError: they cannot, or do not.
     """
-    certificate = _certificate(certificate_pem)
-    private_key = _private_key(key_pem)
+    certificate = _load_certificate(certificate_pem)
+    private_key = _load_private_key(key_pem)
     public_key = certificate.public_key()
     own = private_key.public_key()
     if type(own) is not type(public_key):

@@ -55,29 +55,29 @@ _CHECKED_POINTS = (
 
 def validate(config: SchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
     """All problems of a configuration."""
-    problems = _client_connection(config.client_connection)
-    problems.extend(_leader_election(config.leader_election))
+    problems = _client_connection_problems(config.client_connection)
+    problems.extend(_leader_election_problems(config.leader_election))
     if config.parallelism <= 0:
         problems.append(invalid("parallelism", config.parallelism, "should be an integer value greater than zero"))
-    problems.extend(_profiles(config, gates))
-    problems.extend(_percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score))
+    problems.extend(_profiles_problems(config, gates))
+    problems.extend(_percentage_problems("percentageOfNodesToScore", config.percentage_of_nodes_to_score))
     initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
     if initial <= 0:
         problems.append(invalid("podInitialBackoffSeconds", initial, "must be greater than 0"))
     if longest < initial:
         rule = "must be greater than or equal to PodInitialBackoffSeconds"
         problems.append(invalid("podMaxBackoffSeconds", longest, rule))
-    problems.extend(_extenders(config.extenders))
+    problems.extend(_extenders_problems(config.extenders))
     return problems
 
 
-def _client_connection(connection: ClientConnection) -> list[Problem]:
+def _client_connection_problems(connection: ClientConnection) -> list[Problem]:
     if connection.burst < 0:
         return [invalid("clientConnection.burst", connection.burst, "must be non-negative")]
     return []
 
 
-def _leader_election(election: LeaderElection) -> list[Problem]:
+def _leader_election_problems(election: LeaderElection) -> list[Problem]:
     path = "leaderElection"
     if not election.leader_elect:
         return []
@@ -106,7 +106,7 @@ def _leader_election(election: LeaderElection) -> list[Problem]:
     return problems
 
 
-def _percentage(path: str, value: int | None) -> list[Problem]:
+def _percentage_problems(path: str, value: int | None) -> list[Problem]:
     if value is not None and not 0 <= value <= 100:
         return [invalid(path, value, "not in valid range [0-100]")]
     return []
@@ -115,23 +115,23 @@ def _percentage(path: str, value: int | None) -> list[Problem]:
 # Profiles.
 
 
-def _profiles(config: SchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
+def _profiles_problems(config: SchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
     if not config.profiles:
         return [required("profiles")]
     problems: list[Problem] = []
     seen: set[str] = set()
     for position, profile in enumerate(config.profiles):
         path = index("profiles", position)
-        problems.extend(_profile(path, config.api_version, profile, gates))
+        problems.extend(_profile_problems(path, config.api_version, profile, gates))
         if profile.scheduler_name in seen:
             # The value shown is the path of the first one, which has no value to show.
             problems.append(duplicate(child(path, "schedulerName"), {}))
         seen.add(profile.scheduler_name)
-    problems.extend(_common_queue_sort(config.profiles))
+    problems.extend(_queue_sort_problems(config.profiles))
     return problems
 
 
-def _removed(path: str, api_version: str, name: str) -> list[Problem]:
+def _removed_plugin_problems(path: str, api_version: str, name: str) -> list[Problem]:
     version = _REMOVED.get(name)
     if version is None:
         return []
@@ -139,22 +139,22 @@ def _removed(path: str, api_version: str, name: str) -> list[Problem]:
     return [invalid(path, name, rule)]
 
 
-def _profile(path: str, api_version: str, profile: Profile, gates: FeatureGates) -> list[Problem]:
+def _profile_problems(path: str, api_version: str, profile: Profile, gates: FeatureGates) -> list[Problem]:
     problems: list[Problem] = []
     if not profile.scheduler_name:
         problems.append(required(child(path, "schedulerName")))
-    problems.extend(_percentage(child(path, "percentageOfNodesToScore"), profile.percentage_of_nodes_to_score))
+    problems.extend(_percentage_problems(child(path, "percentageOfNodesToScore"), profile.percentage_of_nodes_to_score))
     for point in _CHECKED_POINTS:
         for position, plugin in enumerate(profile.plugins.at(point).enabled or ()):
             where = index(child(path, "plugins", point.value, "enabled"), position)
-            problems.extend(_removed(where, api_version, plugin.name))
+            problems.extend(_removed_plugin_problems(where, api_version, plugin.name))
     seen: set[str] = set()
     for position, config in enumerate(profile.plugin_config):
         where = index(child(path, "pluginConfig"), position)
         if config.name in seen:
             problems.append(duplicate(where, config.name))
         seen.add(config.name)
-        removed = _removed(where, api_version, config.name)
+        removed = _removed_plugin_problems(where, api_version, config.name)
         problems.extend(removed)
         arguments = None if removed else config_sides.plugin_args().get(config.name)
         if arguments is not None and arguments.validated_early:
@@ -162,19 +162,20 @@ def _profile(path: str, api_version: str, profile: Profile, gates: FeatureGates)
     return problems
 
 
-def _plugin_set(plugins: PluginSet) -> dict[str, Any]:
+def _plugin_set_in_message(plugins: PluginSet) -> dict[str, Any]:
     return {
         name: None if entries is None else [{"Name": plugin.name, "Weight": plugin.weight} for plugin in entries]
         for name, entries in (("Enabled", plugins.enabled), ("Disabled", plugins.disabled))
     }
 
 
-def _same(left: PluginSet, right: PluginSet) -> bool:
+def _equal_or_empty(left: PluginSet, right: PluginSet) -> bool:
     """Equal, with an empty list equal to none."""
     return (left.enabled or ()) == (right.enabled or ()) and (left.disabled or ()) == (right.disabled or ())
 
 
-def _common_queue_sort(profiles: Sequence[Profile]) -> list[Problem]:
+def _queue_sort_problems(profiles: Sequence[Profile]) -> list[Problem]:
+    """Profiles with other QueueSort plugins or arguments than the first, and a first one with several."""
     problems: list[Problem] = []
     first = profiles[0].plugins.at(ExtensionPoint.QUEUE_SORT)
     enabled = first.enabled or ()
@@ -189,25 +190,26 @@ def _common_queue_sort(profiles: Sequence[Profile]) -> list[Problem]:
     for position, profile in enumerate(profiles[1:], start=1):
         path = index("profiles", position)
         current = profile.plugins.at(ExtensionPoint.QUEUE_SORT)
-        if not _same(first, current):
+        if not _equal_or_empty(first, current):
             where = child(path, "plugins", "queueSort")
-            problems.append(invalid(where, _plugin_set(current), "must be the same for all profiles"))
+            problems.append(invalid(where, _plugin_set_in_message(current), "must be the same for all profiles"))
         problems.extend(
             invalid(child(path, "pluginConfig", "args"), config.args, "queueSort must be the same for all profiles")
             for config in profile.plugin_config
-            if _sorts(config, name) and config.args != arguments
+            if _is_config_of(config, name) and config.args != arguments
         )
     return problems
 
 
-def _sorts(config: PluginConfig, queue_sort: str) -> bool:
+def _is_config_of(config: PluginConfig, queue_sort: str) -> bool:
     return config.name == queue_sort
 
 
 # Extenders.
 
 
-def _extenders(extenders: Sequence[Extender]) -> list[Problem]:
+def _extenders_problems(extenders: Sequence[Extender]) -> list[Problem]:
+    """Extenders that score without a weight, share a managed resource, or are more than one that binds."""
     problems: list[Problem] = []
     binders = 0
     managed: set[str] = set()
@@ -219,7 +221,7 @@ def _extenders(extenders: Sequence[Extender]) -> list[Problem]:
         binders += bool(extender.bind_verb)
         for number, resource in enumerate(extender.managed_resources):
             where = child(index(child(path, "managedResources"), number), "name")
-            problems.extend(_extended_resource(where, resource.name))
+            problems.extend(_extended_resource_problems(where, resource.name))
             if resource.name in managed:
                 problems.append(invalid(where, resource.name, "duplicate extender managed resource name"))
             managed.add(resource.name)
@@ -229,7 +231,7 @@ def _extenders(extenders: Sequence[Extender]) -> list[Problem]:
     return problems
 
 
-def _extended_resource(path: str, name: str) -> list[Problem]:
+def _extended_resource_problems(path: str, name: str) -> list[Problem]:
     problems = [invalid(path, NamedString(name), problem) for problem in label_key_problems(name)]
     if problems:
         return problems

@@ -107,21 +107,26 @@ def convert(arguments: Sequence[str], sources: Sources) -> Draft:
     if len(files) > 1:
         raise ConversionError(f"there is more than one file to convert: {', '.join(files)}")
     if files:
-        draft = _from_file(files[0], parsed, sources)
+        draft = _convert_file_of_flags(files[0], parsed, sources)
     elif parsed.given:
         draft = Draft(origin="a command line", master=parsed["master"])
-        _settings(parsed, draft)
+        _convert_settings(parsed, draft)
         _leader_election(parsed, draft)
         if parsed.given & _OLD_WEIGHTS:
-            _profile(parsed, draft)
-            _algorithm(parsed, sources, draft)
+            _add_profile(parsed, draft)
+            _apply_policy_of_flags(parsed, sources, draft)
     else:
         raise ConversionError("there is nothing to convert: name a file, or give the flags of an old scheduler")
-    _rest(parsed, draft)
+    _keep_current_flags(parsed, draft)
     return draft
 
 
-def _from_file(path: str, parsed: Parsed, sources: Sources) -> Draft:
+def _convert_file_of_flags(path: str, parsed: Parsed, sources: Sources) -> Draft:
+    """Convert the file that `--config` or the command names, and the flags that counted beside it.
+
+    Flags that the old scheduler ignored beside a configuration file are dropped with a note. A Policy configures
+    nothing but plugins, so all flags count beside one.
+    """
     data = sources.read_file(path)
     draft = Draft(master=parsed["master"])
     try:
@@ -130,7 +135,7 @@ def _from_file(path: str, parsed: Parsed, sources: Sources) -> Draft:
         raise ConversionError(f"{path}: {error}") from error
     draft.origin = f"{path}, {draft.origin}"
     if not version:  # a Policy: the flags are the configuration
-        _settings(parsed, draft)
+        _convert_settings(parsed, draft)
         _leader_election(parsed, draft)
         _scheduler_name(parsed, draft.profile())
         return draft
@@ -144,11 +149,11 @@ def _from_file(path: str, parsed: Parsed, sources: Sources) -> Draft:
     if parsed.given & set(_POLICY):
         if draft.says_plugins:
             raise ConversionError("a Policy and plugins in the configuration exclude each other")
-        _algorithm(parsed, sources, draft)
+        _apply_policy_of_flags(parsed, sources, draft)
     return draft
 
 
-def _settings(parsed: Parsed, draft: Draft) -> None:
+def _convert_settings(parsed: Parsed, draft: Draft) -> None:
     for flag, name in _CONNECTION.items():
         if flag in parsed.given:
             draft.set("clientConnection", name, parsed[flag])
@@ -173,14 +178,14 @@ def _scheduler_name(parsed: Parsed, profile: Profile) -> None:
         profile.plugins.args_of(legacy.HARD_POD_AFFINITY_WEIGHT).setdefault("hardPodAffinityWeight", weight)
 
 
-def _profile(parsed: Parsed, draft: Draft) -> None:
+def _add_profile(parsed: Parsed, draft: Draft) -> None:
     provider = parsed["algorithm-provider"] or legacy.DEFAULT_PROVIDER
     profile = Profile(profiles.convert(Reader({}), "v1beta1", draft.notes, provider))
     _scheduler_name(parsed, profile)
     draft.profiles.append(profile)
 
 
-def _algorithm(parsed: Parsed, sources: Sources, draft: Draft) -> None:
+def _apply_policy_of_flags(parsed: Parsed, sources: Sources, draft: Draft) -> None:
     """The Policy that the flags name; a ConfigMap takes precedence over a file, unless a flag reverses that."""
     file, config_map = parsed["policy-config-file"], parsed["policy-configmap"]
     if file and (parsed["use-legacy-policy-config"] or not config_map):
@@ -190,7 +195,7 @@ def _algorithm(parsed: Parsed, sources: Sources, draft: Draft) -> None:
         configurations.apply_policy_config_map(namespace, config_map, sources, draft)
 
 
-def _rest(parsed: Parsed, draft: Draft) -> None:
+def _keep_current_flags(parsed: Parsed, draft: Draft) -> None:
     """Keep flags without a field in the configuration."""
     if set(_INSECURE_PORT) & parsed.given and parsed["port"]:
         address = f"{parsed['address'] or '0.0.0.0'}:{parsed['port']}"

@@ -62,7 +62,7 @@ def convert(data: bytes, sources: Sources, draft: Draft) -> str:
             f"{API_GROUP}, a Policy, or a ConfigMap with one of them"
         )
     draft.origin = f"a {KIND} {version}"
-    _configuration(Reader(value), version, sources, draft)
+    _convert_scheduler_configuration(Reader(value), version, sources, draft)
     return version
 
 
@@ -117,12 +117,13 @@ def _apply_policy(value: dict[str, Any], draft: Draft) -> None:
 # A KubeSchedulerConfiguration.
 
 
-def _configuration(value: Reader, version: str, sources: Sources, draft: Draft) -> None:
+def _convert_scheduler_configuration(value: Reader, version: str, sources: Sources, draft: Draft) -> None:
+    """Convert a KubeSchedulerConfiguration of any old version into the draft; unread fields become notes."""
     for name in ("apiVersion", "kind", "metadata"):
         value.take(name)
     value.copy(_SAME_SETTINGS, draft.settings)
-    _connection(value, draft)
-    _leader_election(value, draft)
+    _convert_connection(value, draft)
+    _convert_leader_election(value, draft)
     algorithm = value.reader("algorithmSource")
     provider = (algorithm.text("provider") if algorithm else "") or legacy.DEFAULT_PROVIDER
     listed = value.readers("profiles")
@@ -131,9 +132,9 @@ def _configuration(value: Reader, version: str, sources: Sources, draft: Draft) 
         _only_profile(value, version, provider, draft)
     else:
         for profile in listed or []:
-            _profile(profile, version, provider, draft)
+            _add_profile(profile, version, provider, draft)
         if not listed and older(version, "v1beta3"):
-            _profile(Reader({}), version, provider, draft)
+            _add_profile(Reader({}), version, provider, draft)
         draft.extenders = extenders.convert(value, draft.notes)
     if algorithm is not None:
         _policy_source(algorithm, sources, draft)
@@ -141,7 +142,7 @@ def _configuration(value: Reader, version: str, sources: Sources, draft: Draft) 
     draft.notes.extend(value.unknown())
 
 
-def _connection(value: Reader, draft: Draft) -> None:
+def _convert_connection(value: Reader, draft: Draft) -> None:
     connection = value.reader("clientConnection")
     if connection is not None:
         written: dict[str, Any] = {}
@@ -151,7 +152,7 @@ def _connection(value: Reader, draft: Draft) -> None:
             draft.settings["clientConnection"] = written
 
 
-def _leader_election(value: Reader, draft: Draft) -> None:
+def _convert_leader_election(value: Reader, draft: Draft) -> None:
     election = value.reader("leaderElection")
     if election is None:
         return
@@ -174,7 +175,7 @@ def note_lock(about: str, lock: str, draft: Draft) -> None:
         draft.note(about, f"{text}: end it first")
 
 
-def _profile(reader: Reader, version: str, provider: str, draft: Draft) -> None:
+def _add_profile(reader: Reader, version: str, provider: str, draft: Draft) -> None:
     profile = Profile(profiles.convert(reader, version, draft.notes, provider))
     reader.copy(("schedulerName", "percentageOfNodesToScore"), profile.settings)
     draft.notes.extend(reader.unknown())
@@ -208,10 +209,10 @@ def _old_settings(value: Reader, draft: Draft) -> None:
     """Convert settings that have moved or were removed."""
     weight = value.integer("hardPodAffinitySymmetricWeight")
     if weight is not None:
-        _configure(draft, legacy.HARD_POD_AFFINITY_WEIGHT, "hardPodAffinityWeight", weight)
+        _set_plugin_argument(draft, legacy.HARD_POD_AFFINITY_WEIGHT, "hardPodAffinityWeight", weight)
     timeout = value.integer("bindTimeoutSeconds")
     if timeout is not None:
-        _configure(draft, legacy.BIND_TIMEOUT, "bindTimeoutSeconds", timeout)
+        _set_plugin_argument(draft, legacy.BIND_TIMEOUT, "bindTimeoutSeconds", timeout)
     if value.boolean("disablePreemption"):
         for profile in draft.profiles:
             _without_preemption(profile.plugins)
@@ -226,7 +227,7 @@ def _old_settings(value: Reader, draft: Draft) -> None:
         draft.note("featureGates", f"are set by --feature-gates={text}")
 
 
-def _configure(draft: Draft, plugin: str, name: str, value: Any) -> None:
+def _set_plugin_argument(draft: Draft, plugin: str, name: str, value: Any) -> None:
     for profile in draft.profiles:
         profile.plugins.args_of(plugin).setdefault(name, value)
 

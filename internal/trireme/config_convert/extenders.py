@@ -33,13 +33,13 @@ def convert(configuration: Reader, notes: list[Note]) -> list[dict[str, Any]]:
             notes.extend(tls.unknown())
         timeout = extender.take("httpTimeout")
         if timeout:
-            written["httpTimeout"] = _timeout(extender, timeout)
+            written["httpTimeout"] = _timeout_text(extender, timeout)
         notes.extend(extender.unknown())
         converted.append(written)
     return converted
 
 
-def _timeout(extender: Reader, timeout: Any) -> str:
+def _timeout_text(extender: Reader, timeout: Any) -> str:
     """A Policy gave it in nanoseconds."""
     if isinstance(timeout, str):
         return timeout

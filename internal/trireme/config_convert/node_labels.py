@@ -33,10 +33,10 @@ class NodeLabels:
 
 def require(plugins: Plugins, labels: NodeLabels) -> None:
     """Require these labels, present or absent, of nodes."""
-    expressions = _expressions(labels.present, labels.absent)
+    expressions = _label_expressions(labels.present, labels.absent)
     if not expressions:
         return
-    selector = _affinity(plugins).setdefault(_REQUIRED, {})
+    selector = _required_added_affinity(plugins).setdefault(_REQUIRED, {})
     # Terms are alternatives: add the labels to each.
     terms: list[dict[str, Any]] = selector.get("nodeSelectorTerms") or [{}]
     selector["nodeSelectorTerms"] = [
@@ -46,23 +46,23 @@ def require(plugins: Plugins, labels: NodeLabels) -> None:
 
 def prefer(plugins: Plugins, labels: NodeLabels) -> None:
     """Prefer nodes with these labels present or absent."""
-    expressions = _expressions(labels.better_present, labels.better_absent)
+    expressions = _label_expressions(labels.better_present, labels.better_absent)
     if expressions:
-        affinity = _affinity(plugins)
+        affinity = _required_added_affinity(plugins)
         affinity[_PREFERRED] = [
             *(affinity.get(_PREFERRED) or ()),
             *({"weight": 1, "preference": {"matchExpressions": [expression]}} for expression in expressions),
         ]
 
 
-def _affinity(plugins: Plugins) -> dict[str, Any]:
+def _required_added_affinity(plugins: Plugins) -> dict[str, Any]:
     args = plugins.args_of(legacy.ADDED_AFFINITY)
     args["addedAffinity"] = args.get("addedAffinity") or {}
     affinity: dict[str, Any] = args["addedAffinity"]
     return affinity
 
 
-def _expressions(present: Sequence[str], absent: Sequence[str]) -> list[dict[str, str]]:
+def _label_expressions(present: Sequence[str], absent: Sequence[str]) -> list[dict[str, str]]:
     return [
         *({"key": label, "operator": "Exists"} for label in present),
         *({"key": label, "operator": "DoesNotExist"} for label in absent),

@@ -58,7 +58,7 @@ class _Conversion:
     def predicates(self, entries: list[Reader] | None) -> None:
         names = list(legacy.DEFAULT_PREDICATES if entries is None else legacy.MANDATORY_PREDICATES)
         for predicate in entries or ():
-            name = self._predicate(predicate)
+            name = self._convert_predicate(predicate)
             if name:
                 names.append(name)
         for name in names:
@@ -70,7 +70,7 @@ class _Conversion:
                 text = f"is a part of {legacy.ADDED_AFFINITY}, which now also evaluates the pods' own affinity"
                 self.notes.append(Note("labelsPresence", text))
 
-    def _predicate(self, predicate: Reader) -> str:
+    def _convert_predicate(self, predicate: Reader) -> str:
         """The predicate's name; empty if its arguments replace it."""
         old_name = predicate.text("name")
         argument = predicate.reader("argument")
@@ -104,21 +104,22 @@ class _Conversion:
         if entries is None:
             scorers = {legacy.PRIORITIES[name]: weight for name, weight in legacy.DEFAULT_PRIORITIES.items()}
         for priority in entries or ():
-            self._priority(priority, scorers)
-        self._spreading(scorers)
-        self._resources(scorers)
+            self._convert_priority(priority, scorers)
+        self._merge_spreading_priorities(scorers)
+        self._convert_resource_priorities(scorers)
         if self.labels.preferences:
             node_labels.prefer(self.plugins, self.labels)
         self.scores.update(scorers)
 
-    def _priority(self, priority: Reader, scorers: dict[str, int]) -> None:
+    def _convert_priority(self, priority: Reader, scorers: dict[str, int]) -> None:
+        """Add the plugin that scores as the priority did to `scorers`, with its weight; a note where there is none."""
         old_name, weight = priority.text("name"), priority.integer("weight") or 0
         argument = priority.reader("argument")
         self.notes.extend(priority.unknown())
         about = f"{priority.path}: {old_name}"
         if weight <= 0:
             raise ConversionError(f"{priority.path}: Priority {old_name} should have a positive weight applied to it")
-        if argument is not None and self._argument(about, argument, weight, scorers):
+        if argument is not None and self._convert_priority_argument(about, argument, weight, scorers):
             return
         if old_name == legacy.EQUAL_PRIORITY:
             return
@@ -130,7 +131,7 @@ class _Conversion:
         else:
             scorers.setdefault(name, weight)
 
-    def _argument(self, about: str, argument: Reader, weight: int, scorers: dict[str, int]) -> bool:
+    def _convert_priority_argument(self, about: str, argument: Reader, weight: int, scorers: dict[str, int]) -> bool:
         """Convert a priority defined by its argument; return whether it is one."""
         ratio = argument.reader("requestedToCapacityRatioArguments")
         preference = argument.reader("labelPreference")
@@ -155,7 +156,7 @@ class _Conversion:
             self.notes.append(Note(about, text))
         return not (ratio is None and preference is None and service is None)
 
-    def _spreading(self, scorers: dict[str, int]) -> None:
+    def _merge_spreading_priorities(self, scorers: dict[str, int]) -> None:
         """Spreading by services and by constraints is one plugin; by constraints alone it has none of its own."""
         by_service = scorers.pop("SelectorSpread", None)
         if by_service is not None:
@@ -163,7 +164,7 @@ class _Conversion:
         elif legacy.SPREADING in scorers:
             self.plugins.args_of(legacy.SPREADING)["defaultingType"] = "List"
 
-    def _resources(self, scorers: dict[str, int]) -> None:
+    def _convert_resource_priorities(self, scorers: dict[str, int]) -> None:
         running = {name: scorers.pop(name) for name in legacy.STRATEGIES if name in scorers}
         if not running:
             return
@@ -179,6 +180,7 @@ class _Conversion:
     # All of it.
 
     def assemble(self) -> None:
+        """Enable the converted plugins where the Policy had them, and all default plugins newer than Policies."""
         everything = self.plugins.at(MULTI_POINT)
         everything.disabled.append(ALL)
         current = gates.set_gates({}, versions.effective((), ())).gates

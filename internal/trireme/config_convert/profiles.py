@@ -52,16 +52,16 @@ class _Conversion:
 
     def run(self) -> None:
         self._move_points()
-        self._selector_spread()
+        self._convert_selector_spread()
         if older(self.version, "v1beta2"):
-            self._strategies()
-            self._default_constraints()
-        self._node_labels()
-        self._volume_limits()
-        self._removed_plugins()
-        self._points()
+            self._convert_strategies()
+            self._convert_default_constraints()
+        self._convert_node_labels()
+        self._merge_volume_limits()
+        self._note_removed_plugins()
+        self._drop_useless_points()
         if older(self.version, "v1beta3"):
-            self._weights()
+            self._state_old_weights()
 
     def _note_once(self, plugin: str, text: str) -> None:
         if plugin not in self._noted:
@@ -91,7 +91,7 @@ class _Conversion:
 
     # Plugins that were merged into others.
 
-    def _selector_spread(self) -> None:
+    def _convert_selector_spread(self) -> None:
         score = self.plugins.at(SCORE)
         was_enabled = {name: score.enabled[name] for name in sorted(legacy.SELECTOR_SPREAD) if name in score.enabled}
         was_disabled = bool(legacy.SELECTOR_SPREAD.intersection(score.disabled))
@@ -109,7 +109,7 @@ class _Conversion:
             if not args.get("defaultConstraints"):
                 args.setdefault("defaultingType", "List")
 
-    def _strategies(self) -> None:
+    def _convert_strategies(self) -> None:
         """Convert plugins that score resources to strategies of NodeResourcesFit."""
         score = self.plugins.at(SCORE)
         running = {name: weight for name, weight in score.enabled.items() if name in legacy.STRATEGIES}
@@ -129,16 +129,17 @@ class _Conversion:
             self._note_once(other, f"cannot be combined with {name}: a profile has one strategy")
         if score.all_off or weight not in (None, 1):
             score.enable(legacy.RESOURCE_STRATEGIES, weight)
-        strategy = _strategy(name, args[name])
+        strategy = _scoring_strategy(name, args[name])
         if strategy != {"type": "LeastAllocated"}:
             self.plugins.args_of(legacy.RESOURCE_STRATEGIES)["scoringStrategy"] = strategy
 
-    def _default_constraints(self) -> None:
+    def _convert_default_constraints(self) -> None:
         args = self.plugins.args.get(legacy.SPREADING) or {}
         if args.get("defaultConstraints"):
             args.setdefault("defaultingType", "List")
 
-    def _node_labels(self) -> None:
+    def _convert_node_labels(self) -> None:
+        """Replace the plugin NodeLabel by the affinity that NodeAffinity adds to every pod."""
         args = self.plugins.take_args(legacy.NODE_LABELS)
         where = self.plugins.forget(legacy.NODE_LABELS)
         labels = NodeLabels(
@@ -164,7 +165,7 @@ class _Conversion:
                 f"prefers nodes as a part of {legacy.ADDED_AFFINITY}, and shares the weight of that",
             )
 
-    def _volume_limits(self) -> None:
+    def _merge_volume_limits(self) -> None:
         points: set[str] = set()
         for name in sorted(legacy.VOLUME_LIMITS):
             where = self.plugins.forget(name)
@@ -177,7 +178,7 @@ class _Conversion:
             if not self.plugins.at(point).runs_default(legacy.VOLUME_COUNTS):
                 self.plugins.at(point).enable(legacy.VOLUME_COUNTS)
 
-    def _removed_plugins(self) -> None:
+    def _note_removed_plugins(self) -> None:
         for name, instead in legacy.REMOVED_PLUGINS.items():
             args = self.plugins.args.get(name)
             if self.plugins.forget(name):
@@ -186,7 +187,7 @@ class _Conversion:
             if self.plugins.forget(name):
                 self._note_once(name, f"is a strategy of {legacy.RESOURCE_STRATEGIES} since v1beta2")
 
-    def _points(self) -> None:
+    def _drop_useless_points(self) -> None:
         """In-tree plugins that have nothing to do at a point any more, and plugins that are not in-tree."""
         for name in self.plugins.names():
             if name not in IN_TREE:
@@ -199,7 +200,7 @@ class _Conversion:
                 if name in plugins.enabled and not IN_TREE.implements(name, point):
                     plugins.forget(name)
 
-    def _weights(self) -> None:
+    def _state_old_weights(self) -> None:
         """State the old default weights where none is set."""
         score = self.plugins.at(SCORE)
         for name, weight in legacy.OLD_WEIGHTS.items():
@@ -207,7 +208,7 @@ class _Conversion:
                 score.enabled[name] = weight
 
 
-def _strategy(name: str, args: dict[str, Any]) -> dict[str, Any]:
+def _scoring_strategy(name: str, args: dict[str, Any]) -> dict[str, Any]:
     strategy: dict[str, Any] = {"type": legacy.STRATEGIES[name]}
     if args.get("resources"):
         strategy["resources"] = args["resources"]

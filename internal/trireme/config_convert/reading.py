@@ -44,7 +44,7 @@ def read_document(data: bytes) -> dict[str, Any]:
     return value
 
 
-def _quoted(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return golang.json_text(value)
 
 
@@ -69,32 +69,32 @@ class Reader:
             name = next((other for other in self._remaining if other.lower() == name.lower()), name)
         return self._remaining.pop(name, None)
 
-    def _typed(self, name: str, kind: type, what: str) -> Any:
+    def _take_of_type(self, name: str, kind: type, what: str) -> Any:
         value = self.take(name)
         if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            raise ConversionError(f"{self.at(name)}: must be {what}, not {_quoted(value)}")
+            raise ConversionError(f"{self.at(name)}: must be {what}, not {_json_text(value)}")
         return value
 
     def text(self, name: str) -> str:
         """A string; empty where there is none."""
-        return self._typed(name, str, "a string") or ""
+        return self._take_of_type(name, str, "a string") or ""
 
     def integer(self, name: str) -> int | None:
         """A whole number."""
-        integer: int | None = self._typed(name, int, "a whole number")
+        integer: int | None = self._take_of_type(name, int, "a whole number")
         return integer
 
     def boolean(self, name: str) -> bool:
         """A truth value; false where there is none."""
-        return self._typed(name, bool, "true or false") or False
+        return self._take_of_type(name, bool, "true or false") or False
 
     def reader(self, name: str) -> "Reader | None":
         """An object."""
-        value = self._typed(name, dict, "an object")
+        value = self._take_of_type(name, dict, "an object")
         return None if value is None else Reader(value, self.at(name))
 
     def _list(self, name: str) -> list[Any] | None:
-        entries: list[Any] | None = self._typed(name, list, "a list")
+        entries: list[Any] | None = self._take_of_type(name, list, "a list")
         return entries
 
     def readers(self, name: str) -> "list[Reader] | None":
@@ -104,7 +104,7 @@ class Reader:
             return None
         for position, value in enumerate(values):
             if not isinstance(value, dict):
-                raise ConversionError(f"{index(self.at(name), position)}: must be an object, not {_quoted(value)}")
+                raise ConversionError(f"{index(self.at(name), position)}: must be an object, not {_json_text(value)}")
         return [Reader(value, index(self.at(name), position)) for position, value in enumerate(values)]
 
     def texts(self, name: str) -> list[str]:
@@ -112,7 +112,7 @@ class Reader:
         values = self._list(name) or []
         for position, value in enumerate(values):
             if not isinstance(value, str):
-                raise ConversionError(f"{index(self.at(name), position)}: must be a string, not {_quoted(value)}")
+                raise ConversionError(f"{index(self.at(name), position)}: must be a string, not {_json_text(value)}")
         return values
 
     def copy(self, names: Iterable[str], into: dict[str, Any]) -> None:

@@ -30,23 +30,23 @@ def convert(arguments: list[str], sources: Sources) -> str:
     """
     draft = command_lines.convert(arguments, sources)
     text = write_yaml(draft.document())
-    _check(text)
-    return "\n".join([*_comments(draft), text])
+    _check_scheduler_accepts(text)
+    return "\n".join([*_comment_lines(draft), text])
 
 
-def _check(text: str) -> None:
+def _check_scheduler_accepts(text: str) -> None:
     current = gates.set_gates({}, versions.effective((), ())).gates
     try:
-        config = loading.load(text.encode(), current, _drop)
+        config = loading.load(text.encode(), current, _discard_log_line)
         problems = validation.validate(config, current)
         if problems:
             raise ConfigurationError(aggregate(problems))
-        _construct(config, current)
+        _construct_profiles(config, current)
     except ConfigurationError as error:
         raise ConversionError(f"the result would not work: {error}") from error
 
 
-def _construct(config: SchedulerConfiguration, current: FeatureGates) -> None:
+def _construct_profiles(config: SchedulerConfiguration, current: FeatureGates) -> None:
     """Construct the profiles; unknown plugins count as remote ones with every extension point."""
     names = {
         plugin.name
@@ -57,26 +57,26 @@ def _construct(config: SchedulerConfiguration, current: FeatureGates) -> None:
     }
     everywhere = frozenset(set(ExtensionPoint) - {ExtensionPoint.QUEUE_SORT, ExtensionPoint.PLACEMENT_GENERATE})
     remote = (PluginSpec(name, everywhere, remote=True) for name in sorted(names) if name not in IN_TREE)
-    profiles.construct(config, IN_TREE.with_remote(remote), current, _drop)
+    profiles.construct_profiles(config, IN_TREE.with_remote(remote), current, _discard_log_line)
 
 
-def _drop(_line: str) -> None:
+def _discard_log_line(_line: str) -> None:
     """Discard a log line."""
 
 
-def _comments(draft: Draft) -> list[str]:
-    lines = _paragraph(f"Written by `{command_lines.PROGRAM}` from {draft.origin}.", "# ", "# ")
+def _comment_lines(draft: Draft) -> list[str]:
+    lines = _wrapped_lines(f"Written by `{command_lines.PROGRAM}` from {draft.origin}.", "# ", "# ")
     if draft.notes:
         lines += ["#", "# To know:"]
         for note in dict.fromkeys(map(str, draft.notes)):
-            lines += _paragraph(note, "# - ", "#   ")
+            lines += _wrapped_lines(note, "# - ", "#   ")
     if draft.flags:
         lines += ["#", "# Flags that stay on the command line, beside --config:"]
         lines += [f"#   {_one_line(flag)}" for flag in draft.flags]
     return lines
 
 
-def _paragraph(text: str, first: str, following: str) -> list[str]:
+def _wrapped_lines(text: str, first: str, following: str) -> list[str]:
     return textwrap.wrap(
         _one_line(text),
         _WIDTH,

@@ -248,6 +248,10 @@ class FilterEngine:
         list_candidates: bool = False,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate] | None = None,
     ) -> filter_pb2.PostFilterResponse | post_filter_context.Candidates:
+        """Run the PostFilter plugins for one preemptor, on the columns that refused it.
+
+        With `list_candidates` the result is the candidates; with `candidates` it is the choice among these.
+        """
         context = post_filter_context.PostFilterContext(
             post_filter_context.cycle_for(cycle, preemptor),
             self._class_of(cycle),

@@ -32,12 +32,12 @@ class PluginTimer:
 
     def record_point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """So long went into an extension point; several times add up, and the last code counts."""
-        self._add("", point, since, code)
+        self._add_duration("", point, since, code)
 
     def record_plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """So long went into a plugin at an extension point."""
         if self.sampled:
-            self._add(plugin, point, since, code)
+            self._add_duration(plugin, point, since, code)
 
     def messages(self) -> Iterator[filter_phase_pb2.Timing]:
         """What was timed."""
@@ -46,10 +46,10 @@ class PluginTimer:
                 plugin=plugin,
                 extension_point=point,
                 code=status_pb2.Code.ValueType(code.value),
-                duration_us=_micros(spent),
+                duration_us=_to_microseconds(spent),
             )
 
-    def _add(self, plugin: str, point: str, since: float, code: status.Code) -> None:
+    def _add_duration(self, plugin: str, point: str, since: float, code: status.Code) -> None:
         spent = self._clock() - since
         known = self._times.get((plugin, point))
         self._times[plugin, point] = (code, spent + (known[1] if known else 0.0))
@@ -67,5 +67,5 @@ class PluginTimers:
         return PluginTimer(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
 
 
-def _micros(seconds: float) -> int:
+def _to_microseconds(seconds: float) -> int:
     return min(max(round(seconds * 1_000_000), 0), 0xFFFF_FFFF)

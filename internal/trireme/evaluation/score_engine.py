@@ -94,16 +94,16 @@ class ScoreEngine:
         cached = await self._evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
-        self._check(slots)
+        self._check_slots_hold_nodes(slots)
         out = []
         for name, weight in self.chains[cycle.profile].weights.items():
             column = cached.plugins[name]
             skipped = column.silent or getattr(column.state, "skipped", False)
-            raw = None if skipped else self._raw(cycle.profile, pod_class, name, column, slots)
+            raw = None if skipped else self._raw_scores_of_plugin(cycle.profile, pod_class, name, column, slots)
             out.append(PluginScores(name, weight, raw))
         return out
 
-    async def normalized(
+    async def normalized_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray, raw: Sequence[PluginScores]
     ) -> Sequence[PluginScores] | status.Status:
         """These scores of the slots, each plugin's normalised as it normalises; the status where one fails."""
@@ -111,7 +111,7 @@ class ScoreEngine:
         cached = await self._evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
-        self._check(slots)
+        self._check_slots_hold_nodes(slots)
         out = []
         for each in raw:
             scores = each.scores
@@ -119,7 +119,7 @@ class ScoreEngine:
                 if scores.shape != slots.shape:
                     text = f"columns.scores: {each.plugin} has {scores.size} for {slots.size} nodes"
                     raise request_errors.InvalidRequestError(text)
-                answer = await self._normalized(cycle.profile, pod_class, each.plugin, slots, scores)
+                answer = await self._normalized_by_plugin(cycle.profile, pod_class, each.plugin, slots, scores)
                 if isinstance(answer, status.Status):
                     return answer
                 scores = answer
@@ -157,7 +157,7 @@ class ScoreEngine:
             count, constraints = 1, ()
         started = timer.now()
         known.refresh_open_slots(self._snap.nodes)
-        made = await self._placer(
+        made = await self._make_placer(
             cycle, count, pod_class, known, constraints=constraints, extra_scores=extra_scores, seed=seed
         )
         if isinstance(made, status.Status):
@@ -166,7 +166,7 @@ class ScoreEngine:
         choices = placer.place(count)
         timer.record_point("Score", started)
         return PlaceAnswer(
-            slots=[int(slots[choice.node]) for choice in choices],
+            slots=[int(slots[choice.node_number]) for choice in choices],
             totals=[choice.total for choice in choices],
             more=one_by_one and len(choices) == count < requested,
             timings=tuple(timer.messages()),
@@ -182,7 +182,7 @@ class ScoreEngine:
             request, self._snap, self._configured.placement_scorers[request.cycle.profile]
         )
 
-    async def _placer(
+    async def _make_placer(
         self,
         cycle: cycle_pb2.Cycle,
         count: int,
@@ -201,10 +201,10 @@ class ScoreEngine:
         if not extra_scores and factory.affects_own_node_only(constraints) and ranked.keeps_maxima(count):
             slots = ranked.best(count)
             return factory.for_best_nodes(slots), slots
-        slots = self._candidates(known, constraints)
+        slots = self._candidate_slots(known, constraints)
         if chain.percentage:
             slots = sampling.sample_slots(slots, self._snap.nodes.count, chain.percentage, seed)
-        custom = await self._normalized_by_plugins(chain, pod_class, known, slots)
+        custom = await self._custom_normalized_scores(chain, pod_class, known, slots)
         if isinstance(custom, status.Status):
             return custom
         extra = np.zeros(self._snap.nodes.size if extra_scores else 0, dtype=np.int64)
@@ -212,7 +212,7 @@ class ScoreEngine:
         extra[: given.shape[0]] = given
         return factory.for_all_nodes(slots, constraints, extra, custom, count), slots
 
-    async def _normalized_by_plugins(
+    async def _custom_normalized_scores(
         self,
         chain: score_chain.ScoreChain,
         pod_class: classes.PodClass,
@@ -230,15 +230,15 @@ class ScoreEngine:
                 out[name] = scores
         return out
 
-    def _candidates(
+    def _candidate_slots(
         self, known: class_scores.ClassScores, constraints: Sequence[domain_rules.DomainConstraint]
     ) -> arrays.SlotArray:
         """The slots that take pods of the class, or will when a domain constraint admits them. Shape: (slot,)."""
-        takes = self._takes(known) if constraints else known.open
+        takes = self._has_capacity(known) if constraints else known.open
         takes = takes[: min((each.domain.shape[0] for each in constraints), default=None)]
         return np.arange(takes.shape[0]) if takes.all() else np.flatnonzero(takes)
 
-    def _takes(self, known: class_scores.ClassScores) -> arrays.BoolArray:
+    def _has_capacity(self, known: class_scores.ClassScores) -> arrays.BoolArray:
         """Whether the slots' nodes take pods of the class by themselves. Shape: (slot,)."""
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
         size = min(self._snap.nodes.size, known.capacity.shape[0])
@@ -246,7 +246,7 @@ class ScoreEngine:
         takes &= self._snap.nodes.alive[:size]
         return takes
 
-    async def _normalized(
+    async def _normalized_by_plugin(
         self, profile: str, pod_class: classes.PodClass, name: str, slots: arrays.SlotArray, raw: arrays.Int64Array
     ) -> arrays.Int64Array | status.Status:
         chain = self.chains[profile]
@@ -255,15 +255,15 @@ class ScoreEngine:
             return status.error(name, f"no score plugin {name} in profile {profile}")
         if name in chain.joint:
             each, first, place = np.unique(slots, return_index=True, return_inverse=True)
-            return self._joint(chain.joint[name], pod_class, column, each).normalized(raw[first])[place]
+            return self._joint_scores(chain.joint[name], pod_class, column, each).normalized_scores(raw[first])[place]
         prepared = chain.asynchronous.get(name)
         if prepared is None:
-            return placement.normalize(raw, chain.plain[name].normalization)
+            return placement.normalize_scores(raw, chain.plain[name].normalization)
         if prepared.normalization != interfaces.Normalization.CUSTOM:
-            return placement.normalize(raw, prepared.normalization)
+            return placement.normalize_scores(raw, prepared.normalization)
         return await prepared.normalize(pod_class, self._snap, column.state, slots, raw)
 
-    def _raw(
+    def _raw_scores_of_plugin(
         self,
         profile: str,
         pod_class: classes.PodClass,
@@ -275,11 +275,11 @@ class ScoreEngine:
         joint = self.chains[profile].joint.get(name)
         if joint is not None:
             each, place = np.unique(slots, return_inverse=True)
-            return self._joint(joint, pod_class, column, each).raw()[place]
+            return self._joint_scores(joint, pod_class, column, each).raw_scores()[place]
         raw: arrays.Int64Array = column.raw[slots]
         return raw
 
-    def _joint(
+    def _joint_scores(
         self,
         plugin: interfaces.JointScorePlugin,
         pod_class: classes.PodClass,
@@ -295,7 +295,7 @@ class ScoreEngine:
             self._ties = placement.tie_order(np.arange(self._snap.nodes.capacity))
         return self._ties
 
-    def _check(self, slots: arrays.SlotArray) -> None:
+    def _check_slots_hold_nodes(self, slots: arrays.SlotArray) -> None:
         if (slots >= self._snap.nodes.size).any() or not self._snap.nodes.alive[slots].all():
             raise request_errors.InvalidRequestError("nodes.slots: there is no node at some of them")
 

@@ -74,7 +74,7 @@ class ExtenderClient:
                     raise extender_wire.ExtenderError(
                         f"failed {verb} with extender at URL {url}, code {response.status}"
                     )
-                return await _value(await _bounded(response))
+                return await _decode_json(await _read_bounded(response))
         except TimeoutError as error:
             if answered:
                 text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
@@ -84,7 +84,7 @@ class ExtenderClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if answered:
                 raise extender_wire.ExtenderError("unexpected EOF") from error
-            raise extender_wire.ExtenderError(f'Post "{url}": {_reason(error)}') from error
+            raise extender_wire.ExtenderError(f'Post "{url}": {_go_error_text(error)}') from error
 
 
 class _Tls:
@@ -98,7 +98,7 @@ class _Tls:
         """Raises: OSError or ValueError: a certificate or key cannot be used."""
         self._config = config
         self._clock = clock
-        self._stamp = _stamp(config)
+        self._stamp = _file_versions(config)
         self._checked_at = clock()
         self._context = tls_context(config)
 
@@ -107,34 +107,34 @@ class _Tls:
         now = self._clock()
         if now - self._checked_at >= CHECK_SECONDS:
             self._checked_at = now
-            stamp = _stamp(self._config)
+            stamp = _file_versions(self._config)
             if stamp != self._stamp:
                 self._stamp = stamp
-                self._renew()
+                self._reload_context()
         return self._context
 
-    def _renew(self) -> None:
+    def _reload_context(self) -> None:
         try:
             self._context = tls_context(self._config)
         except (OSError, ValueError) as error:  # one of the files may not be written yet
             log.warning("extender %s: keeping the certificate in use: %s", self._config.url_prefix, error)
 
 
-def _stamp(config: model.Extender) -> tuple[object, ...]:
+def _file_versions(config: model.Extender) -> tuple[object, ...]:
     """The versions of the certificate files."""
     tls = config.tls_config or model.ExtenderTLS()
     files = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
     return tuple(credentials.file_version(Path(file)) for data, file in files if file and not data)
 
 
-async def _value(body: bytes) -> Any:
+async def _decode_json(body: bytes) -> Any:
     if len(body) <= _LONG_BYTES:
         return extender_wire.first_value(body)
     # Parsing a large response may take long, and the event loop must not block.
     return await asyncio.to_thread(extender_wire.first_value, body)
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
     parts = bytearray()
     async for part in response.content.iter_chunked(_CHUNK_BYTES):
         parts += part
@@ -145,7 +145,8 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     return bytes(parts)
 
 
-def _reason(error: Exception) -> str:
+def _go_error_text(error: Exception) -> str:
+    """The error of a request as Go's net/http words it."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"tls: failed to verify certificate: {error.certificate_error}"
     if isinstance(error, aiohttp.ServerDisconnectedError):
@@ -154,7 +155,7 @@ def _reason(error: Exception) -> str:
         return f"dial tcp: lookup {error.host}: no such host"
     if isinstance(error, aiohttp.ClientConnectorError):
         address = f"[{error.host}]:{error.port}" if ":" in error.host else f"{error.host}:{error.port}"
-        return f"dial tcp {address}: connect: {_system(error.os_error)}"
+        return f"dial tcp {address}: connect: {_go_os_error_text(error.os_error)}"
     if isinstance(error, aiohttp.TooManyRedirects):
         return f"stopped after {_MAX_REDIRECTS} redirects"
     if isinstance(error, aiohttp.NonHttpUrlClientError):
@@ -167,7 +168,7 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _system(error: OSError) -> str:
+def _go_os_error_text(error: OSError) -> str:
     if error.errno == errno.ECONNREFUSED:
         return "connection refused"
     if isinstance(error, socket.gaierror):

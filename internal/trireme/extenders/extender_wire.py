@@ -115,7 +115,7 @@ def priorities(answer: Any) -> list[tuple[str, int]]:
     if answer is None:
         return []
     if not isinstance(answer, list):
-        raise ExtenderError(f"json: cannot unmarshal {_kind(answer)} into Go value of type v1.HostPriorityList")
+        raise ExtenderError(f"json: cannot unmarshal {_go_kind(answer)} into Go value of type v1.HostPriorityList")
     entries = [_Fields(entry, "HostPriority") for entry in answer]
     return [(entry.text("Host"), entry.number("Score")) for entry in entries]
 
@@ -154,7 +154,7 @@ class _Fields:
 
     def __init__(self, value: Any, struct: str, path: str = "", where: str = "value") -> None:
         if value is not None and not isinstance(value, dict):
-            raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into Go {where} of type v1.{struct}")
+            raise ExtenderError(f"json: cannot unmarshal {_go_kind(value)} into Go {where} of type v1.{struct}")
         self._struct = struct
         self._path = path
         self._members = {key.lower(): member for key, member in (value or {}).items()}
@@ -167,49 +167,51 @@ class _Fields:
     def object(self, name: str, type_name: str) -> Json | None:
         value = self._members.get(name.lower())
         if value is not None and not isinstance(value, dict):
-            raise self._wrong(name, value, type_name)
+            raise self._type_error(name, value, type_name)
         return value
 
     def list(self, name: str, type_name: str) -> "list[Any] | None":
         value = self._members.get(name.lower())
         if value is not None and not isinstance(value, list):
-            raise self._wrong(name, value, type_name)
+            raise self._type_error(name, value, type_name)
         return value
 
     def text(self, name: str) -> str:
         value = self._members.get(name.lower())
-        return "" if value is None else self._text(name, value)
+        return "" if value is None else self._check_text(name, value)
 
     def number(self, name: str) -> int:
         value = self._members.get(name.lower())
         if value is None:
             return 0
         if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
-            raise self._wrong(name, value, "int64")
+            raise self._type_error(name, value, "int64")
         return value
 
     def texts(self, name: str) -> tuple[str, ...] | None:
         values = self.list(name, "[]string")
-        return None if values is None else tuple("" if text is None else self._text(name, text) for text in values)
+        return (
+            None if values is None else tuple("" if text is None else self._check_text(name, text) for text in values)
+        )
 
     def text_map(self, name: str) -> Mapping[str, str]:
         values = self.object(name, "v1.FailedNodesMap") or {}
         longest = max(min(_ALL_TEXTS // max(len(values), 1), _LONGEST_TEXT), _SHORTEST_CUT)
-        return {key: "" if text is None else self._text(name, text)[:longest] for key, text in values.items()}
+        return {key: "" if text is None else self._check_text(name, text)[:longest] for key, text in values.items()}
 
-    def _text(self, name: str, value: Any) -> str:
+    def _check_text(self, name: str, value: Any) -> str:
         if not isinstance(value, str):
-            raise self._wrong(name, value, "string")
+            raise self._type_error(name, value, "string")
         return value
 
-    def _wrong(self, name: str, value: Any, type_name: str) -> ExtenderError:
-        what = f"{_kind(value)} {value}" if type_name == "int64" and _kind(value) == "number" else _kind(value)
+    def _type_error(self, name: str, value: Any, type_name: str) -> ExtenderError:
+        what = f"{_go_kind(value)} {value}" if type_name == "int64" and _go_kind(value) == "number" else _go_kind(value)
         return ExtenderError(
             f"json: cannot unmarshal {what} into Go struct field {self._struct}.{self._path}{name} of type {type_name}"
         )
 
 
-def _kind(value: Any) -> str:
+def _go_kind(value: Any) -> str:
     """Go's name for the type of a JSON value."""
     if isinstance(value, bool):
         return "bool"

@@ -75,7 +75,7 @@ class _Extender:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Filtered:
+class _PassingNodes:
     """The names of the nodes that pass, and the status of each node that an extender reported as failed."""
 
     names: Sequence[str]
@@ -103,7 +103,7 @@ class Extenders:
 
     def schedules_one_by_one(self, class_id: int) -> bool:
         """Whether an extender filters or scores the class's pods, so that they are scheduled one by one."""
-        return any(_places(extender) for extender in self._interested(class_id))
+        return any(_filters_or_scores(extender) for extender in self._interested_extenders(class_id))
 
     async def filter_and_prioritize(
         self, uid: str, class_id: int, filtered: FilterResult, nominated_slot: int
@@ -112,7 +112,7 @@ class Extenders:
 
         The pod's nominated node is tried first, alone, and taken if it passes. Raises: ExtenderError.
         """
-        interested = [extender for extender in self._interested(class_id) if _places(extender)]
+        interested = [extender for extender in self._interested_extenders(class_id) if _filters_or_scores(extender)]
         if not interested:
             return filtered, ()
         pod = self._objects.pod(uid)
@@ -124,37 +124,37 @@ class Extenders:
         nominated = next((name for name, slot in slot_of.items() if slot == nominated_slot), None)
         if nominated is not None:
             try:
-                if (await self._filter(interested, pod, [nominated])).names:
+                if (await self._filter_by_extenders(interested, pod, [nominated])).names:
                     return filtered, ()
             except ExtenderError as error:
                 log.error("Evaluation failed on nominated node: node=%s err=%s", nominated, error)
-        result = await self._filter(interested, pod, list(slot_of))
-        narrowed = self._narrowed(filtered, slot_of, result)
+        result = await self._filter_by_extenders(interested, pod, list(slot_of))
+        narrowed = self._with_extenders_refusals(filtered, slot_of, result)
         if len(result.names) < 2:
             return narrowed, ()
-        return narrowed, await self._scores(interested, pod, result.names, slot_of, answer.index.shape[0])
+        return narrowed, await self._scores_by_extenders(interested, pod, result.names, slot_of, answer.index.shape[0])
 
     def candidate_trimmer(self, uid: str, class_id: int) -> Trim | None:
         """Return a function that applies extenders to preemption's candidates; None if no extender does that."""
-        preempting = [extender for extender in self._interested(class_id) if extender.config.preempt_verb]
+        preempting = [extender for extender in self._interested_extenders(class_id) if extender.config.preempt_verb]
         if not preempting:
             return None
 
         async def trim(
             candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
         ) -> Sequence[filter_phase_pb2.PreemptionCandidate]:
-            return await self._preempt(preempting, uid, candidates)
+            return await self._trim_candidates(preempting, uid, candidates)
 
         return trim
 
     def binds(self, class_id: int) -> bool:
         """Whether an extender binds the class's pods."""
-        return any(extender.config.bind_verb for extender in self._interested(class_id))
+        return any(extender.config.bind_verb for extender in self._interested_extenders(class_id))
 
     async def bind(self, class_id: int, item: bind_pb2.BindItem) -> status.Status | None:
         """Bind the pod by the first extender that binds such pods; None: use the Bind plugins."""
         body = extender_wire.binding_body(item.pod.namespace, item.pod.name, item.pod.uid, item.node_name)
-        for extender in self._interested(class_id):
+        for extender in self._interested_extenders(class_id):
             if not extender.config.bind_verb:
                 continue
             try:
@@ -162,18 +162,24 @@ class Extenders:
             except ExtenderError as error:
                 if not extender.config.ignorable:
                     return status.error("", str(error))
-                _skipped(extender, error)
+                _log_skipped_extender(extender, error)
                 continue
             return status.SUCCESS
         return None
 
-    def _interested(self, class_id: int) -> list[_Extender]:
+    def _interested_extenders(self, class_id: int) -> list[_Extender]:
         pod = self._registry[class_id].pod
         return [extender for extender in self._extenders if extender.interested(pod)]
 
     # Filter
 
-    async def _filter(self, interested: Sequence[_Extender], pod: bytes, names: Sequence[str]) -> _Filtered:
+    async def _filter_by_extenders(
+        self, interested: Sequence[_Extender], pod: bytes, names: Sequence[str]
+    ) -> _PassingNodes:
+        """Have the extenders filter the nodes, each those that passed before.
+
+        An ignorable one that fails refuses nothing.
+        """
         failed: dict[str, tuple[status.Code, str]] = {}
         for extender in interested:
             if not names:
@@ -185,18 +191,18 @@ class Extenders:
                     await extender.client.send(extender.config.filter_verb, self._nodes_body(extender, pod, names)),
                     extender.config.node_cache_capable,
                 )
-                _check_requested(extender, result.names, names)
+                _check_names_requested(extender, result.names, names)
             except ExtenderError as error:
                 if not extender.config.ignorable:
                     raise
-                _skipped(extender, error)
+                _log_skipped_extender(extender, error)
                 continue
             for name, text in result.failed.items():
                 failed[name] = (status.Code.UNSCHEDULABLE, text)
             for name, text in result.unresolvable.items():
                 failed[name] = (status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
             names = list(dict.fromkeys(result.names))
-        return _Filtered(names, failed)
+        return _PassingNodes(names, failed)
 
     def _nodes_body(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> bytes:
         if extender.config.node_cache_capable:
@@ -204,7 +210,9 @@ class Extenders:
         nodes = (self._objects.node(name) for name in names)
         return extender_wire.nodes_body(pod, (), [node for node in nodes if node is not None])
 
-    def _narrowed(self, filtered: FilterResult, slot_of: Mapping[str, int], result: _Filtered) -> FilterResult:
+    def _with_extenders_refusals(
+        self, filtered: FilterResult, slot_of: Mapping[str, int], result: _PassingNodes
+    ) -> FilterResult:
         """Filter's answer about this one pod, with the extenders' refusals."""
         answer = filtered.answer
         index, capacity = answer.index.copy(), answer.capacity.copy()
@@ -233,7 +241,7 @@ class Extenders:
 
     # Prioritize
 
-    async def _scores(
+    async def _scores_by_extenders(
         self,
         interested: Sequence[_Extender],
         pod: bytes,
@@ -241,22 +249,27 @@ class Extenders:
         slot_of: Mapping[str, int],
         size: int,
     ) -> Sequence[int]:
+        """What the extenders add to each node's total, by slot, of `size` slots; empty if none of them scores."""
         prioritizing = [extender for extender in interested if extender.config.prioritize_verb]
         if not prioritizing:
             return ()
-        answers = await asyncio.gather(*(self._prioritize(extender, pod, names) for extender in prioritizing))
+        answers = await asyncio.gather(
+            *(self._prioritize_by_extender(extender, pod, names) for extender in prioritizing)
+        )
         totals = dict.fromkeys(names, 0)
         for extender, answer in zip(prioritizing, answers, strict=True):
             for name, score in answer:
                 if name in totals:
                     totals[name] = _of_64_bits(totals[name] + score * extender.config.weight * _SCALE)
-        ranks = _from_zero(totals.values())
+        ranks = _ranks_from_zero(totals.values())
         out = [0] * size
         for name, total in totals.items():
             out[slot_of[name]] = ranks[total]
         return out
 
-    async def _prioritize(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> list[tuple[str, int]]:
+    async def _prioritize_by_extender(
+        self, extender: _Extender, pod: bytes, names: Sequence[str]
+    ) -> list[tuple[str, int]]:
         try:
             body = self._nodes_body(extender, pod, names)
             return extender_wire.priorities(await extender.client.send(extender.config.prioritize_verb, body))
@@ -267,7 +280,7 @@ class Extenders:
 
     # Preempt
 
-    async def _preempt(
+    async def _trim_candidates(
         self, preempting: Sequence[_Extender], uid: str, candidates: Sequence[filter_phase_pb2.PreemptionCandidate]
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate]:
         """Let the extenders narrow the candidates. Raises: ExtenderError."""
@@ -283,16 +296,16 @@ class Extenders:
             if not victims:
                 break
             try:
-                victims = await self._process(extender, pod, victims)
+                victims = await self._trim_victims_by_extender(extender, pod, victims)
             except ExtenderError as error:
                 if not extender.config.ignorable:
                     raise
-                _skipped(extender, error)
+                _log_skipped_extender(extender, error)
                 continue
             _drop_nodes_without_victims(victims, extender)
             # Looked up now: an added victim may be deleted before the next extender responds.
             unknown = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
-            identities |= {uid: self._identity(uid) for uid in unknown}
+            identities |= {uid: self._identity_of_placed_pod(uid) for uid in unknown}
         return [
             filter_phase_pb2.PreemptionCandidate(
                 node_name=node,
@@ -302,9 +315,13 @@ class Extenders:
             for node, node_victims in victims.items()
         ]
 
-    async def _process(
+    async def _trim_victims_by_extender(
         self, extender: _Extender, pod: bytes, victims: Mapping[str, extender_wire.Victims]
     ) -> dict[str, extender_wire.Victims]:
+        """The nodes that the extender leaves as candidates, each with its victims; none if it cannot be told about any.
+
+        Raises: ExtenderError, also if the answer names an unknown node, or a pod that is not on its node.
+        """
         body = self._preemption_body(extender, pod, victims)
         if body is None:
             return {}
@@ -336,14 +353,14 @@ class Extenders:
         }
         return extender_wire.preemption_body(pod, remaining, whole) if remaining else None
 
-    def _identity(self, uid: str) -> cycle_pb2.PodIdentity:
+    def _identity_of_placed_pod(self, uid: str) -> cycle_pb2.PodIdentity:
         placed = self._cache.pod(uid)
         assert placed is not None  # looked up a moment ago
         namespace, _, name = placed.key.partition("/")
         return cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=uid)
 
 
-def _places(extender: _Extender) -> bool:
+def _filters_or_scores(extender: _Extender) -> bool:
     """Whether it filters or scores nodes."""
     return bool(extender.config.filter_verb or extender.config.prioritize_verb)
 
@@ -353,7 +370,7 @@ def _of_64_bits(score: int) -> int:
     return (score + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _from_zero(totals: Iterable[int]) -> dict[int, int]:
+def _ranks_from_zero(totals: Iterable[int]) -> dict[int, int]:
     """What to add to each total.
 
     Only differences between nodes count, so none need be below 0; a difference larger than plugins can make up for
@@ -369,7 +386,7 @@ def _from_zero(totals: Iterable[int]) -> dict[int, int]:
     return out
 
 
-def _check_requested(extender: _Extender, answered: Sequence[str], requested: Sequence[str]) -> None:
+def _check_names_requested(extender: _Extender, answered: Sequence[str], requested: Sequence[str]) -> None:
     allowed = set(requested)
     for name in answered:
         if name not in allowed:
@@ -379,7 +396,7 @@ def _check_requested(extender: _Extender, answered: Sequence[str], requested: Se
             )
 
 
-def _skipped(extender: _Extender, error: ExtenderError) -> None:
+def _log_skipped_extender(extender: _Extender, error: ExtenderError) -> None:
     log.info(
         "Skipping extender as it returned error and has ignorable flag set: extender=%s err=%s",
         extender.config.url_prefix,

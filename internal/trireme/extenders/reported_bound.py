@@ -33,21 +33,21 @@ class ReportedBound(Generic[T]):
         loop = asyncio.get_running_loop()
         self._pods[uid] = loop.time() + BELIEVED_SECONDS, pod
         if self._timer is None:
-            self._timer = loop.call_later(BELIEVED_SECONDS, self._look)
+            self._timer = loop.call_later(BELIEVED_SECONDS, self._requeue_unconfirmed)
 
     def close(self) -> None:
         """Stop requeueing pods."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _requeue_unconfirmed(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._timer = None
         while self._pods:
             uid, (due, pod) = next(iter(self._pods.items()))
             if due > now:
-                self._timer = loop.call_at(due, self._look)
+                self._timer = loop.call_at(due, self._requeue_unconfirmed)
                 return
             del self._pods[uid]
             if self._in_doubt(uid):

@@ -39,7 +39,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self._make_remote_reserver = make_remote_reserver
         self._make_remote_post_filter = make_remote_post_filter
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
-        self.follow = follower.Follower(snap, self._configured)
+        self.follow = follower.Follower(snap, self._apply_configuration)
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -50,7 +50,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         """What has been evaluated since the configuration came."""
         return self._engine.statistics()
 
-    def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+    def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = filter_profiles.make_profiles(
             configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
@@ -63,7 +63,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_phase_pb2.FilterPhasePrepareRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterPhasePrepareResponse:
         """Bring the class up to date."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         await answering.answer_or_abort(engine.prepare(request.cycle), context)
         return filter_phase_pb2.FilterPhasePrepareResponse(evaluated_generation=self._snap.generation)
 
@@ -71,7 +71,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """The class on all nodes, or a patch to what the caller has."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         response = await answering.answer_or_abort(_filter(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
@@ -80,7 +80,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_phase_pb2.FilterNominatedRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterNominatedResponse:
         """How many of the pods may run where they are nominated to."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         answer = await answering.answer_or_abort(engine.filter_nominated(request.cycle, request.nominees), context)
         return filter_phase_pb2.FilterNominatedResponse(
             admitted=answer.admitted,
@@ -95,7 +95,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_phase_pb2.RunPostFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.RunPostFilterResponse:
         """What the PostFilter plugins of the profile answer."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         response = await answering.answer_or_abort(_run_post_filter(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
@@ -104,7 +104,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_phase_pb2.ListPreemptionCandidatesRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
         """The nodes that preemption has to choose from."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         response = await answering.answer_or_abort(_list_candidates(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
@@ -113,7 +113,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_phase_pb2.SelectPreemptionCandidateRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """What the PostFilter plugins answer where preemption chooses among these nodes."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         response = await answering.answer_or_abort(_select_candidate(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
@@ -122,28 +122,28 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Who may go for a group."""
-        engine = await self._ready(request.cycle, context)
-        return await answering.answer_or_abort(_call(engine.list_pod_group_victims, request), context)
+        engine = await self._engine_when_synced(request.cycle, context)
+        return await answering.answer_or_abort(_answer_at_once(engine.list_pod_group_victims, request), context)
 
     async def ReprievePodGroupVictims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """Who has to go for a group that was placed."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         return await answering.answer_or_abort(engine.reprieve_pod_group_victims(request), context)
 
     async def ListReleasableClaims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """Which claims a group may give up."""
-        engine = await self._ready(request.cycle, context)
-        return await answering.answer_or_abort(_call(engine.list_releasable_claims, request), context)
+        engine = await self._engine_when_synced(request.cycle, context)
+        return await answering.answer_or_abort(_answer_at_once(engine.list_releasable_claims, request), context)
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.ReserveResponse:
         """What the Reserve plugins of the profile assume."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         reserved = await answering.answer_or_abort(engine.reserve(request.cycle, request.placements), context)
         return filter_pb2.ReserveResponse(reservations=reserved, evaluated_generation=self._snap.generation)
 
@@ -151,11 +151,11 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.UnreserveResponse:
         """Nothing is stored here; remote plugins that store something are notified."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         await answering.answer_or_abort(engine.unreserve(request.cycle, request.placements), context)
         return filter_pb2.UnreserveResponse()
 
-    async def _ready(
+    async def _engine_when_synced(
         self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]
     ) -> filter_engine.FilterEngine:
         """The engine, once the snapshot is what the cycle needs."""
@@ -166,6 +166,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
 async def _filter(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.FilterPhaseFilterRequest
 ) -> filter_phase_pb2.FilterPhaseFilterResponse:
+    """Filter by the engine, as a message."""
     answer = await engine.filter(request.cycle, request.count, request.base_generation, request.preemptors)
     response = filter_phase_pb2.FilterPhaseFilterResponse(
         max_batch=answer.max_batch,
@@ -208,7 +209,7 @@ async def _select_candidate(
     return filter_phase_pb2.SelectPreemptionCandidateResponse(answer=answer)
 
 
-async def _call(call: Callable[[Request], Answer], request: Request) -> Answer:
+async def _answer_at_once(call: Callable[[Request], Answer], request: Request) -> Answer:
     """What answers at once, as `answering` takes it."""
     return call(request)
 

@@ -104,9 +104,9 @@ def is_scalar(name: str) -> bool:
 def node_allocatable(allocatable: Quantities) -> dict[str, int]:
     """What the node has to give, `pods` among it."""
     nanos = nanos_of(allocatable)
-    out = {name: _rounded(name, amount) for name, amount in nanos.items() if _counted(name)}
+    out = {name: _in_whole_units(name, amount) for name, amount in nanos.items() if _is_counted(name)}
     if PODS in nanos:
-        out[PODS] = _rounded(PODS, nanos[PODS])
+        out[PODS] = _in_whole_units(PODS, nanos[PODS])
     return out
 
 
@@ -118,15 +118,15 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     placed = _placed_total(pod, {}, rules)
     scoring = _spec_total(pod, {}, {})
     defaults = {name: n for name, n in _SCORING_DEFAULTS.items() if not pod_level or name not in placed}
-    whole = _whole(placed)
+    whole = _amounts_in_whole_units(placed)
     compared = whole
     if (stated and not rules.pod_level) or (rules.claims and pod.status.node_allocatable_resource_claim_statuses):
-        compared = _whole(_placed_total(pod, {}, replace(rules, pod_level=True, claims=False)))
+        compared = _amounts_in_whole_units(_placed_total(pod, {}, replace(rules, pod_level=True, claims=False)))
     return PodAmounts(
-        filtering=_whole(spec),
+        filtering=_amounts_in_whole_units(spec),
         placed=whole,
         placed_nonzero=_cpu_memory(_placed_total(pod, defaults, rules) if defaults else placed),
-        scoring=_whole(scoring),
+        scoring=_amounts_in_whole_units(scoring),
         scoring_nonzero=_cpu_memory(_spec_total(pod, {}, _SCORING_DEFAULTS)),
         compared=compared,
     )
@@ -137,13 +137,13 @@ def amounts_with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
     pod_level = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
     total = aggregate_requests(pod)
     total.update(nanos_of(pod_level if rules.pod_level else {}))
-    return _whole(_sum([total, nanos_of(pod.spec.overhead)]))
+    return _amounts_in_whole_units(_sum_of_amounts([total, nanos_of(pod.spec.overhead)]))
 
 
 def aggregate_requests(pod: core_pb2.Pod) -> Nanos:
     """What the pod's containers and the claims in its status need together, without pod-level requests."""
     containers = _containers_total(pod, lambda container: nanos_of(container.resources.requests), {})
-    return _sum([containers, claim_amounts(pod.status)])
+    return _sum_of_amounts([containers, claim_amounts(pod.status)])
 
 
 def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
@@ -154,7 +154,7 @@ def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
     limits = _containers_total(pod, lambda container: nanos_of(container.resources.limits), {})
     claims = claim_amounts(pod.status)
     added = {name: n for name, n in claims.items() if name in limits or name.startswith(HUGE_PAGES)}
-    return _sum([limits, added])
+    return _sum_of_amounts([limits, added])
 
 
 def claim_amounts(status: core_pb2.PodStatus) -> Nanos:
@@ -164,7 +164,7 @@ def claim_amounts(status: core_pb2.PodStatus) -> Nanos:
         parts += [{each.name: _nanos(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
         users = len(claim.containers)
         parts += [{each.name: _nanos(each.per_pod) + users * _nanos(each.per_container)} for each in claim.overhead]
-    return _sum(parts)
+    return _sum_of_amounts(parts)
 
 
 def container_claim_amounts(status: core_pb2.PodStatus, container: str) -> Nanos:
@@ -174,13 +174,13 @@ def container_claim_amounts(status: core_pb2.PodStatus, container: str) -> Nanos
         if container in claim.containers:
             parts += [{each.name: _nanos(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
             parts += [{each.name: _nanos(each.per_pod) + _nanos(each.per_container)} for each in claim.overhead]
-    return _sum(parts)
+    return _sum_of_amounts(parts)
 
 
 def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str, int]) -> Nanos:
     total = _containers_total(pod, lambda container: nanos_of(container.resources.requests), defaults)
     total.update(nanos_of(pod_level))
-    return _sum([total, nanos_of(pod.spec.overhead)])
+    return _sum_of_amounts([total, nanos_of(pod.spec.overhead)])
 
 
 def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) -> Nanos:
@@ -212,7 +212,7 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) 
     def total_of(picker: Picker) -> Nanos:
         containers = _containers_total(pod, picker, defaults)
         # The kubelet reports the resources in force with the claims, but not those that it has allocated.
-        return _sum([containers, claims]) if claims and picker is not actuated else containers
+        return _sum_of_amounts([containers, claims]) if claims and picker is not actuated else containers
 
     pickers: list[Picker] = [] if infeasible else [from_spec]
     of_pod = rules.pod_level_status and status.allocated_resources and status.HasField("resources")
@@ -223,10 +223,10 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) 
         totals = [total_of(picker) for picker in (*pickers, allocated, actuated)]
     else:
         totals = [total_of(picker) for picker in pickers]
-    total = _maximum(totals)
+    total = _maximum_of_amounts(totals)
     if rules.pod_level:
         total.update(_placed_pod_level(pod, infeasible, rules))
-    return _sum([total, nanos_of(pod.spec.overhead)])
+    return _sum_of_amounts([total, nanos_of(pod.spec.overhead)])
 
 
 def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool, rules: Rules) -> Nanos:
@@ -236,7 +236,7 @@ def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool, rules: Rules) -> Nano
         return {}
     if rules.pod_level_status and pod.status.HasField("resources"):
         stated = [] if infeasible else [requests]
-        requests = _maximum(
+        requests = _maximum_of_amounts(
             [*stated, nanos_of(pod.status.resources.requests), nanos_of(pod.status.allocated_resources)]
         )
     return {name: n for name, n in requests.items() if is_pod_level(name)}
@@ -252,18 +252,18 @@ def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, in
     def requests(container: core_pb2.Container) -> Nanos:
         return {**defaults, **pick(container)}
 
-    total = _sum(requests(container) for container in pod.spec.containers)
+    total = _sum_of_amounts(requests(container) for container in pod.spec.containers)
     sidecars: Nanos = {}
     peaks: list[Nanos] = []
     for container in pod.spec.init_containers:
         own = requests(container)
         if container.restart_policy == "Always":
-            total = _sum([total, own])
-            sidecars = _sum([sidecars, own])
+            total = _sum_of_amounts([total, own])
+            sidecars = _sum_of_amounts([sidecars, own])
             peaks.append(sidecars)
         else:
-            peaks.append(_sum([own, sidecars]))
-    return _maximum([total, *peaks])
+            peaks.append(_sum_of_amounts([own, sidecars]))
+    return _maximum_of_amounts([total, *peaks])
 
 
 def _nanos(amount: meta_pb2.Quantity) -> int:
@@ -275,7 +275,7 @@ def nanos_of(quantities: Quantities) -> Nanos:
     return {name: quantity.parse_quantity(q.string).nanos for name, q in quantities.items()}
 
 
-def _sum(parts: Iterable[Nanos]) -> Nanos:
+def _sum_of_amounts(parts: Iterable[Nanos]) -> Nanos:
     out: Nanos = {}
     for part in parts:
         for name, amount in part.items():
@@ -283,7 +283,7 @@ def _sum(parts: Iterable[Nanos]) -> Nanos:
     return out
 
 
-def _maximum(parts: Iterable[Nanos]) -> Nanos:
+def _maximum_of_amounts(parts: Iterable[Nanos]) -> Nanos:
     out: Nanos = {}
     for part in parts:
         for name, amount in part.items():
@@ -297,21 +297,21 @@ def is_pod_level(name: str) -> bool:
     return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
 
 
-def _counted(name: str) -> bool:
+def _is_counted(name: str) -> bool:
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 
-def _rounded(name: str, nanos: int) -> int:
+def _in_whole_units(name: str, nanos: int) -> int:
     unit = _MILLI if name == CPU else _NANO
     return min(-(-nanos // unit), _INT64_MAX)
 
 
-def _whole(total: Nanos) -> dict[str, int]:
-    return {name: _rounded(name, amount) for name, amount in total.items() if _counted(name)}
+def _amounts_in_whole_units(total: Nanos) -> dict[str, int]:
+    return {name: _in_whole_units(name, amount) for name, amount in total.items() if _is_counted(name)}
 
 
 def _cpu_memory(total: Nanos) -> tuple[int, int]:
-    return _rounded(CPU, total.get(CPU, 0)), _rounded(MEMORY, total.get(MEMORY, 0))
+    return _in_whole_units(CPU, total.get(CPU, 0)), _in_whole_units(MEMORY, total.get(MEMORY, 0))
 
 
 def quantity_text(name: str, amount: int) -> str:

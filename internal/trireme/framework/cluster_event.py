@@ -77,7 +77,7 @@ _ACTIONS_BY_LABEL: Final = {label: ActionType(value) for value, label in _ACTION
 _RESOURCES: Final = tuple(resource.value for resource in Resource)
 
 
-def _has(resource: str, action: ActionType) -> bool:
+def _can_have_action(resource: str, action: ActionType) -> bool:
     """Whether the resource can have this action."""
     if (
         action in (ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL)
@@ -153,7 +153,7 @@ def parse(resource: str, actions: Iterable[str]) -> ClusterEvent:
     """
     if resource not in _RESOURCES:
         raise ValueError(f"resource: Unsupported value: {resource!r}: supported values: {', '.join(_RESOURCES)}")
-    supported = [label for label, action in _ACTIONS_BY_LABEL.items() if _has(resource, action)]
+    supported = [label for label, action in _ACTIONS_BY_LABEL.items() if _can_have_action(resource, action)]
     combined = ActionType(0)
     for name in actions:
         if name not in supported:
@@ -188,15 +188,17 @@ def pod_update_events(
         resource = Resource.TARGET_POD
     else:
         resource = Resource.UNSCHEDULED_POD
-    return [event(resource, action) for action in _pod_changes(old, new, rules)] or [event(resource, ActionType.UPDATE)]
+    return [event(resource, action) for action in _pod_change_actions(old, new, rules)] or [
+        event(resource, ActionType.UPDATE)
+    ]
 
 
-def _pod_changes(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rules) -> list[ActionType]:
+def _pod_change_actions(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rules) -> list[ActionType]:
     actions = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
     if not _same_requests(old, new):
-        actions += _scale(amounts.pod_amounts(old, rules).compared, amounts.pod_amounts(new, rules).compared)
+        actions += _scale_actions(amounts.pod_amounts(old, rules).compared, amounts.pod_amounts(new, rules).compared)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     # Tolerations can be added, never changed or removed, so their number suffices.
@@ -207,7 +209,7 @@ def _pod_changes(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rules) -> 
     return actions
 
 
-def _scale(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
+def _scale_actions(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
     actions = []
     if any(name not in new or new[name] < amount for name, amount in old.items()):
         actions.append(ActionType.UPDATE_POD_SCALE_DOWN)

@@ -49,7 +49,7 @@ _MOVES: Final = {
     "ForceActivate": "a plugin activated it",
     "UnschedulableTimeout": "it had waited long enough",
     "popped": "its turn came",
-    "done": "the attempt ended",
+    "done": "a node was chosen",
     "bound": "it was bound",
     "deleted": "it was deleted",
     "trireme.dev/RemotePluginAdd": "the plugin joins or restarts",
@@ -118,17 +118,17 @@ def _of_other_kind(label: str) -> str:
     for action, text in sorted(_ACTIONS.items(), key=lambda entry: -len(action_label(entry[0]))):
         resource = label.removesuffix(action_label(action))
         if resource and resource != label:
-            return text.format(_object(resource))
+            return text.format(_object_phrase(resource))
     return ""
 
 
-def _object(resource: str) -> str:
+def _object_phrase(resource: str) -> str:
     kind = resource.rpartition("/")[2].partition(".")[0]
     return _OBJECTS.get(resource) or f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
 
 
 _PHRASES: Final = {
-    f"{resource.value}{action_label(action)}": text.format(_object(resource.value))
+    f"{resource.value}{action_label(action)}": text.format(_object_phrase(resource.value))
     for resource in Resource
     for action, text in _ACTIONS.items()
 } | _MOVES

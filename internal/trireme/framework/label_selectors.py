@@ -39,19 +39,19 @@ class LabelSelector:
         """Whether the labels satisfy it."""
         if self.requirements is None:
             return False
-        return all(_holds(each, labels) for each in self.requirements)
+        return all(_requirement_holds(each, labels) for each in self.requirements)
 
     def and_labels(self, labels: Mapping[str, str]) -> "LabelSelector":
         """The selector that requires these labels in addition. One that matches nothing still matches nothing."""
         if self.requirements is None:
             return self
-        return LabelSelector(_ordered((*_equalities(labels), *self.requirements)))
+        return LabelSelector(_sorted_and_unique((*_equality_requirements(labels), *self.requirements)))
 
     def and_selector(self, other: "LabelSelector") -> "LabelSelector":
         """The selector with the requirements of both; one that matches nothing adds no requirements."""
         if self.requirements is None:
             return self
-        return LabelSelector(_ordered((*self.requirements, *(other.requirements or ()))))
+        return LabelSelector(_sorted_and_unique((*self.requirements, *(other.requirements or ()))))
 
 
 NOTHING = LabelSelector(None)
@@ -59,23 +59,26 @@ NOTHING = LabelSelector(None)
 
 def from_labels(labels: Mapping[str, str]) -> LabelSelector:
     """The selector that requires all of the labels, which are not validated."""
-    return LabelSelector(_ordered(_equalities(labels)))
+    return LabelSelector(_sorted_and_unique(_equality_requirements(labels)))
 
 
 def parse(selector: meta_pb2.LabelSelector) -> LabelSelector:
     """The selector. Raises: InvalidSelectorError."""
-    requirements = [_requirement(key, selectors.IN, (selector.match_labels[key],)) for key in selector.match_labels]
+    requirements = [
+        _checked_requirement(key, selectors.IN, (selector.match_labels[key],)) for key in selector.match_labels
+    ]
     for expression in selector.match_expressions:
         if expression.operator not in _OPERATORS:
             raise InvalidSelectorError(f"{_quoted(expression.operator)} is not a valid label selector operator")
-        requirements.append(_requirement(expression.key, expression.operator, expression.values))
-    return LabelSelector(_ordered(requirements))
+        requirements.append(_checked_requirement(expression.key, expression.operator, expression.values))
+    return LabelSelector(_sorted_and_unique(requirements))
 
 
 _OPERATORS = (selectors.IN, selectors.NOT_IN, selectors.EXISTS, selectors.DOES_NOT_EXIST)
 
 
-def _requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Requirement:
+def _checked_requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Requirement:
+    """A requirement on labels. Raises: InvalidSelectorError: with all problems, as Go words them."""
     wrong = []
     about_key = "; ".join(selectors.key_faults(key))
     if about_key:
@@ -96,7 +99,7 @@ def _requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Re
     return selectors.Requirement(key, operator, frozenset(values))
 
 
-def _holds(requirement: selectors.Requirement, labels: Mapping[str, str]) -> bool:
+def _requirement_holds(requirement: selectors.Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     if requirement.operator == selectors.IN:
         return value is not None and value in requirement.values
@@ -105,11 +108,11 @@ def _holds(requirement: selectors.Requirement, labels: Mapping[str, str]) -> boo
     return (value is not None) == (requirement.operator == selectors.EXISTS)
 
 
-def _equalities(labels: Mapping[str, str]) -> Iterable[selectors.Requirement]:
+def _equality_requirements(labels: Mapping[str, str]) -> Iterable[selectors.Requirement]:
     return (selectors.Requirement(key, selectors.IN, frozenset((value,))) for key, value in labels.items())
 
 
-def _ordered(requirements: Iterable[selectors.Requirement]) -> tuple[selectors.Requirement, ...]:
+def _sorted_and_unique(requirements: Iterable[selectors.Requirement]) -> tuple[selectors.Requirement, ...]:
     """Sorted, without duplicates, so that equivalent selectors are equal."""
     return tuple(sorted(set(requirements), key=lambda each: (each.key, each.operator, sorted(each.values))))
 

@@ -44,10 +44,10 @@ class NodeTerm:
         """Whether a node with this name and these labels satisfies the term."""
         if (self.names is not None and name not in self.names) or name in self.not_names:
             return False
-        return all(_holds(requirement, labels.get(requirement.key)) for requirement in self.requirements)
+        return all(_requirement_holds(requirement, labels.get(requirement.key)) for requirement in self.requirements)
 
 
-def _holds(requirement: Requirement, value: str | None) -> bool:
+def _requirement_holds(requirement: Requirement, value: str | None) -> bool:
     if requirement.operator == IN:
         return value in requirement.values
     if requirement.operator == NOT_IN:
@@ -72,7 +72,7 @@ def parse_term(term: core_pb2.NodeSelectorTerm) -> NodeTerm | None:
         return None
     requirements = []
     for expression in term.match_expressions:
-        parsed = requirement(expression.key, expression.operator, expression.values)
+        parsed = make_requirement(expression.key, expression.operator, expression.values)
         if parsed is None:
             return None
         requirements.append(parsed)
@@ -159,7 +159,7 @@ def value_faults(value: str) -> Iterable[str]:
         yield _VALUE_RULE
 
 
-def requirement(key: str, operator: str, values: Sequence[str]) -> Requirement | None:
+def make_requirement(key: str, operator: str, values: Sequence[str]) -> Requirement | None:
     """Make a requirement from its parts; None if they are invalid. Source: apimachinery labels.NewRequirement."""
     if not valid_key(key) or not all(valid_value(value) for value in values):
         return None
@@ -177,54 +177,66 @@ _OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GREATER, LESS)
 _FIELD_OPERATORS = (IN, NOT_IN)
 
 
-def problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
+def term_problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
     """Why the term at `path` cannot be parsed, as field errors; empty if it can."""
     out: list[str] = []
     for index, expression in enumerate(term.match_expressions):
         if expression.operator not in _OPERATORS:
-            out.append(_unsupported(f"{path}.matchExpressions[{index}]", expression.operator, _OPERATORS))
-        elif requirement(expression.key, expression.operator, expression.values) is None:
+            out.append(_unsupported_operator_text(f"{path}.matchExpressions[{index}]", expression.operator, _OPERATORS))
+        elif make_requirement(expression.key, expression.operator, expression.values) is None:
             out += _requirement_problems(f"{path}.matchExpressions[{index}]", expression)
     for index, expression in enumerate(term.match_fields):
         if expression.operator not in _FIELD_OPERATORS:
-            out.append(_unsupported(f"{path}.matchFields[{index}]", expression.operator, _FIELD_OPERATORS))
+            out.append(
+                _unsupported_operator_text(f"{path}.matchFields[{index}]", expression.operator, _FIELD_OPERATORS)
+            )
         elif len(expression.values) != 1:
-            out.append(f"{path}.matchFields[{index}].values: {_invalid(expression.values)}: must have one element")
+            out.append(
+                f"{path}.matchFields[{index}].values: {_invalid_value_text(expression.values)}: must have one element"
+            )
     return out
 
 
 def _requirement_problems(path: str, expression: core_pb2.NodeSelectorRequirement) -> list[str]:
+    """Why a requirement cannot be read, as field errors in Go's words; empty if it can."""
     out: list[str] = []
     values = expression.values
     about_key = "; ".join(key_faults(expression.key))
     if about_key:
-        out.append(f"{path}.key: {_invalid(expression.key)}: {about_key}")
+        out.append(f"{path}.key: {_invalid_value_text(expression.key)}: {about_key}")
     if expression.operator in (IN, NOT_IN) and not values:
-        out.append(f"{path}.values: {_invalid(values)}: for 'in', 'notin' operators, values set can't be empty")
+        out.append(
+            f"{path}.values: {_invalid_value_text(values)}: for 'in', 'notin' operators, values set can't be empty"
+        )
     if expression.operator in (EXISTS, DOES_NOT_EXIST) and values:
-        out.append(f"{path}.values: {_invalid(values)}: values set must be empty for exists and does not exist")
+        out.append(
+            f"{path}.values: {_invalid_value_text(values)}: values set must be empty for exists and does not exist"
+        )
     if expression.operator in (GREATER, LESS):
         if len(values) != 1:
-            out.append(f"{path}.values: {_invalid(values)}: for 'Gt', 'Lt' operators, exactly one value is required")
+            out.append(
+                f"{path}.values: {_invalid_value_text(values)}: for 'Gt', 'Lt' operators, exactly one value is required"
+            )
         out += [
-            f"{path}.values[{index}]: {_invalid(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
+            f"{path}.values[{index}]: {_invalid_value_text(value)}: "
+            "for 'Gt', 'Lt' operators, the value must be an integer"
             for index, value in enumerate(values)
             if parse_int64(value) is None
         ]
     for index, value in enumerate(values):
         about_value = "; ".join(value_faults(value))
         if about_value:
-            out.append(f"{path}.values[{index}][{expression.key}]: {_invalid(value)}: {about_value}")
+            out.append(f"{path}.values[{index}][{expression.key}]: {_invalid_value_text(value)}: {about_value}")
     return out
 
 
-def _invalid(value: str | Sequence[str]) -> str:
+def _invalid_value_text(value: str | Sequence[str]) -> str:
     # An empty list and none are the same once an API server has stored them: Go writes null for both.
     listed = value if isinstance(value, str) else list(value) or None
     return f"Invalid value: {orjson.dumps(listed).decode()}"
 
 
-def _unsupported(path: str, operator: str, supported: Sequence[str]) -> str:
+def _unsupported_operator_text(path: str, operator: str, supported: Sequence[str]) -> str:
     names = ", ".join(f'"{each}"' for each in supported)
     return f"{path}.operator: Unsupported value: {orjson.dumps(operator).decode()}: supported values: {names}"
 

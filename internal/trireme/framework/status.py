@@ -62,7 +62,7 @@ class Status:
     reasons: tuple[Reason, ...] = ()
 
     @property
-    def rejected(self) -> bool:
+    def is_rejection(self) -> bool:
         """The pod is refused (not an error): it is parked until an event may help it."""
         return self.code in _REJECTIONS
 

@@ -35,11 +35,11 @@ def tolerates(toleration: core_pb2.Toleration, taint: Taint, *, comparing: bool)
     if toleration.operator in ("", "Equal"):
         return toleration.value == value
     if toleration.operator in ("Lt", "Gt"):
-        return comparing and _compares(toleration.operator, value, toleration.value)
+        return comparing and _value_within_bound(toleration.operator, value, toleration.value)
     return toleration.operator == "Exists"
 
 
-def _compares(operator: str, value: str, bound: str) -> bool:
+def _value_within_bound(operator: str, value: str, bound: str) -> bool:
     """Whether the taint's value is on the tolerated side of the bound; False if it is not a 64-bit integer."""
     numbers = [selectors.parse_int64(text) if _CANONICAL.fullmatch(text) else None for text in (value, bound)]
     there, limit = numbers
@@ -48,16 +48,16 @@ def _compares(operator: str, value: str, bound: str) -> bool:
     return there < limit if operator == "Lt" else there > limit
 
 
-def tolerated(tolerations: Iterable[core_pb2.Toleration], taint: Taint, *, comparing: bool) -> bool:
+def is_tolerated(tolerations: Iterable[core_pb2.Toleration], taint: Taint, *, comparing: bool) -> bool:
     """Whether any toleration tolerates the taint."""
     return any(tolerates(toleration, taint, comparing=comparing) for toleration in tolerations)
 
 
-def untolerated(
+def first_untolerated_taint(
     tolerations: Sequence[core_pb2.Toleration], taints: Iterable[Taint], effects: Iterable[str], *, comparing: bool
 ) -> Taint | None:
     """The first taint with one of the effects that no toleration tolerates, or None."""
     for taint in taints:
-        if taint[2] in effects and not tolerated(tolerations, taint, comparing=comparing):
+        if taint[2] in effects and not is_tolerated(tolerations, taint, comparing=comparing):
             return taint
     return None

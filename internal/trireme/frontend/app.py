@@ -110,7 +110,7 @@ def build(
     *,
     rejected: Callable[[], frozenset[str]] = frozenset,
     clocks: ports.Clocks = CLOCKS,
-    connect: Callable[..., phase_links.PhaseLinks] = phase_links.connect,
+    connect: Callable[..., phase_links.PhaseLinks] = phase_links.make_links,
     make_extenders: MakeExtenders = extender_calls.make_extender_calls,
 ) -> App:
     """Build the frontend.
@@ -203,7 +203,7 @@ def build_cluster(
 def build_phases(
     context: FrontendContext,
     cache: cluster_cache.ClusterCache,
-    connect: Callable[..., phase_links.PhaseLinks] = phase_links.connect,
+    connect: Callable[..., phase_links.PhaseLinks] = phase_links.make_links,
 ) -> PhaseClients:
     """The clients of the phases, which follow `cache`."""
     settings, fence = context.settings, context.leader.fence

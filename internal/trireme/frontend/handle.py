@@ -75,7 +75,7 @@ async def serve(config: trireme_configuration.TriremeConfiguration, service: Han
         yield
         return
     server = grpc_server.ReplicaServer(
-        _listener(config),
+        _make_handle_listener(config),
         [
             grpc_server.Service(
                 frontend_pb2.DESCRIPTOR.services_by_name["HandleService"],
@@ -90,7 +90,7 @@ async def serve(config: trireme_configuration.TriremeConfiguration, service: Han
         await server.stop(0)
 
 
-def _listener(config: trireme_configuration.TriremeConfiguration) -> listening.Listener:
+def _make_handle_listener(config: trireme_configuration.TriremeConfiguration) -> listening.Listener:
     listen, tls = config.handle_listen, config.tls
     if not config.handle_has_tls:
         return listening.make_listener(listen, guarded=True)

@@ -109,12 +109,12 @@ class InsightQueueFeed:
         for start in range(0, len(queued), PODS_PER_MESSAGE):
             part = queued[start : start + PODS_PER_MESSAGE]
             self._sent.update(pod.uid for pod in part)
-            yield snapshot_pb2.QueueDelta(reset=reset, pods=map(self._message, part), removed_pods=removed)
+            yield snapshot_pb2.QueueDelta(reset=reset, pods=map(self._pod_message, part), removed_pods=removed)
             reset, removed = False, ()
         if reset or removed:
             yield snapshot_pb2.QueueDelta(reset=reset, removed_pods=removed)
 
-    def _message(self, pod: queued_pod.QueuedPodInfo) -> snapshot_pb2.QueuedPod:
+    def _pod_message(self, pod: queued_pod.QueuedPodInfo) -> snapshot_pb2.QueuedPod:
         record, state = pod.latest, pod.state
         parsed = record.pod.parsed
         message = snapshot_pb2.QueuedPod(
@@ -129,7 +129,7 @@ class InsightQueueFeed:
         message.pod.namespace, message.pod.name, message.pod.uid = parsed.namespace, parsed.name, record.uid
         if isinstance(state, BackOff):
             message.backoff_until_ms = round(self._to_wall(state.until) * 1000)
-        message.reason = record.pod.invalid or _reason(state)
+        message.reason = record.pod.invalid or _reason_for_waiting(state)
         return message
 
 
@@ -139,7 +139,7 @@ def _is_queued(pod: queued_pod.QueuedPodInfo) -> bool:
     return not (isinstance(state, (Done, Gone)) or (isinstance(state, InFlight) and state.deleted))
 
 
-def _reason(state: QueueState) -> str:
+def _reason_for_waiting(state: QueueState) -> str:
     match state:
         case Gated(reason=reason):
             return reason

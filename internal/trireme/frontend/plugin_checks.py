@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from trireme.config import model
 from trireme.frontend import phase_configuration
-from trireme.plugin_api import plugin_info
+from trireme.plugin_api import plugin_info_validation
 from trireme.v1 import plugin_pb2
 
 
@@ -18,7 +18,7 @@ def check_profiles(info: plugin_pb2.PluginInfo, profiles: Iterable[model.Complet
             number = phase_configuration.POINTS.get(point)
             if all(plugin.name != info.name for plugin in plugins) or number in info.extension_points:
                 continue
-            has = ", ".join(plugin_info.point_name(each) for each in info.extension_points)
+            has = ", ".join(plugin_info_validation.point_name(each) for each in info.extension_points)
             raise ValueError(
                 f"extension_points: profile {profile.scheduler_name} enables the plugin at {point.value}, "
                 f"which is not among those that it has: {has}"

@@ -23,7 +23,7 @@ from grpc import aio
 from trireme.config import commandline, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
-from trireme.plugin_api import plugin_info
+from trireme.plugin_api import plugin_info_validation
 from trireme.remote import plugin_control, remote_client, remote_endpoint
 from trireme.rpc import dialing
 from trireme.v1 import plugin_pb2
@@ -331,7 +331,7 @@ class PluginMonitor:
             plugin_checks.check_profiles(info, self._completed.profiles)
         except ValueError as error:
             raise remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {error}") from error
-        return plugin_info.normal_form(info), remote_endpoint.one_line(info.version)
+        return plugin_info_validation.normal_form(info), remote_endpoint.one_line(info.version)
 
     def _profiles(self, plugin: _Plugin) -> str:
         profiles = self._completed.profiles

@@ -110,7 +110,7 @@ class QueueExecutor:
         event = remote_plugins.PLUGIN_REJECTED if rejected else remote_plugins.PLUGIN_JOINED
         started = self._metrics.clock()
         instructions = self.queue.on_event(event, None, name, self._now())
-        self._metrics.event_handled(event.label, started)
+        self._metrics.on_event_handled(event.label, started)
         self.execute(instructions)
         self._hints.registrations.replace(self.registrations())
         for profile in self._membership.missing():

@@ -19,7 +19,7 @@ from trireme.frontend import (
     app,
     early_lists,
     handle,
-    leading,
+    leadership_runner,
     plugin_calls,
     plugin_monitor,
     scheduler_metrics,
@@ -64,7 +64,7 @@ async def run(
     Raises: KubeconfigError, naming the file and the field at fault.
     """
     try:
-        reason = await _run(completed, early, local, stop)
+        reason = await _run_until_ended(completed, early, local, stop)
     except (
         forker_client.LocalPhaseError,
         remote_client.HandshakeError,
@@ -90,12 +90,13 @@ def _report_end(reason: _EndReason, elects: bool) -> int:
     return 1
 
 
-async def _run(
+async def _run_until_ended(
     completed: commandline.CompletedConfig,
     early: early_lists.EarlyLists,
     local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
 ) -> _EndReason:
+    """Assemble the frontend and its servers, and run it until a signal, the end of leadership or a failure."""
     stopping = asyncio.Event()
     # Set from the loop, so that the loop wakes up.
     stop.on_stop(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
@@ -109,8 +110,13 @@ async def _run(
     async with await client.connect(early.settings, observer) as writing:
         clients = app.Clients(scheduling, writing, early.lists)
         built = app.build(completed, clients, monitor.infos(), metrics, rejected=monitor.rejected)
-        leadership = leading.Leadership(
-            completed, built, scheduling, local, functools.partial(local_phases.fallback, completed), time.monotonic
+        leadership = leadership_runner.LeadershipRunner(
+            completed,
+            built,
+            scheduling,
+            local,
+            functools.partial(local_phases.fallback_phases, completed),
+            time.monotonic,
         )
         try:
             # The modules loaded so far live as long as the process: exclude them from garbage collection.
@@ -125,7 +131,7 @@ async def _run(
                 completed.trireme, built.scheduling.waiting, built.scheduling.queue_executor.activate
             )
             elector = Elector(completed, early.settings, built.context.leader.observe_holder)
-            state = frontend_state.of(built, local, calls.rows, elector.candidate_synced)
+            state = frontend_state.state_of_app(built, local, calls.rows, elector.candidate_synced)
             async with (
                 serving.serve(completed, state, supervisor) as site,
                 handle.serve(completed.trireme, handles),
@@ -148,14 +154,16 @@ async def _run(
 async def _until_stopped(
     *,
     built: app.App,
-    leadership: leading.Leadership,
+    leadership: leadership_runner.LeadershipRunner,
     elector: "Elector",
     local: local_phases.LocalPhases,
     stopping: asyncio.Event,
     site: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> _EndReason:
-    running = asyncio.create_task(supervision.supervise("frontend", functools.partial(leadership.run, elector.elected)))
+    running = asyncio.create_task(
+        supervision.supervise("frontend", functools.partial(leadership.run, elector.wait_until_elected))
+    )
     keeping = asyncio.create_task(
         supervision.supervise("local phases", functools.partial(local.keep_running, built.context.wakeup.set))
     )
@@ -217,7 +225,7 @@ class Elector:
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
         self.lost = asyncio.Event()
 
-    async def elected(self) -> Term:
+    async def wait_until_elected(self) -> Term:
         """Return once we lead."""
         if not self._config.leader_elect:
             return await self._without_election()
@@ -236,7 +244,7 @@ class Elector:
             ),
             dataclasses.replace(self._settings, user_agent=release.user_agent("leader-election", self._version)),
             self._on_notice,
-            candidacy=self._candidacy(identity) if coordinated else None,
+            candidacy=self._make_candidate(identity) if coordinated else None,
         )
         lock = f"{config.resource_namespace}/{config.resource_name}"
         klog.info(log, 0, "Attempting to acquire leader lease...", lock=lock)
@@ -266,7 +274,7 @@ class Elector:
         """Whether the informer of our LeaseCandidate has synced, if one is needed; False before the election."""
         return self._elector is not None and self._elector.candidate_synced
 
-    def _candidacy(self, identity: str) -> lease.Candidate:
+    def _make_candidate(self, identity: str) -> lease.Candidate:
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))
         binary = versions.KUBERNETES.removeprefix("v")
         return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)

@@ -75,11 +75,11 @@ class SchedulerMetrics:
 
     # Attempts
 
-    def popped(self, profile: str, pods: int) -> None:
+    def on_batch_popped(self, profile: str, pods: int) -> None:
         """A batch was taken from the queue."""
         self.instruments.batch_size.observe(pods, (profile,))
 
-    def placed(
+    def on_pods_placed(
         self,
         profile: str,
         pods: int,
@@ -90,29 +90,29 @@ class SchedulerMetrics:
     ) -> None:
         """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
         self.instruments.algorithm_seconds.observe(seconds / pods, (), pods)
-        self.plugins(profile, "Filter", filtered.evaluated, pods)
-        self.plugins(profile, "Score", placed.evaluated, pods)
+        self.record_plugins(profile, "Filter", filtered.evaluated, pods)
+        self.record_plugins(profile, "Score", placed.evaluated, pods)
         if not again:
-            self.timings(profile, filtered.timings, pods)
-            self.timings(profile, placed.timings, pods)
+            self.record_timings(profile, filtered.timings, pods)
+            self.record_timings(profile, placed.timings, pods)
             self.instruments.batch_attempts.add((profile, "no_hint"))
         if pods > 1 or again:
             self.instruments.batch_attempts.add((profile, "hint_used"), pods - (not again))
 
-    def refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
+    def on_pods_refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
         """One answer of filter refused so many pods, at least one, on every node."""
         self.instruments.algorithm_seconds.observe(seconds / pods, (), pods)
-        self.plugins(profile, "Filter", filtered.evaluated, pods)
-        self.timings(profile, filtered.timings, pods)
+        self.record_plugins(profile, "Filter", filtered.evaluated, pods)
+        self.record_timings(profile, filtered.timings, pods)
         self.instruments.batch_attempts.add((profile, "no_hint"), pods)
 
-    def failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
+    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
         """The pod's attempt ended without a node. `now` by the steady clock."""
         values = (result, pod.record.profile)
         self.instruments.schedule_attempts.add(values)
         self.instruments.attempt_seconds.observe(now - pod.popped_at, values)
 
-    def bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
+    def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the steady clock."""
         values = (_SCHEDULED, pod.record.profile)
         self.instruments.schedule_attempts.add(values)
@@ -127,35 +127,35 @@ class SchedulerMetrics:
 
     # Groups of pods
 
-    def group_attempted(self, profile: str, result: str, seconds: float) -> None:
+    def on_group_attempted(self, profile: str, result: str, seconds: float) -> None:
         """An attempt to schedule a group ended with this result."""
         self.instruments.group_attempts.add((result, profile))
         self.instruments.group_attempt_seconds.observe(seconds, (result, profile))
 
-    def group_evaluated(self, seconds: float) -> None:
+    def on_group_evaluated(self, seconds: float) -> None:
         """The search for the group's nodes has ended."""
         self.instruments.group_algorithm_seconds.observe(seconds)
 
-    def placements_generated(self, profile: str, placements: int) -> None:
+    def on_placements_generated(self, profile: str, placements: int) -> None:
         """Placements were generated for a group."""
         self.instruments.generated_placements.add((profile,), placements)
 
-    def placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
+    def on_placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
         """A group was tried in a placement."""
         values = ("feasible" if feasible else "infeasible", profile)
         self.instruments.placement_evaluations.add(values)
         self.instruments.placement_seconds.observe(seconds, values)
 
-    def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
+    def on_group_preemption_evaluated(self, code: status.Code, seconds: float) -> None:
         """The search for a group's victims has ended."""
         # This metric does not distinguish groups of groups.
         self.instruments.evaluation_seconds.observe(seconds, ("podgroup", code.label))
 
-    def group_preemption_attempted(self, code: status.Code) -> None:
+    def on_group_preemption_attempted(self, code: status.Code) -> None:
         """A group's attempt to preempt has ended."""
         self.instruments.group_preemption_attempts.add((code.label,))
 
-    def group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
+    def on_group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
         """A group of this kind preempts."""
         self.instruments.group_preemption_victims.observe(cost.victims)
         if cost.of_groups:
@@ -165,9 +165,9 @@ class SchedulerMetrics:
 
     # Preemption
 
-    def post_filtered(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
+    def on_post_filter_run(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
         """PostFilter was called, and its answer holds for so many pods."""
-        self.extension_point("PostFilter", result.code, profile, seconds, pods)
+        self.on_extension_point_run("PostFilter", result.code, profile, seconds, pods)
         if profile not in self._preempting:
             return
         self.instruments.preemption_attempts.add((), pods)
@@ -178,39 +178,41 @@ class SchedulerMetrics:
             if result.disruption is not None and result.disruption.violations:
                 self.instruments.budget_violations.add((ports.POD,), result.disruption.violations)
 
-    def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
+    def on_evictions_ended(self, kind: str, succeeded: bool, seconds: float) -> None:
         """The evictions for a pod, or for a group of this kind, were executed, or failed."""
         if self._with_groups:
             self.instruments.execution_seconds.observe(seconds, (kind, "success" if succeeded else "error"))
 
-    def preempted(self, kind: str, succeeded: bool, seconds: float) -> None:
-        """As `evicted`, while other pods are scheduled."""
+    def on_background_evictions_ended(self, kind: str, succeeded: bool, seconds: float) -> None:
+        """As `on_evictions_ended`, while other pods are scheduled."""
         values = ("success" if succeeded else "error",)
         self.instruments.preemptions.add(values)
         self.instruments.preemption_seconds.observe(seconds, values)
-        self.evicted(kind, succeeded, seconds)
+        self.on_evictions_ended(kind, succeeded, seconds)
 
     # Phases and plugins
 
-    def rpc(self, phase: str, rpc: str, code: str, seconds: float) -> None:
+    def record_phase_call(self, phase: str, rpc: str, code: str, seconds: float) -> None:
         """A phase was called; `code` is gRPC's name of the outcome."""
         self.instruments.rpc_seconds.observe(seconds, (phase, rpc, code))
 
-    def extension_point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
+    def on_extension_point_run(
+        self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1
+    ) -> None:
         """An extension point ran for so many pods at once."""
         self.instruments.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
 
-    def extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
+    def on_extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
         """So many pods passed these extension points, at which no plugin applies to them."""
         for point in points if pods else ():
             self.instruments.point_seconds.observe(0.0, (point, code.label, profile), pods)
 
-    def volume_stage_ended(self, operation: str, result: status.Status) -> None:
+    def on_volume_stage_ended(self, operation: str, result: status.Status) -> None:
         """A stage (assume or bind) ended with this result; errors of VolumeBinding are counted by stage."""
         if result.code is status.Code.ERROR and result.plugin == _VOLUMES_PLUGIN:
             self.instruments.volume_errors.add((operation,))
 
-    def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
+    def on_devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
         """The wait for devices of these drivers took so long, with this outcome."""
         outcome = "error"
         if result.code is status.Code.SUCCESS:
@@ -223,15 +225,15 @@ class SchedulerMetrics:
             self.instruments.device_attempts.add((profile, driver, outcome))
             self.instruments.device_seconds.observe(seconds, (profile, driver, outcome))
 
-    def event_handled(self, label: str, started: float) -> None:
+    def on_event_handled(self, label: str, started: float) -> None:
         """The queue handled an informer's event."""
         self.instruments.event_seconds.observe(self.clock() - started, (label,))
 
-    def event_ignored(self, label: str) -> None:
+    def on_event_ignored(self, label: str) -> None:
         """An event that can help no pod: it counts, and takes no time."""
         self.instruments.event_seconds.observe(0.0, (label,))
 
-    def timings(self, profile: str, timings: Iterable[filter_phase_pb2.Timing], pods: int) -> None:
+    def record_timings(self, profile: str, timings: Iterable[filter_phase_pb2.Timing], pods: int) -> None:
         """A phase reported these durations."""
         for timing in timings:
             label = status.Code(timing.code).label
@@ -241,7 +243,7 @@ class SchedulerMetrics:
             else:
                 self.instruments.point_seconds.observe(seconds / pods, (timing.extension_point, label, profile), pods)
 
-    def plugins(self, profile: str, point: str, names: Iterable[str], pods: int) -> None:
+    def record_plugins(self, profile: str, point: str, names: Iterable[str], pods: int) -> None:
         """Count the plugins that took part in the attempts of so many pods at this point.
 
         They took part in the point before it, too, if they have it.
@@ -252,7 +254,7 @@ class SchedulerMetrics:
             if name in before:
                 self.instruments.plugin_evaluations.add((name, f"Pre{point}", profile), pods)
 
-    def waited_on_permit(self, code: status.Code, seconds: float) -> None:
+    def on_permit_wait_ended(self, code: status.Code, seconds: float) -> None:
         """A pod no longer waits on Permit."""
         self.instruments.permit_wait_seconds.observe(seconds, (code.label,))
 
@@ -265,7 +267,7 @@ class SchedulerMetrics:
             started = self.clock()
             answer = gate(pod)
             # PreEnqueue always counts as a success, as in kube-scheduler.
-            self.extension_point("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
+            self.on_extension_point_run("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
             return answer
 
         return timed

@@ -49,7 +49,7 @@ def build_scheduling(
     def pod_deleted(uid: str) -> None:
         gone.deleted(uid)
 
-    groups = _groups(context, effects, outbox, preempting_for)
+    groups = _build_group_assembly(context, effects, outbox, preempting_for)
     executor = queue_executor.QueueExecutor(
         completed=completed,
         cache=cache,
@@ -85,7 +85,7 @@ def build_scheduling(
     )
     reserved = reservations.Reservations(cache, phases.evaluators, handlers.on_assumed)
     in_pre_bind = pods_in_pre_bind.PodsInPreBind()
-    binding = _binding(
+    binding = _build_binding_cycle(
         context,
         cluster,
         executor,
@@ -111,7 +111,7 @@ def build_scheduling(
     gone = inbox.DeletedPods(cache, reporter, waiting, preemptions, cluster.waits)
     limit = _batch_limit(context, cluster)
     pacer = pacing.Pacer(context.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
-    loop = _scheduler(
+    loop = _build_scheduler(
         context,
         cluster,
         phases,
@@ -146,7 +146,7 @@ def _batch_limit(context: FrontendContext, cluster: ClusterState) -> batch_limit
     return batch_limit.BatchLimit(max_pods, cluster.extension.schedules_one_by_one)
 
 
-def _groups(
+def _build_group_assembly(
     context: FrontendContext,
     effects: ports.Effects,
     outbox: status_outbox.StatusOutbox,
@@ -162,7 +162,7 @@ def _groups(
     )
 
 
-def _binding(
+def _build_binding_cycle(
     context: FrontendContext,
     cluster: ClusterState,
     executor: queue_executor.QueueExecutor,
@@ -200,7 +200,7 @@ def _binding(
     )
 
 
-def _scheduler(
+def _build_scheduler(
     context: FrontendContext,
     cluster: ClusterState,
     phases: PhaseClients,
@@ -215,8 +215,8 @@ def _scheduler(
     groups: "pod_group_assembly.PodGroupAssembly | None",
 ) -> scheduler.Scheduler:
     completed, publish = context.completed, phases.publisher.publish
-    attempts = _attempts(context, cluster, phases, executor, reserved, limit)
-    post_filters = _post_filters(
+    attempts = _build_attempt_runner(context, cluster, phases, executor, reserved, limit)
+    post_filters = _build_post_filters(
         context, cluster, phases, executor, reporter=reporter, preemptions=preemptions, limit=limit
     )
     speculations = speculation.Speculation(cluster.cache, phases.evaluators, limit, publish)
@@ -266,7 +266,7 @@ def _scheduler(
     )
 
 
-def _attempts(
+def _build_attempt_runner(
     context: FrontendContext,
     cluster: ClusterState,
     phases: PhaseClients,
@@ -286,7 +286,7 @@ def _attempts(
     )
 
 
-def _post_filters(
+def _build_post_filters(
     context: FrontendContext,
     cluster: ClusterState,
     phases: PhaseClients,

@@ -26,11 +26,11 @@ def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_conne
 
     `forker_connection` is to the forker, which ends with this process.
     """
-    build = functools.partial(_build, stop, forker_connection)
+    build = functools.partial(_configure_logging_and_run, stop, forker_connection)
     return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
 
 
-def _build(
+def _configure_logging_and_run(
     stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
 ) -> int:
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
@@ -38,13 +38,13 @@ def _build(
     for text in ineffective_gates.warnings(completed.gates):
         log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(stop, forker_connection, completed))
+        return runner.run(_run_with_local_phases(stop, forker_connection, completed))
 
 
-async def _run(
+async def _run_with_local_phases(
     stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
 ) -> int:
-    local = local_phases.configured(completed, forker_connection)
+    local = local_phases.phases_of_configuration(completed, forker_connection)
     try:
         await local.request_start()
         async with early_lists.request_lists(completed) as early:

@@ -54,7 +54,7 @@ class InProcessEvaluators(ports.Evaluators):
         answer = class_answer.ClassAnswer()
         if found.columns is not None:
             answer.update(found.columns)
-        return _result(answer, found, of_one=nominee is not None)
+        return _to_filter_result(answer, found, of_one=nominee is not None)
 
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
@@ -77,7 +77,7 @@ class InProcessEvaluators(ports.Evaluators):
         self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
         """As the port says."""
-        cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
+        cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptors = identities.preemptors(pods, generation)
         with self._port_errors(cycle):
             results = await self.engine.filter.run_post_filter(cycle, refused, filtered.refusal, preemptors)
@@ -87,7 +87,7 @@ class InProcessEvaluators(ports.Evaluators):
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
         """As the port says."""
-        cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
+        cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
         with self._port_errors(cycle):
             found = await self.engine.filter.list_preemption_candidates(cycle, refused, filtered.refusal, preemptor)
@@ -103,7 +103,7 @@ class InProcessEvaluators(ports.Evaluators):
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
         """As the port says."""
-        cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
+        cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
         with self._port_errors(cycle):
             answer = await self.engine.filter.select_preemption_candidate(
@@ -153,7 +153,7 @@ class InProcessEvaluators(ports.Evaluators):
         constraints = domain_constraints.from_messages(filtered.constraints)
         with self._port_errors(cycle):
             placed = await self.engine.score.place(
-                cycle, count, _columns(filtered.answer), constraints, extra_scores, cycle.generation
+                cycle, count, _complete_columns(filtered.answer), constraints, extra_scores, cycle.generation
             )
         return PlaceResult(
             slots=tuple(placed.slots),
@@ -196,7 +196,9 @@ class InProcessEvaluators(ports.Evaluators):
             raise ports.PhaseFault(str(error)) from error
 
 
-def _result(answer: class_answer.ClassAnswer, found: filter_answers.FilterAnswer, *, of_one: bool) -> FilterResult:
+def _to_filter_result(
+    answer: class_answer.ClassAnswer, found: filter_answers.FilterAnswer, *, of_one: bool
+) -> FilterResult:
     columns = filter_pb2.NodeColumns() if found.columns is None else node_columns.to_message(found.columns)
     return FilterResult(
         answer=answer,
@@ -214,7 +216,7 @@ def _result(answer: class_answer.ClassAnswer, found: filter_answers.FilterAnswer
     )
 
 
-def _columns(answer: class_answer.ClassAnswer) -> node_columns.NodeColumns:
+def _complete_columns(answer: class_answer.ClassAnswer) -> node_columns.NodeColumns:
     """The whole answer about a class."""
     return node_columns.NodeColumns(
         answer.generation, 0, answer.index.shape[0], None, answer.statuses, answer.index, answer.capacity

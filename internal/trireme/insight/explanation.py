@@ -61,7 +61,7 @@ async def explain(
     """
     for attempt in range(1, attempts + 1):
         try:
-            found = await _explain(evaluating, cycle, scores=scores)
+            found = await _explain_once(evaluating, cycle, scores=scores)
         except (snapshot.OutOfStepError, request_errors.InvalidRequestError):
             # The snapshot was replaced, or a node left, between filter and score.
             if attempt == attempts:
@@ -72,7 +72,7 @@ async def explain(
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _explain(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, scores: bool) -> Explanation:
+async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, scores: bool) -> Explanation:
     snap = evaluating.snap
     answer = await evaluating.filter.filter(cycle)
     if answer.columns is None:
@@ -82,11 +82,11 @@ async def _explain(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, scores:
     feasible = np.flatnonzero((answer.columns.index == 0) & (answer.columns.capacity > 0) & alive)
     found: NodeScores | status.Status | None = None
     if scores and feasible.size:
-        found = await _score(evaluating, cycle, feasible)
-    return Explanation(generation, None, _refusals(answer, alive), feasible, found)
+        found = await _score_feasible(evaluating, cycle, feasible)
+    return Explanation(generation, None, _refusals_by_status(answer, alive), feasible, found)
 
 
-def _refusals(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[Refusals]:
+def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[Refusals]:
     """The refusing slots by status, the status of most nodes first. Shape: alive (slot,)."""
     assert answer.columns is not None
     index = np.where(alive, answer.columns.index, 0)
@@ -100,7 +100,7 @@ def _refusals(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> S
     return sorted(found, key=lambda refusals: -refusals.slots.size)
 
 
-async def _score(
+async def _score_feasible(
     evaluating: engine.Engine, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
 ) -> NodeScores | status.Status:
     """The normalised scores of the feasible slots, in the order in which Place would choose them for one pod."""
@@ -108,7 +108,7 @@ async def _score(
     raw = await evaluating.score.raw_scores(cycle, slots)
     if isinstance(raw, status.Status):
         return raw
-    plugins = await evaluating.score.normalized(cycle, slots, raw)
+    plugins = await evaluating.score.normalized_scores(cycle, slots, raw)
     if isinstance(plugins, status.Status):
         return plugins
     evaluating.snap.must_still_be(incarnation)

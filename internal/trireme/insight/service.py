@@ -51,7 +51,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._cluster = observed_cluster.ObservedCluster(snap)
         self._engine = engine.Engine(snap, filter_engine.FilterProfiles(), score_engine.ScoreProfiles())
         self._explained = 0
-        self.follow = follower.Follower(self._cluster, self._configured, take_queue=self._cluster.apply_queue)
+        self.follow = follower.Follower(self._cluster, self._apply_configuration, take_queue=self._cluster.apply_queue)
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -64,7 +64,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         cached = filters.column_bytes + scores.column_bytes
         return ServiceStatistics(self._explained, len(self._cluster.queue), filters.classes, cached)
 
-    def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+    def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
         filters = filter_profiles.make_profiles(configuration, self._make_remote_filter)
         scores = score_profiles.make_profiles(configuration, self._make_remote_score)
@@ -116,10 +116,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found(request))
         response.queued_pod.CopyFrom(queued)
         if queued.pod_class:
-            await self._evaluate(queued, request, response)
+            await self._add_evaluation(queued, request, response)
         return response
 
-    async def _evaluate(
+    async def _add_evaluation(
         self,
         queued: snapshot_pb2.QueuedPod,
         request: insight_pb2.ExplainRequest,
@@ -134,10 +134,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         metadata = cycle.pod.metadata
         metadata.namespace, metadata.name, metadata.uid = queued.pod.namespace, queued.pod.name, queued.pod.uid
         found = await explanation.explain(self._engine, cycle, scores=request.scores)
-        _write(found, self._snap.nodes.names, frozenset(request.nodes), response)
+        _write_explanation(found, self._snap.nodes.names, frozenset(request.nodes), response)
 
 
-def _write(
+def _write_explanation(
     found: explanation.Explanation,
     names: Sequence[str],
     nodes: Container[str],

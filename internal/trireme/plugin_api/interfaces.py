@@ -71,7 +71,7 @@ class StatusTable:
             if len(self.statuses) >= DETAILED_STATUSES and entry.reasons:
                 return self.intern(status.Status(entry.code, entry.plugin, entry.messages))
             if len(self.statuses) >= MAX_STATUSES:
-                return self._merged(entry)
+                return self._number_of_similar_refusal(entry)
             self.statuses.append(entry)
             index = self._indexes[entry] = len(self.statuses)
         return index
@@ -80,7 +80,7 @@ class StatusTable:
         """The status's number, from 1; 0: it has none."""
         return self._indexes.get(entry, 0)
 
-    def _merged(self, entry: status.Status) -> int:
+    def _number_of_similar_refusal(self, entry: status.Status) -> int:
         """The number of another status by which the same plugin refuses alike; of the last one if there is none."""
         alike = (
             number
@@ -258,7 +258,9 @@ class DomainFilter(Protocol):
         """The rules by which a placement changes verdicts, over all slots; empty if it changes none elsewhere."""
         ...
 
-    def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
+    def affected_slots(
+        self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int
+    ) -> arrays.SlotArray | None:
         """The slots, ascending, for which the verdict by the state `now` may differ from that by `before`. None: all.
 
         At this generation, and without those whose nodes have changed since.
@@ -433,11 +435,11 @@ class JointScores(Protocol):
         """The nodes that take more pods now. To be called first, and whenever they change."""
         ...
 
-    def raw(self) -> arrays.Int64Array:
+    def raw_scores(self) -> arrays.Int64Array:
         """Raw scores; they mean something for feasible nodes alone. Not to be written to."""
         ...
 
-    def normalized(self, raw: arrays.Int64Array) -> arrays.Int64Array:
+    def normalized_scores(self, raw: arrays.Int64Array) -> arrays.Int64Array:
         """Raw scores brought into 0 to 100 over the feasible nodes; the others' mean nothing."""
         ...
 

@@ -84,7 +84,7 @@ class PodFields:
         self.label_keys: frozenset[str] | None = frozenset() if paths else None
         for path in paths:
             try:
-                self._add(path)
+                self._add_path(path)
             except ValueError as error:
                 raise ValueError(f"pod_fields: {error}") from error
 
@@ -101,20 +101,20 @@ class PodFields:
         if self._selected is not None:
             self._selected.complete(source, target)
 
-    def _add(self, path: str) -> None:
+    def _add_path(self, path: str) -> None:
         match = _PATH.fullmatch(path)
         if match is None or self._selected is None:
             raise ValueError(f"{path!r} is no path of a field, as in spec.nodeSelector or metadata.labels['key']")
         names = match["fields"].split(".")
-        self._note_labels(tuple(names), match["key"])
+        self._note_label_keys_read(tuple(names), match["key"])
         selected, descriptor = self._selected, core_pb2.Pod.DESCRIPTOR
         for name in names[:-1]:
-            field = _field(descriptor, name, path)
+            field = _field_descriptor(descriptor, name, path)
             if field.message_type is None or _is_map(field):
                 raise ValueError(f"{path}: {name} has no fields of its own")
             selected = selected.parts.setdefault(field.name, (field, _Selected()))[1]
             descriptor = field.message_type
-        field = _field(descriptor, names[-1], path)
+        field = _field_descriptor(descriptor, names[-1], path)
         if match["key"] is None:
             selected.whole[field.name] = field
         elif _is_map(field):
@@ -122,7 +122,7 @@ class PodFields:
         else:
             raise ValueError(f"{path}: {names[-1]} has no keys")
 
-    def _note_labels(self, names: tuple[str, ...], key: str | None) -> None:
+    def _note_label_keys_read(self, names: tuple[str, ...], key: str | None) -> None:
         if names not in (_LABELS[:1], _LABELS):
             return
         if key is None:
@@ -136,7 +136,7 @@ def label_keys(paths: Sequence[str]) -> frozenset[str] | None:
     return PodFields(paths).label_keys if paths else frozenset()
 
 
-def _field(descriptor: Descriptor, json_name: str, path: str) -> FieldDescriptor:
+def _field_descriptor(descriptor: Descriptor, json_name: str, path: str) -> FieldDescriptor:
     for field in descriptor.fields:
         if field.json_name == json_name:
             return field

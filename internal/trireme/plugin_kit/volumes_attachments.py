@@ -65,15 +65,15 @@ def _volumes_of(
     for volume in pod_class.pod.spec.volumes:
         use = volumes_objects.claim_use(pod_class.pod, volume)
         if use is None:
-            found = _inline(volume, csi_node)
+            found = _attached_inline(volume, csi_node)
         else:
-            found = _claimed(pod_class, use, snap, csi_node, new)
+            found = _attached_by_claim(pod_class, use, snap, csi_node, new)
         if found is not None:
             out.add(found)
     return frozenset(out)
 
 
-def _inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
+def _attached_inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
     kind = volumes_translation.in_tree_kind_of_inline(volume.volume_source)
     if kind is None or not kind.migrated or not csi_node:
         return None
@@ -83,7 +83,7 @@ def _inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
         raise VolumeError(f"converting volume({volume.name}) from inline to csi: {error}") from error
 
 
-def _claimed(
+def _attached_by_claim(
     pod_class: classes.PodClass,
     use: volumes_objects.ClaimUse,
     snap: snapshot_view.SnapshotView,
@@ -103,11 +103,11 @@ def _claimed(
         if foreign:
             raise VolumeError(foreign)
     volume = volumes_claims.find_volume(snap, claim.spec.volume_name) if claim.spec.volume_name else None
-    found = _to_be_provisioned(claim, snap, csi_node) if volume is None else _existing(volume, csi_node)
+    found = _attached_when_provisioned(claim, snap, csi_node) if volume is None else _attached_volume(volume, csi_node)
     return found if found is not None and all(found) else None
 
 
-def _existing(volume: core_pb2.PersistentVolume, csi_node: bool) -> Attached | None:
+def _attached_volume(volume: core_pb2.PersistentVolume, csi_node: bool) -> Attached | None:
     source = volume.spec.persistent_volume_source
     if source.HasField("csi"):
         return source.csi.driver, source.csi.volume_handle
@@ -120,7 +120,7 @@ def _existing(volume: core_pb2.PersistentVolume, csi_node: bool) -> Attached | N
         return None
 
 
-def _to_be_provisioned(
+def _attached_when_provisioned(
     claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView, csi_node: bool
 ) -> Attached | None:
     """The volume that the claim will have, under a handle that stands for the claim."""
@@ -143,9 +143,9 @@ class AttachmentIndex:
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._snap = weakref.proxy(snap)
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._generation = -1
         self._classes: dict[int, _ClassVolumes] = {}
         self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
@@ -166,18 +166,18 @@ class AttachmentIndex:
         """Update to the snapshot's current state."""
         if self._generation == snap.generation:
             return
-        if not self._can_follow():
-            self._begin()
-        dirty = self._changed_attachments()
+        if not self._can_update_incrementally():
+            self._reset()
+        dirty = self._update_attachments()
         stale = self._changed_classes()
         if self._with_volumes.shape[0] < self._snap.class_capacity:
             capacity = arrays.grown_capacity(self._snap.class_capacity, self._with_volumes.shape[0])
             self._with_volumes = arrays.grow_last_axis(self._with_volumes, capacity)
         for class_id in stale:
-            self._classes[class_id] = self._derive(self._snap.classes[class_id])
+            self._classes[class_id] = self._volumes_of_class(self._snap.classes[class_id])
             self._with_volumes[class_id] = True
         slots = self._dirty_slots(dirty, stale)
-        self._recount(slots)
+        self._recount_slots(slots)
         self._generation = self._snap.generation
 
     # What the limits are compared with
@@ -202,22 +202,22 @@ class AttachmentIndex:
 
     # Following
 
-    def _can_follow(self) -> bool:
+    def _can_update_incrementally(self) -> bool:
         kinds = (volumes_claims.CLAIM, volumes_claims.VOLUME, ATTACHMENT)
         return self._generation < 0 or all(
             self._snap.objects.changed_since(kind, self._generation) is not None for kind in kinds
         )
 
-    def _changed(self, kind: str) -> list[objects.Key]:
+    def _changed_objects(self, kind: str) -> list[objects.Key]:
         keys = self._snap.objects.changed_since(kind, self._generation)
         if keys is None:
             keys = [(entry.metadata.namespace, entry.metadata.name) for entry in self._snap.objects.all(kind)]
         return keys
 
-    def _changed_attachments(self) -> set[str]:
+    def _update_attachments(self) -> set[str]:
         """Take in attachments that changed, or whose volumes did; the nodes that they are, or were, of."""
-        names = {name for _, name in self._changed(ATTACHMENT)}
-        for _, volume in self._changed(volumes_claims.VOLUME):
+        names = {name for _, name in self._changed_objects(ATTACHMENT)}
+        for _, volume in self._changed_objects(volumes_claims.VOLUME):
             names |= self._attachments_of.get(volume, set())
         nodes = set()
         for name in names:
@@ -253,10 +253,10 @@ class AttachmentIndex:
         stale: set[int] = set()
         if snap.objects.last_change(volumes_claims.STORAGE_CLASS) > self._generation:
             stale.update(self._classes.keys() & snap.classes.keys())
-        claims = self._changed(volumes_claims.CLAIM)
+        claims = self._changed_objects(volumes_claims.CLAIM)
         for key in claims:
             self._follow_claim(key)
-        for _, volume in self._changed(volumes_claims.VOLUME):
+        for _, volume in self._changed_objects(volumes_claims.VOLUME):
             claims.extend(self._claims_of_volume.get(volume, ()))
         for key in claims:
             users = self._classes_of_claim.get(key, set())
@@ -295,7 +295,7 @@ class AttachmentIndex:
         self._last_class = newest
         return new
 
-    def _derive(self, pod_class: classes.PodClass) -> _ClassVolumes:
+    def _volumes_of_class(self, pod_class: classes.PodClass) -> _ClassVolumes:
         try:
             return _ClassVolumes(_volumes_of(pod_class, self._snap, csi_node=True, new=False))
         except VolumeError as error:
@@ -311,13 +311,13 @@ class AttachmentIndex:
             dirty[snap.pods.slot[rows]] = True
         return np.flatnonzero(dirty)
 
-    def _recount(self, slots: arrays.SlotArray) -> None:
+    def _recount_slots(self, slots: arrays.SlotArray) -> None:
         if not slots.size:
             return
         attached, errors = self.attached_on(slots, self._snap)
         for slot in slots.tolist():
             self._errors.pop(slot, None)
-            self._set(slot, frozenset(attached.get(slot, ())))
+            self._set_attached(slot, frozenset(attached.get(slot, ())))
         self._errors.update(errors)
 
     def attached_on(
@@ -342,7 +342,7 @@ class AttachmentIndex:
         attachments = self._attachments_at.get(self._snap.nodes.names[slot], ())
         return Counter(driver for driver, _ in {*by_pods, *(self._attachments[name][1] for name in attachments)})
 
-    def _set(self, slot: int, by_pods: frozenset[Attached]) -> None:
+    def _set_attached(self, slot: int, by_pods: frozenset[Attached]) -> None:
         old = self._by_pods.pop(slot, _NOTHING)
         for volume in old - by_pods:
             self._slots_of[volume].discard(slot)

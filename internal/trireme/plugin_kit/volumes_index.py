@@ -84,8 +84,8 @@ class VolumeIndex:
             keys = [("", volume.metadata.name) for volume in snap.objects.all(volumes_claims.VOLUME)]
         for _, name in keys:
             self._set_volume(name, volumes_claims.find_volume(snap, name))
-        self._follow_capacities()
-        self._follow_classes()
+        self._refresh_capacities()
+        self._refresh_classes()
         self.csi.follow(snap)
         self._generation = snap.generation
 
@@ -101,7 +101,7 @@ class VolumeIndex:
         for _, name in ranked[bisect.bisect_left(ranked, (at_least, "")) :]:
             yield self._volumes[name]
 
-    def meant_for(self, claim: core_pb2.PersistentVolumeClaim) -> list[IndexedVolume]:
+    def volumes_reserved_for(self, claim: core_pb2.PersistentVolumeClaim) -> list[IndexedVolume]:
         """The volumes that name this claim, by name."""
         names = self._meant.get((claim.metadata.namespace, claim.metadata.name), ())
         found = (self._volumes[name] for name in sorted(names))
@@ -110,7 +110,7 @@ class VolumeIndex:
     def _set_volume(self, name: str, volume: core_pb2.PersistentVolume | None) -> None:
         old = self._volumes.pop(name, None)
         if old is not None:
-            self._forget(old)
+            self._forget_volume(old)
         size = None if volume is None else volumes_objects.storage_size(volume.spec.capacity)
         if volume is None or size is None:
             return
@@ -132,7 +132,7 @@ class VolumeIndex:
         elif volume.status.phase == _AVAILABLE and not volume.metadata.HasField("deletion_timestamp"):
             bisect.insort(self._free.setdefault(entry.storage_class, []), (entry.size, name))
 
-    def _forget(self, entry: IndexedVolume) -> None:
+    def _forget_volume(self, entry: IndexedVolume) -> None:
         spec = entry.volume.spec
         if spec.HasField("claim_ref"):
             key = (spec.claim_ref.namespace, spec.claim_ref.name)
@@ -153,7 +153,7 @@ class VolumeIndex:
         known = self._capacities.get(storage_class, {})
         return [known[key] for key in sorted(known)]
 
-    def _follow_capacities(self) -> None:
+    def _refresh_capacities(self) -> None:
         keys = self._snap.objects.changed_since(CAPACITY, self._generation)
         if keys is None:
             self._capacities.clear()
@@ -172,20 +172,20 @@ class VolumeIndex:
 
     # Classes
 
-    def users(self, namespace: str, claim: str) -> list[int]:
+    def classes_naming_claim(self, namespace: str, claim: str) -> list[int]:
         """The classes whose pods name this claim as it is, not as one made for them."""
-        return self._living(self._users.get((namespace, claim), set()))
+        return self._existing_classes(self._users.get((namespace, claim), set()))
 
     def classes_with_disks(self) -> list[int]:
         """The classes whose pods have disks of their own, of a kind that pods cannot share."""
-        return self._living(self._with_disks)
+        return self._existing_classes(self._with_disks)
 
-    def _living(self, ids: set[int]) -> list[int]:
+    def _existing_classes(self, ids: set[int]) -> list[int]:
         gone = [class_id for class_id in ids if class_id not in self._snap.classes]
         ids.difference_update(gone)
         return sorted(ids)
 
-    def _follow_classes(self) -> None:
+    def _refresh_classes(self) -> None:
         known = self._snap.classes
         if self._indexed_classes > 2 * len(known) + 64:
             self._last_class = self._indexed_classes = 0

@@ -55,14 +55,14 @@ def pod_claims(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) ->
             raise ClaimError(f'error getting PVC "{pod_class.namespace}/{use.name}": could not find it')
         if volumes_objects.fully_bound(claim):
             bound.append(claim)
-        elif _delayed(claim, snap) and not claim.spec.volume_name:
+        elif _is_binding_delayed(claim, snap) and not claim.spec.volume_name:
             delayed.append(claim)
         else:
             immediate = True
     return PodClaims(tuple(bound), tuple(delayed), immediate)
 
 
-def _delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView) -> bool:
+def _is_binding_delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView) -> bool:
     name = volumes_objects.storage_class_of_claim(claim)
     storage_class = volumes_claims.find_storage_class(snap, name) if name else None
     if storage_class is None:
@@ -150,13 +150,13 @@ class _Matcher:
             if volume is None:
                 self._matches.conflicts[undecided] |= NO_VOLUME
                 return
-            reached = self._reached(volume, undecided)
+            reached = self._reachable_mask(volume, undecided)
             self._matches.conflicts[undecided & ~reached & self._matches.open] |= NODE_CONFLICT
             undecided &= reached & self._matches.open
 
-    def _reached(self, volume: core_pb2.PersistentVolume, where: arrays.BoolArray) -> arrays.BoolArray:
+    def _reachable_mask(self, volume: core_pb2.PersistentVolume, where: arrays.BoolArray) -> arrays.BoolArray:
         stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None
-        reached = self._mask(_affinity_slots(stated, self._snap, self._index))
+        reached = self._slot_mask(_affinity_slots(stated, self._snap, self._index))
         kind = volumes_translation.in_tree_kind_of_volume(volume)
         if kind is None or not kind.migrated:
             return reached
@@ -168,7 +168,7 @@ class _Matcher:
         except volumes_translation.TranslationError as error:
             self._matches.fail(where & migrated, f"could not translate pv: {error}")
             return reached
-        return np.where(migrated, self._mask(_affinity_slots(translated, self._snap, self._index)), reached)
+        return np.where(migrated, self._slot_mask(_affinity_slots(translated, self._snap, self._index)), reached)
 
     def delayed(self, claims: Sequence[core_pb2.PersistentVolumeClaim]) -> None:
         """Existing volumes for the claims, or room to make them. A claim whose node is chosen waits for it there."""
@@ -185,7 +185,7 @@ class _Matcher:
             self._matches.conflicts[undecided & elsewhere] |= BIND_CONFLICT
             undecided &= ~elsewhere
             to_provision.append((claim, undecided))
-        for claim in sorted(to_match, key=_requested):
+        for claim in sorted(to_match, key=_requested_size):
             unmatched = self._match_claim(claim, undecided)
             if unmatched is None:
                 return
@@ -193,7 +193,7 @@ class _Matcher:
         for claim, needed in to_provision:
             needed = needed & undecided
             if needed.any():
-                undecided &= self._provision(claim, needed)
+                undecided &= self._provision_where_possible(claim, needed)
 
     # Existing volumes
 
@@ -208,35 +208,35 @@ class _Matcher:
             self._matches.fail(undecided, f"error creating internal label selector for claim: {name}: {error}")
             return None
         entry = StaticBindings(claim, np.full(self._size, NONE, dtype=np.int32))
-        left = self._take_meant(entry, undecided)
-        self._take_smallest(entry, selector, left)
+        left = self._take_volume_with_claim_ref(entry, undecided)
+        self._take_smallest_volumes(entry, selector, left)
         self._matches.static.append(entry)
         return undecided & (entry.chosen == NONE)
 
-    def _take_meant(self, entry: StaticBindings, undecided: arrays.BoolArray) -> arrays.BoolArray:
+    def _take_volume_with_claim_ref(self, entry: StaticBindings, undecided: arrays.BoolArray) -> arrays.BoolArray:
         """Take the volume that is meant for the claim; where there is one no other will do. Answers the other slots."""
         left = undecided.copy()
-        for volume in self._index.meant_for(entry.claim):
-            if volume.volume.metadata.HasField("deletion_timestamp") or not _suits(volume, entry.claim):
+        for volume in self._index.volumes_reserved_for(entry.claim):
+            if volume.volume.metadata.HasField("deletion_timestamp") or not _suits_claim(volume, entry.claim):
                 continue
             if volume.storage_class != volumes_objects.storage_class_of_claim(entry.claim):
                 continue
             here = left.copy()
             for earlier in self._matches.static:
                 here &= earlier.chosen != earlier.number_of(volume.name)
-            reached = here & self._mask(_volume_slots(volume, self._snap, self._index))
+            reached = here & self._slot_mask(_volume_slots(volume, self._snap, self._index))
             entry.volumes.append(volume)
             entry.chosen[reached] = len(entry.volumes) - 1
             left &= ~here
         return left
 
-    def _take_smallest(
+    def _take_smallest_volumes(
         self, entry: StaticBindings, selector: label_selectors.LabelSelector, left: arrays.BoolArray
     ) -> None:
         """Take the smallest free volume on each slot that is left."""
         if not left.any():
             return
-        found = list(self._candidates(entry.claim, selector))
+        found = list(self._candidate_volumes(entry.claim, selector))
         if not found:
             return
         slots = self._index.reach.of_many(((volume.reach_key, volume.terms) for volume in found), self._snap.generation)
@@ -251,7 +251,7 @@ class _Matcher:
         entry.chosen[where[possible][::-1]] = which[possible][::-1] + len(entry.volumes)
         entry.volumes.extend(found)
 
-    def _candidates(
+    def _candidate_volumes(
         self, claim: core_pb2.PersistentVolumeClaim, selector: label_selectors.LabelSelector
     ) -> Iterator[volumes_index.IndexedVolume]:
         """Free volumes that suit the claim, best first.
@@ -262,7 +262,9 @@ class _Matcher:
         seen: dict[bytes, int] = {}
         mode, attributes_class = claim.spec.volume_mode or _FILESYSTEM, claim.spec.volume_attributes_class_name
         access_modes = frozenset(claim.spec.access_modes)
-        for volume in self._index.available_volumes(volumes_objects.storage_class_of_claim(claim), _requested(claim)):
+        for volume in self._index.available_volumes(
+            volumes_objects.storage_class_of_claim(claim), _requested_size(claim)
+        ):
             if volume.mode != mode or volume.attributes_class != attributes_class:
                 continue
             count = seen.get(volume.reach_key, 0)
@@ -277,7 +279,9 @@ class _Matcher:
 
     # Volumes to be made
 
-    def _provision(self, claim: core_pb2.PersistentVolumeClaim, needed: arrays.BoolArray) -> arrays.BoolArray:
+    def _provision_where_possible(
+        self, claim: core_pb2.PersistentVolumeClaim, needed: arrays.BoolArray
+    ) -> arrays.BoolArray:
         """Where the pod can still go: not where the claim is needed but cannot be provisioned."""
         name = volumes_objects.storage_class_of_claim(claim)
         storage_class = volumes_claims.find_storage_class(self._snap, name)
@@ -291,7 +295,7 @@ class _Matcher:
         possible = needed.copy()
         if allowed is not None:
             key = tuple(term.SerializeToString(deterministic=True) for term in storage_class.allowed_topologies)
-            possible &= self._mask(self._index.reach.of_terms(("allowed", key), allowed, self._snap.generation))
+            possible &= self._slot_mask(self._index.reach.of_terms(("allowed", key), allowed, self._snap.generation))
         self._matches.conflicts[needed & ~possible] |= BIND_CONFLICT
         entry = DynamicProvisions(claim, possible, [], np.full(self._size, NONE, dtype=np.int32))
         if self._capacity_counts(claim, storage_class.provisioner):
@@ -324,7 +328,7 @@ class _Matcher:
         # The last write to an element stands, so the first are written last.
         entry.reported[np.concatenate(slots)[::-1]] = which[::-1]
 
-    def _mask(self, slots: arrays.SlotArray | None) -> arrays.BoolArray:
+    def _slot_mask(self, slots: arrays.SlotArray | None) -> arrays.BoolArray:
         if slots is None:
             return np.ones(self._size, dtype=np.bool_)
         out = np.zeros(self._size, dtype=np.bool_)
@@ -350,15 +354,15 @@ def _volume_slots(
     return index.reach.of_terms(volume.reach_key, volume.terms, snap.generation)
 
 
-def _requested(claim: core_pb2.PersistentVolumeClaim) -> int:
+def _requested_size(claim: core_pb2.PersistentVolumeClaim) -> int:
     size = volumes_objects.storage_size(claim.spec.resources.requests)
     return 0 if size is None else size.nanos
 
 
-def _suits(volume: volumes_index.IndexedVolume, claim: core_pb2.PersistentVolumeClaim) -> bool:
+def _suits_claim(volume: volumes_index.IndexedVolume, claim: core_pb2.PersistentVolumeClaim) -> bool:
     """Size, mode and attributes class, which also a volume that is meant for the claim must have."""
     return (
-        volume.size >= _requested(claim)
+        volume.size >= _requested_size(claim)
         and volume.mode == (claim.spec.volume_mode or _FILESYSTEM)
         and volume.attributes_class == claim.spec.volume_attributes_class_name
     )

@@ -44,7 +44,7 @@ def allowed_terms(stated: Sequence[core_pb2.TopologySelectorTerm]) -> Terms | No
     out = []
     for term in stated:
         parsed = [
-            selectors.requirement(expression.key, selectors.IN, expression.values)
+            selectors.make_requirement(expression.key, selectors.IN, expression.values)
             for expression in term.match_label_expressions
         ]
         if parsed and all(entry is not None for entry in parsed):
@@ -61,7 +61,7 @@ class ReachableSlots:
 
     def of_terms(self, key: Hashable, terms: Terms, generation: int) -> arrays.SlotArray:
         """The live slots that match any of the terms, ascending; `generation` is the snapshot's."""
-        return self._of(key, lambda slots: node_selection.matches_any(self._table, terms, slots), generation)
+        return self._cached_slots(key, lambda slots: node_selection.matches_any(self._table, terms, slots), generation)
 
     def of_many(self, selectors_of: Iterable[tuple[Hashable, Terms | None]], generation: int) -> list[arrays.SlotArray]:
         """As of_terms, for many; all live slots where the terms are None."""
@@ -76,7 +76,7 @@ class ReachableSlots:
             out.append(known[1] if known is not None and known[0] >= newest else self.of_terms(key, terms, generation))
         return out
 
-    def _of(
+    def _cached_slots(
         self, key: Hashable, matches: Callable[[arrays.SlotArray], arrays.BoolArray], generation: int
     ) -> arrays.SlotArray:
         seen, slots = self._cached.get(key, (-1, None))
@@ -115,11 +115,11 @@ class CsiColumns:
 
     def installed(self, driver: str) -> arrays.BoolArray:
         """Which nodes have the driver."""
-        return self._flags(self._drivers, driver)
+        return self._flag_column(self._drivers, driver)
 
     def migrated(self, plugin: str) -> arrays.BoolArray:
         """Which nodes say that this in-tree plugin's volumes are its driver's."""
-        return self._flags(self._migrated, plugin)
+        return self._flag_column(self._migrated, plugin)
 
     def follow(self, snap: snapshot.Snapshot) -> arrays.SlotArray:
         """Come to the snapshot's generation; answers the slots whose CSINode, or node, is another one now."""
@@ -134,11 +134,11 @@ class CsiColumns:
             named = [snap.nodes.slot_of_name[name] for _, name in keys if name in snap.nodes.slot_of_name]
             changed = np.union1d(changed, np.array(named, dtype=np.intp))
         for slot in changed.tolist():
-            self._set(slot, snap.objects.get(CSI_NODE, "", snap.nodes.names[slot]))
+            self._set_csi_node(slot, snap.objects.get(CSI_NODE, "", snap.nodes.names[slot]))
         self.generation = snap.generation
         return changed
 
-    def _set(self, slot: int, entry: storage_pb2.CSINode | None) -> None:
+    def _set_csi_node(self, slot: int, entry: storage_pb2.CSINode | None) -> None:
         drivers, plugins = self._named.pop(slot, ((), ()))
         for driver in drivers:
             self._limits[driver][slot] = NO_LIMIT
@@ -161,7 +161,7 @@ class CsiColumns:
         if entry.spec.drivers or plugins:
             self._named[slot] = tuple(described.name for described in entry.spec.drivers), plugins
 
-    def _flags(self, columns: dict[str, arrays.BoolArray], name: str) -> arrays.BoolArray:
+    def _flag_column(self, columns: dict[str, arrays.BoolArray], name: str) -> arrays.BoolArray:
         if name not in columns:
             columns[name] = np.zeros(self.present.shape[0], dtype=np.bool_)
         return columns[name]

@@ -104,7 +104,7 @@ def _azure_inline(source: core_pb2.AzureDiskVolumeSource) -> str:
     return source.disk_uri
 
 
-def _never(source: object) -> str:
+def _not_migrated(source: object) -> str:
     raise TranslationError("this kind of volume is not migrated")
 
 
@@ -148,9 +148,17 @@ _KINDS = (
         lambda volume: volume.spec.persistent_volume_source.portworx_volume.volume_id,
         lambda source: str(source.volume_id),
     ),
-    InTreeVolumeKind("kubernetes.io/azure-file", "file.csi.azure.com", "azure_file", False, "", _never, _never),
     InTreeVolumeKind(
-        "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "vsphere_volume", False, "", _never, _never
+        "kubernetes.io/azure-file", "file.csi.azure.com", "azure_file", False, "", _not_migrated, _not_migrated
+    ),
+    InTreeVolumeKind(
+        "kubernetes.io/vsphere-volume",
+        "csi.vsphere.vmware.com",
+        "vsphere_volume",
+        False,
+        "",
+        _not_migrated,
+        _not_migrated,
     ),
 )
 
@@ -192,12 +200,12 @@ def translated_affinity(
     if stated is not None:
         affinity.CopyFrom(stated)
     zone, region = _topology_labels(volume)
-    if _values(affinity, zone):
-        _replace(affinity, zone, kind.topology_key)
+    if _has_requirement(affinity, zone):
+        _replace_key(affinity, zone, kind.topology_key)
     elif zone in volume.metadata.labels:
-        _add(affinity, kind.topology_key, volume.metadata.labels[zone].split(ZONE_DELIMITER))
-    if region == _BETA_REGION and _values(affinity, region):
-        _replace(affinity, region, _REGION)
+        _require_zones(affinity, kind.topology_key, volume.metadata.labels[zone].split(ZONE_DELIMITER))
+    if region == _BETA_REGION and _has_requirement(affinity, region):
+        _replace_key(affinity, region, _REGION)
     return affinity if affinity.HasField("required") else None
 
 
@@ -216,7 +224,7 @@ def _topology_labels(volume: core_pb2.PersistentVolume) -> tuple[str, str]:
     return _ZONE, _REGION
 
 
-def _values(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
+def _has_requirement(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
     return any(
         expression.key == key and expression.values
         for term in affinity.required.node_selector_terms
@@ -224,14 +232,14 @@ def _values(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
     )
 
 
-def _replace(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
+def _replace_key(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
     for term in affinity.required.node_selector_terms:
         for expression in term.match_expressions:
             if expression.key == old:
                 expression.key = new
 
 
-def _add(affinity: core_pb2.VolumeNodeAffinity, key: str, zones: Sequence[str]) -> None:
+def _require_zones(affinity: core_pb2.VolumeNodeAffinity, key: str, zones: Sequence[str]) -> None:
     named = sorted({zone.strip() for zone in zones} - {""})
     if not named:
         return

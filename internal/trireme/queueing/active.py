@@ -139,14 +139,14 @@ class PriorityBand:
         if heap[0][3] is entity:
             turn = max((entity.timestamp, entity.stamp), class_pods.served)
             if turn != class_pods.turn:
-                self._schedule(class_pods, turn)
+                self._push_turn(class_pods, turn)
 
     def on_removed(self, class_pods: ClassPods) -> None:
         """An entity was taken out of `class_pods`."""
         self.size -= 1
         self.owner.size -= 1
         if not class_pods.alive:
-            self._retire(class_pods)
+            self._remove_class(class_pods)
         if not self.size:
             self.owner.drop(self)
 
@@ -175,7 +175,7 @@ class PriorityBand:
             heapq.heapreplace(self.turns, (*class_pods.turn, class_pods))
         else:
             heapq.heappop(self.turns)
-            self._retire(class_pods)
+            self._remove_class(class_pods)
         return batch
 
     def next_classes(self, count: int) -> Iterator[NextClass]:
@@ -193,14 +193,14 @@ class PriorityBand:
                 if child < len(turns):
                     heapq.heappush(front, (*turns[child][:2], child))
 
-    def _schedule(self, class_pods: ClassPods, turn: Turn) -> None:
+    def _push_turn(self, class_pods: ClassPods, turn: Turn) -> None:
         class_pods.turn = turn
         heapq.heappush(self.turns, (*turn, class_pods))
         if len(self.turns) > 2 * len(self.classes) + _SLACK:
             self.turns = [(*class_pods.turn, class_pods) for class_pods in self.classes.values()]
             heapq.heapify(self.turns)
 
-    def _retire(self, class_pods: ClassPods) -> None:
+    def _remove_class(self, class_pods: ClassPods) -> None:
         del self.classes[class_pods.key]
         if class_pods.served is not _NEVER:
             self.served[class_pods.key] = class_pods.served

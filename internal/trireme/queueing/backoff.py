@@ -46,7 +46,7 @@ class BackoffPolicy:
         if not entity.backoff_expiration:
             failures = entity.consecutive_errors or entity.unschedulable_count
             if failures and self.maximum:
-                entity.backoff_expiration = self._aligned(entity.timestamp + self.duration(failures, size))
+                entity.backoff_expiration = self._aligned_to_window(entity.timestamp + self.duration(failures, size))
         return entity.backoff_expiration
 
     def is_backing_off(self, entity: QueuedEntity, now: float) -> bool:
@@ -56,13 +56,13 @@ class BackoffPolicy:
 
     def is_over(self, expiry: float, now: float) -> bool:
         """A back-off that ends at `expiry` is over."""
-        return expiry < self._aligned(now)
+        return expiry < self._aligned_to_window(now)
 
-    def _aligned(self, moment: float) -> float:
+    def _aligned_to_window(self, moment: float) -> float:
         return float(math.floor(moment)) if self.pop_early else moment
 
 
-class _TimeHeap:
+class _ExpiryHeap:
     """Pods by expiry alone."""
 
     __slots__ = ("_heap", "size")
@@ -108,7 +108,7 @@ class BackoffQueue:
 
     def __init__(self, policy: BackoffPolicy) -> None:
         self._policy = policy
-        self._errors = _TimeHeap()
+        self._errors = _ExpiryHeap()
         # By expiry. `_due` is a heap of its keys.
         self._windows: dict[float, ActiveQueue] = {}
         self._due: list[float] = []
@@ -119,12 +119,12 @@ class BackoffQueue:
         yield from self._errors
 
     @property
-    def refused(self) -> int:
+    def refused_count(self) -> int:
         """How many may be taken early."""
         return sum(window.size for window in self._windows.values())
 
     @property
-    def errors(self) -> int:
+    def error_count(self) -> int:
         """How many cannot be taken early."""
         return self._errors.size
 

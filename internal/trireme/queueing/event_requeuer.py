@@ -53,12 +53,12 @@ class EventRequeuer:
                 return
             decisions, remote = self._hints.evaluate(profile, event, old, new, [pod])
             if decisions[0] is not Decision.SKIP:
-                self._move(pod, decisions[0], event, now, counted=False)
+                self._move_to_queue(pod, decisions[0], event, now, counted=False)
                 continue
             for registration, _ in remote:
                 targets: list[list[Target]] = [[PodTarget(pod, pod.stamp)]]
                 if self._calls.call_hint(profile, registration, (event, old, new), [pod], targets) is None:
-                    self._move(pod, Decision.AFTER_BACKOFF, event, now, counted=False)
+                    self._move_to_queue(pod, Decision.AFTER_BACKOFF, event, now, counted=False)
                     break
 
     def on_hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> None:
@@ -72,16 +72,18 @@ class EventRequeuer:
                 for pod in [pod for target in targets for pod in self._pods_of(target)]:
                     if not self._transitions.still_gated(pod):
                         pending = call.plugin in pod.pending_plugins
-                        self._move(pod, Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, call.event, now)
+                        self._move_to_queue(
+                            pod, Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, call.event, now
+                        )
 
     def flush(self, before: float, now: float) -> None:
         """Moves the pods that have been unschedulable, or gated, since before that moment."""
         for pod in self._unschedulable.pods_since_before(before):
             pod.flushed = True
             pod.flushed_at = now
-            self._move(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
+            self._move_to_queue(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
 
-    def _move(
+    def _move_to_queue(
         self, pod: QueuedPodInfo, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True
     ) -> None:
         """Moves an unschedulable pod. `counted`: as incoming, if a gate sends it back to where it was."""
@@ -112,7 +114,7 @@ class EventRequeuer:
             if decision is not Decision.SKIP:
                 for pod in self._transitions.movable_pods(group):
                     if pod.record.uid != exclude_uid and not self._transitions.still_gated(pod):
-                        self._move(pod, decision, event, now)
+                        self._move_to_queue(pod, decision, event, now)
 
     def _pods_of(self, target: Target) -> list[QueuedPodInfo]:
         """The pods that an answer may move: those that have not moved since the call."""

@@ -1,6 +1,6 @@
 """InFlightEventEvaluator: whether an event during a pod's attempt may help it, so that it is tried again.
 
-The same events happened during the attempts at all pods of a batch, so the verdict for those that the same plugins
+The same events happened during the attempts at all pods of a batch, so the cached for those that the same plugins
 refused is reached once and cached at their cursor; for a later pod only the events since then are evaluated. A pod's
 own updates are evaluated for it alone.
 """
@@ -21,7 +21,7 @@ MAX_CALLS = 16
 _HintToCall = tuple[EventRegistration, tuple[ClusterEvent, Any, Any]]
 
 
-class Verdict:
+class CachedDecision:
     """What the events up to `position` mean for one kind of pod."""
 
     __slots__ = ("calls", "decision", "position", "remote")
@@ -53,8 +53,8 @@ class InFlightEventEvaluator:
             return Decision.AFTER_BACKOFF, []
         if not pod.rejectors or not self._hints.registrations.has_profile(pod.record.profile):
             return Decision.AFTER_BACKOFF, []
-        verdict = self._verdict(pod, state.cursor)
-        decision = max(verdict.decision, Decision.AFTER_BACKOFF if state.activated else Decision.SKIP)
+        cached = self._decision_by_batch_events(pod, state.cursor)
+        decision = max(cached.decision, Decision.AFTER_BACKOFF if state.activated else Decision.SKIP)
         own: list[_HintToCall] = []
         for change in state.own_events:
             decisions, remote = self._hints.evaluate(pod.record.profile, *change, [pod])
@@ -62,9 +62,9 @@ class InFlightEventEvaluator:
             own += [(registration, change) for registration, _ in remote]
         if decision is not Decision.SKIP:
             return decision, []
-        if len(verdict.remote) + len(own) > MAX_CALLS:
+        if len(cached.remote) + len(own) > MAX_CALLS:
             return Decision.AFTER_BACKOFF, []
-        return self._call(pod, verdict, own)
+        return self._call_remote_hints(pod, cached, own)
 
     def event_may_help(self, pod: QueuedPodInfo, plugin: str, cursor: EventCursor) -> bool:
         """An event since the cursor was opened may help a pod that the PreEnqueue plugin refused."""
@@ -80,35 +80,35 @@ class InFlightEventEvaluator:
                     return True
         return False
 
-    def _verdict(self, pod: QueuedPodInfo, cursor: EventCursor) -> Verdict:
+    def _decision_by_batch_events(self, pod: QueuedPodInfo, cursor: EventCursor) -> CachedDecision:
         key = (pod.record.class_id, pod.rejectors, pod.pending_plugins)
-        verdict = cursor.verdicts.get(key)
-        if verdict is None:
-            verdict = cursor.verdicts[key] = Verdict(cursor.start)
-        if verdict.position == self._events.end:
-            return verdict
-        events = self._events.since(verdict.position)
-        verdict.position = self._events.end
+        cached = cursor.decisions.get(key)
+        if cached is None:
+            cached = cursor.decisions[key] = CachedDecision(cursor.start)
+        if cached.position == self._events.end:
+            return cached
+        events = self._events.since(cached.position)
+        cached.position = self._events.end
         if events is None:
-            verdict.decision = max(verdict.decision, Decision.AFTER_BACKOFF)
-            return verdict
+            cached.decision = max(cached.decision, Decision.AFTER_BACKOFF)
+            return cached
         for event, old, new, max_priority in events:
-            if verdict.decision is Decision.IMMEDIATELY or (verdict.decision and not pod.pending_plugins):
+            if cached.decision is Decision.IMMEDIATELY or (cached.decision and not pod.pending_plugins):
                 break
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
             decisions, remote = self._hints.evaluate(pod.record.profile, event, old, new, [pod])
-            verdict.decision = max(verdict.decision, decisions[0])
-            verdict.remote += [(registration, (event, old, new)) for registration, _ in remote]
-        return verdict
+            cached.decision = max(cached.decision, decisions[0])
+            cached.remote += [(registration, (event, old, new)) for registration, _ in remote]
+        return cached
 
-    def _call(
-        self, pod: QueuedPodInfo, verdict: Verdict, own: list[_HintToCall]
+    def _call_remote_hints(
+        self, pod: QueuedPodInfo, cached: CachedDecision, own: list[_HintToCall]
     ) -> tuple[Decision, list[QueueingHintCall]]:
         """Makes the calls that were not made yet. Answers that have come meanwhile, for a pod before, count."""
-        calls = verdict.calls
-        while len(calls) < len(verdict.remote):
-            call = self._open(pod, verdict.remote[len(calls)])
+        calls = cached.calls
+        while len(calls) < len(cached.remote):
+            call = self._open_call(pod, cached.remote[len(calls)])
             if call is None:
                 return Decision.AFTER_BACKOFF, []
             calls.append(call)
@@ -120,12 +120,12 @@ class InFlightEventEvaluator:
                 pending = call.plugin in pod.pending_plugins
                 return Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, []
         for hint in own:
-            call = self._open(pod, hint)
+            call = self._open_call(pod, hint)
             if call is None:
                 return Decision.AFTER_BACKOFF, []
             still_open.append(call)
         return Decision.SKIP, still_open
 
-    def _open(self, pod: QueuedPodInfo, hint: _HintToCall) -> QueueingHintCall | None:
+    def _open_call(self, pod: QueuedPodInfo, hint: _HintToCall) -> QueueingHintCall | None:
         registration, change = hint
         return self._calls.call_hint(pod.record.profile, registration, change, [pod], [[]])

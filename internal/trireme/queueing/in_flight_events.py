@@ -29,15 +29,15 @@ class InFlightEvent(NamedTuple):
 class EventCursor:
     """A position in the list that attempts still need.
 
-    `verdicts` is a cache of `InFlightEventEvaluator`: what the events since then mean for one kind of pod.
+    `decisions` is a cache of `InFlightEventEvaluator`: what the events since then mean for one kind of pod.
     """
 
-    __slots__ = ("holders", "start", "verdicts")
+    __slots__ = ("decisions", "holders", "start")
 
     def __init__(self, start: int, holders: int) -> None:
         self.start = start
         self.holders = holders
-        self.verdicts: dict[Any, Any] = {}
+        self.decisions: dict[Any, Any] = {}
 
 
 class InFlightEvents:
@@ -55,7 +55,7 @@ class InFlightEvents:
         self.dropped = 0
 
     def __len__(self) -> int:
-        return self.end - self._needed()
+        return self.end - self._first_needed_position()
 
     @property
     def recording(self) -> bool:
@@ -88,7 +88,7 @@ class InFlightEvents:
             self._base += len(self._events)
             self._events.clear()
         elif 2 * (cursors[0].start - self._base) > len(self._events):
-            self._cut(cursors[0].start - self._base)
+            self._drop_oldest(cursors[0].start - self._base)
 
     def append(self, event: InFlightEvent) -> None:
         """Records the event if an attempt is under way."""
@@ -98,7 +98,7 @@ class InFlightEvents:
         if len(self._events) > self._limit:
             count = self._limit // 2
             self.dropped += count
-            self._cut(count)
+            self._drop_oldest(count)
 
     def since(self, position: int) -> list[InFlightEvent] | None:
         """The events from `position` on; None: not all of them are known."""
@@ -108,12 +108,12 @@ class InFlightEvents:
 
     def by_label(self) -> Counter[str]:
         """How many events of each kind are recorded."""
-        return Counter(each.event.label for each in self._events[self._needed() - self._base :])
+        return Counter(each.event.label for each in self._events[self._first_needed_position() - self._base :])
 
-    def _needed(self) -> int:
+    def _first_needed_position(self) -> int:
         """The position of the first event that an attempt needs."""
         return max(self._base, self._cursors[0].start) if self._cursors else self.end
 
-    def _cut(self, count: int) -> None:
+    def _drop_oldest(self, count: int) -> None:
         del self._events[:count]
         self._base += count

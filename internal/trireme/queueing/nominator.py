@@ -30,11 +30,11 @@ OnChange = Callable[[NominatedPod, str, str], None]
 StillPending = Callable[[str, str], bool]
 
 
-def _ignore(pod: NominatedPod, before: str, after: str) -> None:
+def _ignore_change(pod: NominatedPod, before: str, after: str) -> None:
     """Does nothing: the nominations are mirrored nowhere."""
 
 
-def _always(key: str, uid: str) -> bool:
+def _always_true(key: str, uid: str) -> bool:
     return True
 
 
@@ -43,7 +43,7 @@ class Nominator:
 
     __slots__ = ("_by_node", "_node_of", "_on_change", "_still_pending", "_withheld")
 
-    def __init__(self, still_pending: StillPending = _always, on_change: OnChange = _ignore) -> None:
+    def __init__(self, still_pending: StillPending = _always_true, on_change: OnChange = _ignore_change) -> None:
         self._still_pending = still_pending
         self._on_change = on_change
         self._node_of: dict[str, str] = {}
@@ -69,11 +69,11 @@ class Nominator:
         if before:
             if before == new_node and self._by_node[before][record.uid] == pod:
                 return
-            self._forget(record.uid, before)
+            self._remove_nomination(record.uid, before)
         if new_node:
             self._node_of[record.uid] = new_node
             self._by_node.setdefault(new_node, {})[record.uid] = pod
-        self._notify(pod, before, new_node)
+        self._notify_unless_withheld(pod, before, new_node)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """Follows an update of the object. A nomination that neither object has is left as it is."""
@@ -92,15 +92,15 @@ class Nominator:
         node = self._node_of.get(uid)
         if node is not None:
             pod = self._by_node[node][uid]
-            self._forget(uid, node)
-            self._notify(pod, node, "")
+            self._remove_nomination(uid, node)
+            self._notify_unless_withheld(pod, node, "")
 
     def withhold(self, uids: Iterable[str]) -> None:
         """Until `restore_withheld`, the nominations of these pods are removed from whatever mirrors them."""
         uids = frozenset(uids)
         for uid in uids & self._node_of.keys():
             node = self._node_of[uid]
-            self._notify(self._by_node[node][uid], node, "")
+            self._notify_unless_withheld(self._by_node[node][uid], node, "")
         self._withheld = uids
 
     def restore_withheld(self) -> None:
@@ -108,7 +108,7 @@ class Nominator:
         uids, self._withheld = self._withheld, frozenset()
         for uid in uids & self._node_of.keys():
             node = self._node_of[uid]
-            self._notify(self._by_node[node][uid], "", node)
+            self._notify_unless_withheld(self._by_node[node][uid], "", node)
 
     def with_nomination(self, record: PodInfo) -> PodInfo:
         """The record, marked as nominated if the pod is, even if its object does not show the nomination yet."""
@@ -123,11 +123,11 @@ class Nominator:
         """The pods that wait for the node, in the order of nomination."""
         return list(self._by_node.get(node, {}).values())
 
-    def _notify(self, pod: NominatedPod, before: str, after: str) -> None:
+    def _notify_unless_withheld(self, pod: NominatedPod, before: str, after: str) -> None:
         if pod.uid not in self._withheld:
             self._on_change(pod, before, after)
 
-    def _forget(self, uid: str, node: str) -> None:
+    def _remove_nomination(self, uid: str, node: str) -> None:
         del self._node_of[uid]
         pods = self._by_node[node]
         del pods[uid]

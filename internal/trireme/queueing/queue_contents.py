@@ -57,7 +57,7 @@ class QueueContents:
         pod = transitions.queued.get(key)
         if pod is not None:
             return pod
-        others = itertools.chain(transitions.in_flight.values(), transitions.done.values(), self._members())
+        others = itertools.chain(transitions.in_flight.values(), transitions.done.values(), self._waiting_members())
         return next((pod for pod in others if pod.record.key == key), None)
 
     def with_uid(self, key: str, uid: str) -> QueuedPodInfo | None:
@@ -75,7 +75,7 @@ class QueueContents:
         """All pods."""
         transitions = self._transitions
         popped = itertools.chain(transitions.in_flight.values(), transitions.done.values())
-        return [*transitions.queued.values(), *popped, *self._members()]
+        return [*transitions.queued.values(), *popped, *self._waiting_members()]
 
     def waiting_pods(self) -> list[QueuedPodInfo]:
         """All pods that wait, in no particular order."""
@@ -84,7 +84,7 @@ class QueueContents:
 
     def in_flight_pods(self) -> list[QueuedPodInfo]:
         """All pods that are being scheduled."""
-        in_flight = (pod for pod in self._members() if isinstance(pod.state, InFlight))
+        in_flight = (pod for pod in self._waiting_members() if isinstance(pod.state, InFlight))
         return [*self._transitions.in_flight.values(), *in_flight]
 
     def is_activated(self, key: str, uid: str) -> bool:
@@ -138,8 +138,8 @@ class QueueContents:
         transitions = self._transitions
         whole = QueueStatistics(
             active=self._active.size,
-            backoff=self._backoff.refused,
-            error_backoff=self._backoff.errors,
+            backoff=self._backoff.refused_count,
+            error_backoff=self._backoff.error_count,
             unschedulable=self._unschedulable.refused,
             gated=self._unschedulable.gated,
             pre_enqueue_pending=self._calls.open_pre_enqueue,
@@ -157,6 +157,6 @@ class QueueContents:
         )
         return whole if self._groups is None else group_statistics.add_groups(whole, self._groups.registry)
 
-    def _members(self) -> Iterable[QueuedPodInfo]:
+    def _waiting_members(self) -> Iterable[QueuedPodInfo]:
         """The members of groups that have no node."""
         return () if self._groups is None else self._groups.members()

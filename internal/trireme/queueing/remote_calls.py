@@ -137,7 +137,7 @@ class RemoteCalls:
         """The pod, which was in that group with that stamp, is in another now: open calls still concern it."""
         for call in self._open.values():
             for targets in call.targets:
-                if any(_concerns(target, pod, group, stamp) for target in targets):
+                if any(_is_target_of(target, pod, group, stamp) for target in targets):
                     targets.append(PodTarget(pod, pod.stamp))
 
     def close_hint(self, call_id: int, answers: Sequence[Hint] | None) -> QueueingHintCall | None:
@@ -150,7 +150,7 @@ class RemoteCalls:
         return call
 
 
-def _concerns(target: Target, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> bool:
+def _is_target_of(target: Target, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> bool:
     if isinstance(target, PodTarget):
         return target.pod is pod and target.stamp == stamp
     return target.group == group and stamp <= target.stamp and pod.record.uid != target.exclude_uid

@@ -407,7 +407,7 @@ class SchedulingQueue:
 
     def ready(self) -> bool:
         """`pop` would hand something out."""
-        return self._active.size > 0 or self._backoff.refused > 0
+        return self._active.size > 0 or self._backoff.refused_count > 0
 
     def peek_next_classes(self, count: int) -> list[NextClass]:
         """The classes that come next, in order, at most `count`, so that their columns can be prepared.

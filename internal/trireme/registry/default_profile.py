@@ -35,10 +35,10 @@ def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
         out.append(("NodeDeclaredFeatures", None))
     if gates.enabled("InPlacePodVerticalScalingSchedulerPreemption"):
         # Before the resources are looked at: a node that forbids resize preemption is refused for that.
-        out.insert(_index(out, "NodeResourcesFit"), ("DeferredPodScheduling", None))
+        out.insert(_index_of_plugin(out, "NodeResourcesFit"), ("DeferredPodScheduling", None))
     if gates.enabled("DynamicResourceAllocation"):
         # Before preemption: releasing an idle claim is better than evicting a pod.
-        out.insert(_index(out, "DefaultPreemption"), ("DynamicResources", 2))
+        out.insert(_index_of_plugin(out, "DefaultPreemption"), ("DynamicResources", 2))
     if gates.enabled("GenericWorkload"):
         out.append(("GangScheduling", None))
     if gates.enabled("TopologyAwareWorkloadScheduling"):
@@ -47,5 +47,5 @@ def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
     return out
 
 
-def _index(plugins: list[tuple[str, int | None]], name: str) -> int:
+def _index_of_plugin(plugins: list[tuple[str, int | None]], name: str) -> int:
     return next(index for index, (other, _) in enumerate(plugins) if other == name)

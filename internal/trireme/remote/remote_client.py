@@ -13,7 +13,7 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.framework import status
-from trireme.plugin_api import interfaces, plugin_info
+from trireme.plugin_api import interfaces, plugin_info_validation
 from trireme.remote import plugin_control, remote_connection, remote_endpoint, remote_request
 from trireme.rpc import dialing
 from trireme.snapshot import classes
@@ -51,7 +51,7 @@ class PluginClient:
         info = config.info
         if config.HasField("info"):
             try:
-                plugin_info.check(info)
+                plugin_info_validation.check_plugin_info(info)
             except ValueError as error:
                 raise ValueError(f"plugin {config.name}: info: {error}") from error
         self.name = config.name
@@ -149,7 +149,7 @@ def select_info(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin
     if names.count(name) != 1:
         raise ValueError(f"hosts {', '.join(sorted(filter(None, names))) or 'no plugin'}")
     info = response.plugins[names.index(name)]
-    plugin_info.check(info)
+    plugin_info_validation.check_plugin_info(info)
     return info
 
 

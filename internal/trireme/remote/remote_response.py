@@ -46,7 +46,7 @@ def read_status(
     value = wire_status.from_message(message, plugin)
     if value.code is status.Code.SUCCESS or value.code in also:
         return value
-    if value.code is not status.Code.ERROR and not (may_refuse and value.rejected):
+    if value.code is not status.Code.ERROR and not (may_refuse and value.is_rejection):
         allowed = [code.label for code in (status.Code.SUCCESS, *also, status.Code.ERROR)]
         allowed += ["a refusal"] if may_refuse else []
         raise ValueError(f"{field}.code: {value.code.label} does not belong here; allowed: {', '.join(allowed)}")

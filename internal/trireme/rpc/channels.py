@@ -87,28 +87,28 @@ class DrainingChannel(aio.Channel):
     ) -> Any:
         """As aio.Channel's; the callable returns a coroutine."""
         call: Any = self._channel.unary_unary(method, request_serializer, None, **named)
-        return functools.partial(self._call, call, response_deserializer)
+        return functools.partial(self._call_unary, call, response_deserializer)
 
     def stream_unary(
         self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
     ) -> Any:
         """As aio.Channel's; the callable returns a coroutine."""
         call: Any = self._channel.stream_unary(method, request_serializer, None, **named)
-        return functools.partial(self._call, call, response_deserializer)
+        return functools.partial(self._call_unary, call, response_deserializer)
 
     def unary_stream(
         self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
     ) -> Any:
         """As aio.Channel's; the callable returns a Stream."""
         call: Any = self._channel.unary_stream(method, request_serializer, None, **named)
-        return functools.partial(self._stream, call, response_deserializer)
+        return functools.partial(self._open_stream, call, response_deserializer)
 
     def stream_stream(
         self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
     ) -> Any:
         """As aio.Channel's; the callable returns a Stream."""
         call: Any = self._channel.stream_stream(method, request_serializer, None, **named)
-        return functools.partial(self._stream, call, response_deserializer)
+        return functools.partial(self._open_stream, call, response_deserializer)
 
     async def guard(self, awaitable: Awaitable[Answer]) -> Answer:
         """Await a part of a call.
@@ -120,39 +120,39 @@ class DrainingChannel(aio.Channel):
         except asyncio.CancelledError as error:
             if supervision.is_being_cancelled():
                 raise
-            raise _unavailable() from error
+            raise _closed_channel_error() from error
         except asyncio.InvalidStateError as error:
             if self._refusing:
-                raise _unavailable() from error
+                raise _closed_channel_error() from error
             raise
 
-    async def _call(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> Any:
-        self._begin(named.get("timeout"))
+    async def _call_unary(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> Any:
+        self._count_call_begun(named.get("timeout"))
         try:
-            return _decoded(await self.guard(method(request, **named)), decode)
+            return _decode_response(await self.guard(method(request, **named)), decode)
         finally:
-            self._end(named.get("timeout"))
+            self._count_call_ended(named.get("timeout"))
 
-    def _stream(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> "Stream":
+    def _open_stream(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> "Stream":
         timeout = named.get("timeout")
-        self._begin(timeout)
+        self._count_call_begun(timeout)
         try:
             call = method(request, **named)
         except BaseException:
-            self._end(timeout)
+            self._count_call_ended(timeout)
             raise
-        call.add_done_callback(lambda _: self._end(timeout))
+        call.add_done_callback(lambda _: self._count_call_ended(timeout))
         return Stream(self, call, decode)
 
-    def _begin(self, timeout: float | None) -> None:
+    def _count_call_begun(self, timeout: float | None) -> None:
         if self._refusing:
-            raise _unavailable()
+            raise _closed_channel_error()
         if timeout is not None:
             self._in_flight += 1
             self._last_deadline = max(self._last_deadline, asyncio.get_running_loop().time() + timeout)
             self._idle.clear()
 
-    def _end(self, timeout: float | None) -> None:
+    def _count_call_ended(self, timeout: float | None) -> None:
         if timeout is not None:
             self._in_flight -= 1
             if not self._in_flight:
@@ -175,7 +175,7 @@ class Stream:
         if answer is aio.EOF:
             return answer
         try:
-            return _decoded(answer, self._decode)
+            return _decode_response(answer, self._decode)
         except aio.AioRpcError:
             self._call.cancel()
             raise
@@ -194,7 +194,7 @@ class Stream:
             yield message
 
 
-def _decoded(answer: bytes, decode: Decode) -> Any:
+def _decode_response(answer: bytes, decode: Decode) -> Any:
     """Decode a response. Raises: AioRpcError with INTERNAL if it is malformed, as gRPC's other clients do."""
     if decode is None:
         return answer
@@ -206,5 +206,5 @@ def _decoded(answer: bytes, decode: Decode) -> Any:
         ) from error
 
 
-def _unavailable() -> aio.AioRpcError:
+def _closed_channel_error() -> aio.AioRpcError:
     return aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details=CLOSED)

@@ -49,7 +49,7 @@ class Dialer:
         Raises:
             ListenError: naming the field and the file that cannot be used.
         """
-        self._watched = None if settings is None else tls_files.WatchedFiles(_files(settings))
+        self._watched = None if settings is None else tls_files.WatchedFiles(_tls_files(settings))
         self._identities = () if settings is None else settings.identities
 
     @property
@@ -63,9 +63,9 @@ class Dialer:
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> channels.DrainingChannel:
         """Open a channel with the current certificates. `attempt` selects the expected identity."""
-        return channels.DrainingChannel(self._connection(address, options, attempt))
+        return channels.DrainingChannel(self._connect(address, options, attempt))
 
-    def _connection(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
+    def _connect(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
         expected = [*options, NO_PROXY]
         if self._watched is None or address.startswith(UNIX):
             return aio.insecure_channel(address, options=expected)
@@ -142,7 +142,7 @@ def remote_settings(config: snapshot_pb2.RemotePlugin) -> TlsSettings | None:
     )
 
 
-def _files(settings: TlsSettings) -> tls_files.Files:
+def _tls_files(settings: TlsSettings) -> tls_files.Files:
     def named(field: str, path: str) -> tls_files.NamedFile | None:
         return tls_files.NamedFile(f"{settings.field}.{field}", pathlib.Path(path)) if path else None
 

@@ -152,7 +152,7 @@ class EpochGuard:
                 self._epoch,
             )
             self._replaced.pop(scheduler_id, None)
-            _remember(self._replaced, self._scheduler_id, self._epoch)
+            _remember_epoch(self._replaced, self._scheduler_id, self._epoch)
         self._epoch = epoch
         self._scheduler_id = scheduler_id
         return True
@@ -182,10 +182,10 @@ class SchedulerEpochs:
             others = f", beside other schedulers ({len(self._highest)})" if self._highest else ""
             log.info("called by scheduler %r with epoch %d%s", scheduler_id, epoch, others)
         if highest != epoch:
-            _remember(self._highest, scheduler_id, epoch)
+            _remember_epoch(self._highest, scheduler_id, epoch)
 
 
-def _remember(epochs: "OrderedDict[str, int]", scheduler_id: str, epoch: int) -> None:
+def _remember_epoch(epochs: "OrderedDict[str, int]", scheduler_id: str, epoch: int) -> None:
     epochs[scheduler_id] = epoch
     epochs.move_to_end(scheduler_id)
     if len(epochs) > MAX_SCHEDULERS:

@@ -139,7 +139,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     await stream.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
                 kind = request.WhichOneof("message")
                 if kind == "hello":
-                    await self._greet(request.hello, stream)
+                    await self._accept_stream(request.hello, stream)
                     leader = request.hello.fence
                     self._stream += 1
                     number, self._disconnected_at = self._stream, None
@@ -148,14 +148,14 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
                 if kind not in ("delta", "queue"):
                     continue  # a newer frontend may send messages of a kind that is unknown here
-                await self._apply(request, stream)
+                await self._apply_request(request, stream)
                 if self._snap.synced:
                     self._synced_by = leader
                 self._advanced.set()
                 if acknowledging is None or acknowledging.done():
                     # One acknowledgement for all deltas of the delay; the first of all is sent at once.
                     delay = ACK_SECONDS if self._acknowledged else 0
-                    acknowledging = asyncio.create_task(self._acknowledge(stream, number, delay))
+                    acknowledging = asyncio.create_task(self._acknowledge_later(stream, number, delay))
         finally:
             self._streams.discard(stream)
             if number and number == self._stream:
@@ -166,9 +166,9 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
     def end_streams(self) -> None:
         """End the streams when the process stops, instead of after the grace period for calls."""
-        self._ending = [asyncio.create_task(_end(stream)) for stream in self._streams]
+        self._ending = [asyncio.create_task(_end_quietly(stream)) for stream in self._streams]
 
-    async def _acknowledge(self, stream: "_Stream", number: int, delay: float) -> None:
+    async def _acknowledge_later(self, stream: "_Stream", number: int, delay: float) -> None:
         """Acknowledge all that was applied, including what is applied meanwhile.
 
         The next message may be long in coming, and the leader considers a replica that does not acknowledge as gone.
@@ -192,7 +192,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             check_epoch(fence.epoch, fence.scheduler_id)
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
-        if not await self._reaches(cycle, context.time_remaining()):
+        if not await self._wait_until_at(cycle, context.time_remaining()):
             self._refused += 1
             await context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -206,25 +206,25 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                 fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, "cycle.config_hash: not this configuration"),
             )
 
-    def _at(self, cycle: cycle_pb2.Cycle) -> bool:
+    def _is_at(self, cycle: cycle_pb2.Cycle) -> bool:
         fence, synced_by = cycle.fence, self._synced_by
         same_leader = fence.epoch == synced_by.epoch and fence.scheduler_id == synced_by.scheduler_id
         return self._snap.synced and same_leader and self._snap.generation >= cycle.generation
 
-    async def _reaches(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
-        if self._at(cycle):
+    async def _wait_until_at(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
+        if self._is_at(cycle):
             return True
         seconds = WAIT_SECONDS if remaining is None else min(WAIT_SECONDS, max(remaining - 0.05, 0))
         try:
             async with asyncio.timeout(seconds):
-                while not self._at(cycle):
+                while not self._is_at(cycle):
                     self._advanced.clear()
                     await self._advanced.wait()
         except TimeoutError:
             return False
         return True
 
-    async def _greet(self, hello: snapshot_pb2.Hello, stream: "_Stream") -> None:
+    async def _accept_stream(self, hello: snapshot_pb2.Hello, stream: "_Stream") -> None:
         """Accept a stream, or abort it without changing anything."""
         try:
             self._guard.check(hello.fence.epoch, hello.fence.scheduler_id)
@@ -240,7 +240,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._acknowledged = False
         log.info("following epoch %d", hello.fence.epoch)
 
-    async def _apply(self, request: snapshot_pb2.SyncRequest, stream: "_Stream") -> None:
+    async def _apply_request(self, request: snapshot_pb2.SyncRequest, stream: "_Stream") -> None:
         """Apply a change of the cluster, or of the queue."""
         if request.WhichOneof("message") == "queue":
             if self._take_queue is not None:
@@ -271,7 +271,7 @@ class _Stream:
             await self._context.abort(code, details, trailing_metadata)
 
 
-async def _end(stream: _Stream) -> None:
+async def _end_quietly(stream: _Stream) -> None:
     # InternalError: the caller has disconnected meanwhile.
     with contextlib.suppress(aio.AbortError, aio.InternalError):
         await stream.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

@@ -83,36 +83,36 @@ class Forker:
                     if key.fileobj is sigchld:
                         with contextlib.suppress(BlockingIOError):
                             sigchld.recv(4096)
-                    elif not self._read():
+                    elif not self._execute_requests():
                         return 0
-                self._reap()
+                self._report_ended()
 
-    def _read(self) -> bool:
+    def _execute_requests(self) -> bool:
         """Execute the requests on stdin; False once it has ended."""
         data = os.read(0, 1 << 16)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             request = json.loads(line)
             if "start" in request:
-                self._start(request["start"], request["module"], request["arguments"])
+                self._fork_phase(request["start"], request["module"], request["arguments"])
             elif request["name"] in self._pids:
                 os.kill(self._pids[request["name"]], request["signal"])
         return bool(data)
 
-    def _start(self, name: str, module: str, arguments: list[str]) -> None:
+    def _fork_phase(self, name: str, module: str, arguments: list[str]) -> None:
         forker = os.getpid()
         pid = os.fork()
         if not pid:
             _run_phase(forker, name, module, arguments)
         self._pids[name] = pid
-        _report({"started": name, "pid": pid})
+        _write_report({"started": name, "pid": pid})
 
-    def _reap(self) -> None:
+    def _report_ended(self) -> None:
         for name, pid in list(self._pids.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self._pids[name]
-                _report({"ended": name, "code": os.waitstatus_to_exitcode(status)})
+                _write_report({"ended": name, "code": os.waitstatus_to_exitcode(status)})
 
 
 def _run_phase(forker: int, name: str, module: str, arguments: list[str]) -> NoReturn:
@@ -146,11 +146,11 @@ def _run_and_exit(run: Callable[[], int]) -> NoReturn:
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError, ValueError):
-            _flush()
+            _flush_output()
         os._exit(code)
 
 
-def _report(message: dict[str, Any]) -> None:
+def _write_report(message: dict[str, Any]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
@@ -159,8 +159,8 @@ def fork() -> ForkerConnection:
     # A fork would lack NumPy's threads, and no array here is large enough for them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     frontend = os.getpid()
-    with _pipes() as (requests_read, requests_write, reports_read, reports_write):
-        _flush()
+    with _open_pipes() as (requests_read, requests_write, reports_read, reports_write):
+        _flush_output()
         pid = os.fork()
         if not pid:
             _run_and_exit(lambda: _run_forked(frontend, requests_read, reports_write))
@@ -169,7 +169,7 @@ def fork() -> ForkerConnection:
 
 def spawn() -> ForkerConnection:
     """Start a forker as a separate program."""
-    with _pipes() as (requests_read, requests_write, reports_read, reports_write):
+    with _open_pipes() as (requests_read, requests_write, reports_read, reports_write):
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-m", "trireme.rpc.forker"],
@@ -180,7 +180,7 @@ def spawn() -> ForkerConnection:
 
 
 @contextlib.contextmanager
-def _pipes() -> Iterator[tuple[int, int, int, int]]:
+def _open_pipes() -> Iterator[tuple[int, int, int, int]]:
     """Open pipes for requests and reports; closes its own copies at the end."""
     requests_read, requests_write = os.pipe()
     reports_read, reports_write = os.pipe()
@@ -202,7 +202,7 @@ def _run_forked(frontend: int, requests_read: int, reports_write: int) -> int:
     return main()
 
 
-def _flush() -> None:
+def _flush_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()

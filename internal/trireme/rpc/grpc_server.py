@@ -125,7 +125,7 @@ class ReplicaServer:
         interceptors = [_IdentityInterceptor(listener.identities)] if listener.identities else []
         self._server = aio.server(
             interceptors=interceptors,
-            options=_options(max_message_bytes),
+            options=_server_options(max_message_bytes),
             maximum_concurrent_rpcs=max_concurrent_calls,
         )
         for service in services:
@@ -231,7 +231,7 @@ def _on_signal(stopping: asyncio.Event) -> None:
     stopping.set()
 
 
-def _options(max_message_bytes: int) -> list[tuple[str, Any]]:
+def _server_options(max_message_bytes: int) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
@@ -293,16 +293,16 @@ class _IdentityInterceptor(aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method == _HEALTH_CHECK:
             return handler
-        return _guarded(handler, self._check)
+        return _with_check_first(handler, self._check_caller_identity)
 
-    async def _check(self, context: aio.ServicerContext[Any, Any]) -> None:
+    async def _check_caller_identity(self, context: aio.ServicerContext[Any, Any]) -> None:
         names = caller_identities(context)
         if names.isdisjoint(self._allowed):
             log.warning("refused a call of %s: not among the allowed identities", ", ".join(sorted(names)) or "nobody")
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the client's identity is not allowed to call")
 
 
-def _guarded(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Handler:
+def _with_check_first(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Handler:
     """Wrap the handler so that the check runs first, also before the request is awaited.
 
     So a method with one request becomes one with a stream of requests, of which the first is read after the check:

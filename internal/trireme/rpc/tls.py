@@ -20,7 +20,7 @@ class ReloadedCertificates:
         Raises:
             ListenError: a file cannot be read, or certificate and key do not belong together.
         """
-        self._watched = tls_files.WatchedFiles(_files(files))
+        self._watched = tls_files.WatchedFiles(_tls_files(files))
         self._mutual = files.client_ca is not None
 
     @property
@@ -31,16 +31,16 @@ class ReloadedCertificates:
     def credentials(self) -> grpc.ServerCredentials:
         """The server credentials; clients must present a certificate if a client CA is configured."""
         return grpc.dynamic_ssl_server_credentials(
-            self._configuration(),
+            self._certificate_configuration(),
             self.fetch,  # type: ignore[arg-type]  # None means no change, which the stubs do not know
             require_client_authentication=self._mutual,
         )
 
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """The new configuration if the files changed, else None."""
-        return self._configuration() if self._watched.reload_if_changed() else None
+        return self._certificate_configuration() if self._watched.reload_if_changed() else None
 
-    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+    def _certificate_configuration(self) -> grpc.ServerCertificateConfiguration:
         content = self._watched.content
         assert content.private_key is not None
         assert content.certificate is not None
@@ -57,7 +57,7 @@ def identities(auth_context: Mapping[str, Iterable[bytes]]) -> set[str]:
     return names
 
 
-def _files(files: TlsFiles) -> tls_files.Files:
+def _tls_files(files: TlsFiles) -> tls_files.Files:
     return tls_files.Files(
         tls_files.NamedFile("--tls-cert-file", files.certificate),
         tls_files.NamedFile("--tls-private-key-file", files.private_key),

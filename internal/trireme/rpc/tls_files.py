@@ -17,7 +17,7 @@ from trireme.rpc.listening import ListenError
 
 log = logging.getLogger(__name__)
 
-_Stamp = tuple[tuple[int, int, int], ...]
+_FileStamp = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,19 @@ class WatchedFiles:
         """
         self._files = files
         self._all = [file for file in (files.certificate, files.private_key, files.authorities) if file is not None]
-        self._stamp = _look(self._all)
-        self._unusable: _Stamp | None = None
-        self.content = _load(files)
+        self._stamp = _stamps_of_files(self._all)
+        self._unusable: _FileStamp | None = None
+        self.content = _load_contents(files)
         self.reloads = 0
 
     def reload_if_changed(self) -> bool:
         """Reload changed files; return whether there is new content."""
-        stamp: _Stamp = ()
+        stamp: _FileStamp = ()
         try:
-            stamp = _look(self._all)
+            stamp = _stamps_of_files(self._all)
             if stamp in (self._stamp, self._unusable):
                 return False
-            content = _load(self._files)
+            content = _load_contents(self._files)
         except ListenError as error:
             if stamp != self._unusable:
                 self._unusable = stamp
@@ -81,7 +81,7 @@ class WatchedFiles:
         return True
 
 
-def _look(files: Sequence[NamedFile]) -> _Stamp:
+def _stamps_of_files(files: Sequence[NamedFile]) -> _FileStamp:
     stamps = []
     for file in files:
         try:
@@ -92,12 +92,12 @@ def _look(files: Sequence[NamedFile]) -> _Stamp:
     return tuple(stamps)
 
 
-def _load(files: Files) -> Content:
-    authorities = _certificates(files.authorities) if files.authorities else None
+def _load_contents(files: Files) -> Content:
+    authorities = _read_certificates(files.authorities) if files.authorities else None
     if files.certificate is None or files.private_key is None:
         return Content(None, None, authorities)
-    certificate = _certificates(files.certificate)
-    key = _read(files.private_key)
+    certificate = _read_certificates(files.certificate)
+    key = _read_file(files.private_key)
     # gRPC would only log an error of its own at each handshake.
     try:
         private = serialization.load_pem_private_key(key, password=None)
@@ -110,8 +110,8 @@ def _load(files: Files) -> Content:
     return Content(certificate, key, authorities)
 
 
-def _certificates(file: NamedFile) -> bytes:
-    content = _read(file)
+def _read_certificates(file: NamedFile) -> bytes:
+    content = _read_file(file)
     try:
         x509.load_pem_x509_certificates(content)
     except ValueError as error:
@@ -119,7 +119,7 @@ def _certificates(file: NamedFile) -> bytes:
     return content
 
 
-def _read(file: NamedFile) -> bytes:
+def _read_file(file: NamedFile) -> bytes:
     try:
         return file.path.read_bytes()
     except OSError as error:

@@ -129,13 +129,13 @@ class AttemptRunner:
         if filtered.refuses(slot):
             return Attempt(pods, refused=filtered)
         if pods[0].record.pod.resized:
-            return _resized(pods)
-        choice = await self._choose(class_key, len(pods), slot, filtered, extra_scores)
+            return _attempt_at_resized(pods)
+        choice = await self._choose_nodes(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
             text = choice.placed.failure.message
             return Attempt(pods, error=Failure(text, nominated_node=""))
         seconds = self._observer.clock() - started
-        self._observer.placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
+        self._observer.on_pods_placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
         return await self.assume(class_key, pods, choice, within)
 
     async def attempt_nominated(
@@ -157,9 +157,9 @@ class AttemptRunner:
         if not filtered.admitted:
             return None
         if pods[0].record.pod.resized:
-            return _resized(pods[:1])
+            return _attempt_at_resized(pods[:1])
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
-        self._observer.placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
+        self._observer.on_pods_placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
         return await self.assume(class_key, pods[: filtered.admitted], NodeChoice(filtered, placed, (1, 1)))
 
     async def assume(
@@ -222,13 +222,13 @@ class AttemptRunner:
         results: list[binding_cycle.AssumedPod | Failure] = []
         for one, answer in zip(assumed, answers, strict=True):
             code = answer.code if isinstance(answer, status.Status) else status.Code.SUCCESS
-            self._observer.extension_point("Reserve", code, cycle.profile, seconds)
+            self._observer.on_extension_point_run("Reserve", code, cycle.profile, seconds)
             if isinstance(answer, bytes):
                 results.append(dataclasses.replace(one, reserved=True, pre_bind=pre_bind, state=answer))
                 continue
             self._reserved.unreserve(cycle, [one.placement])
             self._cache.forget(one.pod.uid)
-            self._observer.volume_stage_ended("assume", answer)
+            self._observer.on_volume_stage_ended("assume", answer)
             results.append(refusal.by_reserve(answer))
         return results
 
@@ -238,7 +238,7 @@ class AttemptRunner:
             self._reserved.unreserve(cycle, [assumed.placement])
         self._cache.forget(assumed.pod.uid)
 
-    async def _choose(
+    async def _choose_nodes(
         self, class_key: ports.ClassKey, pods: int, slot: int, filtered: FilterResult, extra_scores: Sequence[int]
     ) -> NodeChoice:
         """The nodes of the next pods.
@@ -266,7 +266,7 @@ class AttemptRunner:
         return slots
 
 
-def _resized(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
+def _attempt_at_resized(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
     """The attempt at a pod whose deferred resize has room now.
 
     The kubelet resizes it where it is; kube-scheduler's cache refuses to assume it, and so it is tried again.

@@ -47,10 +47,10 @@ class AttemptReporter:
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observer = observer
 
-    def failed(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
+    def report_failure(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
         """The attempt failed: requeue the pod, record an event and send its condition."""
         refused = failure.reason == UNSCHEDULABLE
-        self._observer.failed(pod, ports.UNSCHEDULABLE if refused else ports.ERROR, self._now())
+        self._observer.on_attempt_failed(pod, ports.UNSCHEDULABLE if refused else ports.ERROR, self._now())
         _log_failure(pod.key, failure)
         uid = pod.uid
         pending = self._pending(uid)
@@ -69,37 +69,37 @@ class AttemptReporter:
             self._expected.pop(uid, None)
             return
         parsed = pending.parsed
-        regarding = _reference(parsed)
+        regarding = _object_reference(parsed)
         self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
         self._set_condition(pending, failure)
 
-    def all_failed(self, pods: Iterable[queued_pod.QueuedPodInfo], failure: Failure) -> None:
+    def report_failures(self, pods: Iterable[queued_pod.QueuedPodInfo], failure: Failure) -> None:
         """The attempt failed for each of the pods."""
         for pod in pods:
-            self.failed(pod, failure)
+            self.report_failure(pod, failure)
 
     def last_failure(self, uid: str) -> str:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
         return self._sent.get(uid, ("", "", 0))[1]
 
-    def nomination_written(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
+    def note_nomination_written(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod's status names the node by now, whether or not its object shows it."""
         self._expected[pod.uid] = node_name
 
-    def devices_pending(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
+    def report_devices_pending(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod waits for its devices to be prepared for the node."""
         pending = pod.record.pod
         text = f"waiting for binding conditions for device on node {node_name}"
-        regarding = _reference(pending.parsed)
+        regarding = _object_reference(pending.parsed)
         self._events.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
 
-    def skipped(self, pod: queued_pod.QueuedPodInfo) -> None:
+    def report_skipped(self, pod: queued_pod.QueuedPodInfo) -> None:
         """The pod is being deleted: it is not tried."""
         self._queue.done(pod.uid, self._now())
         pending = pod.record.pod if pod.record.pod.resized else self._pending(pod.uid)
         if pending is not None:
             text = f"skip schedule deleting pod: {pending.parsed.key}"
-            regarding = _reference(pending.parsed)
+            regarding = _object_reference(pending.parsed)
             self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
 
     def has_unwritten(self, uid: str) -> bool:
@@ -110,9 +110,9 @@ class AttemptReporter:
         """Return when condition and nomination of the pod's earlier attempts are written."""
         await self._outbox.wait_until_written(uid)
 
-    def bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, node_counts: tuple[int, int]) -> None:
+    def report_bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, node_counts: tuple[int, int]) -> None:
         """The pod is on the node. `node_counts`: the number of nodes, and of feasible ones."""
-        self._observer.bound(pod, self._now())
+        self._observer.on_pod_bound(pod, self._now())
         if klog.enabled(log, 2):
             evaluated, feasible = node_counts
             klog.info(
@@ -126,7 +126,7 @@ class AttemptReporter:
             )
         self.forget(pod.uid)
         pending = pod.record.pod
-        self._events.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
+        self._events.scheduled(_object_reference(pending.parsed), node_name, pod.record.profile)
 
     def forget(self, uid: str) -> None:
         """The pod is deleted or bound: its attempts need no condition any more."""
@@ -134,11 +134,11 @@ class AttemptReporter:
         self._sent.pop(uid, None)
         self._expected.pop(uid, None)
 
-    def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
+    def report_preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
         """The victim is deleted to make room."""
         self._events.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
 
-    def not_preempted(
+    def report_not_preempted(
         self, pod: queued_entity.QueuedEntity, victim: ObjectReference, node_name: str, failure: str
     ) -> None:
         """The victim could not be deleted for the pod.
@@ -146,7 +146,7 @@ class AttemptReporter:
         The event regards the preemptor, or the victim if the preemptor is a group.
         """
         pending = self._pending(pod.uid)
-        regarding = victim if pending is None else _reference(pending.parsed)
+        regarding = victim if pending is None else _object_reference(pending.parsed)
         text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
@@ -228,7 +228,7 @@ def _log_queue(pod: queued_pod.QueuedPodInfo) -> None:
     )
 
 
-def _reference(parsed: pod_projection.ParsedPod) -> ObjectReference:
+def _object_reference(parsed: pod_projection.ParsedPod) -> ObjectReference:
     return pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
 
 

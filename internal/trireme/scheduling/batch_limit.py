@@ -29,7 +29,7 @@ MAX_SPECULATIVE = 64
 MAX_PREEMPTORS = 16
 
 
-def _never(class_id: int) -> bool:
+def _never_one_by_one(class_id: int) -> bool:
     return False
 
 
@@ -38,7 +38,7 @@ class BatchLimit:
     """The size of batches, for each step. `one_by_one` returns whether an HTTP extender filters or scores a class."""
 
     max_pods: int
-    one_by_one: Callable[[int], bool] = _never
+    one_by_one: Callable[[int], bool] = _never_one_by_one
 
     @property
     def growth_target(self) -> int:

@@ -58,15 +58,15 @@ class AssumedPod:
     @property
     def item(self) -> bind_pb2.BindItem:
         """The pod in requests to bind."""
-        return bind_pb2.BindItem(pod=self._identity, node_name=self.node_name, state=self.state)
+        return bind_pb2.BindItem(pod=self._pod_identity, node_name=self.node_name, state=self.state)
 
     @property
     def placement(self) -> filter_pb2.Placement:
         """The pod in requests to filter."""
-        return filter_pb2.Placement(pod=self._identity, node_name=self.node_name, slot=self.slot)
+        return filter_pb2.Placement(pod=self._pod_identity, node_name=self.node_name, slot=self.slot)
 
     @property
-    def _identity(self) -> cycle_pb2.PodIdentity:
+    def _pod_identity(self) -> cycle_pb2.PodIdentity:
         parsed = self.pod.record.pod.parsed
         return cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
 
@@ -115,7 +115,7 @@ class BindingCycle:
         self._pre_bind_profiles = pre_bind_profiles
         self._remote_profiles = remote_profiles
         self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, AssumedPod]](
-            self._cache.is_assumed, self._not_bound
+            self._cache.is_assumed, self._requeue_unconfirmed
         )
         self.background = supervision.Supervisor()
         self._post_binding = post_binding.PostBinding(binder, observer, post_bind_profiles, self.background.start)
@@ -151,7 +151,7 @@ class BindingCycle:
         if self._binding >= MAX_BINDING:
             self._room.clear()
         untouched = sum(not assumed.reserved for assumed in pods)
-        self._observer.extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
+        self._observer.on_extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
         self.background.start(self._bind(self._with_pod(cycle, pods), pods, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
@@ -181,15 +181,15 @@ class BindingCycle:
 
     async def _bind(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
         if cycle.profile in self._permit_profiles:
-            await self._permit(cycle, pods, waits)
+            await self._run_permit(cycle, pods, waits)
         elif waits:
             for assumed in pods:
                 self._wait_on_permit(cycle, assumed, waits)
         else:
-            self._observer.extension_points_skipped(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
+            self._observer.on_extension_points_skipped(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
             await self._bind_permitted(cycle, pods)
 
-    async def _permit(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
+    async def _run_permit(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
         request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         try:
@@ -199,20 +199,20 @@ class BindingCycle:
             failed = str(error)
         if failed:
             for assumed in pods:
-                self._requeue(cycle, assumed, status.error("", f"running Permit plugins: {failed}"))
+                self._unassume_and_requeue(cycle, assumed, status.error("", f"running Permit plugins: {failed}"))
             return
         permitted = []
         for assumed, result in zip(pods, response.results, strict=True):
             answer = wire_status.from_message(result.status)
             seconds = (self._observer.clock() - started) / len(pods)
-            self._observer.extension_point("Permit", answer.code, cycle.profile, seconds)
+            self._observer.on_extension_point_run("Permit", answer.code, cycle.profile, seconds)
             timeouts = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
             if answer.code == status.Code.SUCCESS and not waits:
                 permitted.append(assumed)
             elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
                 self._wait_on_permit(cycle, assumed, {**timeouts, **waits})
             else:
-                self._requeue(cycle, assumed, answer, _permit_text(answer))
+                self._unassume_and_requeue(cycle, assumed, answer, _permit_text(answer))
         if permitted:
             await self._bind_permitted(cycle, permitted)
 
@@ -222,11 +222,11 @@ class BindingCycle:
             result, _ = await asyncio.gather(
                 self._waiting.wait(assumed.pod.uid, assumed.pod.key, waits), self._nominate_expected(assumed)
             )
-            self._observer.waited_on_permit(result.code, self._observer.clock() - started)
+            self._observer.on_permit_wait_ended(result.code, self._observer.clock() - started)
             if result.code == status.Code.SUCCESS:
                 await self._bind_permitted(cycle, [assumed])
             else:
-                self._requeue(cycle, assumed, result, _permit_text(result))
+                self._unassume_and_requeue(cycle, assumed, result, _permit_text(result))
 
         self.background.start(until_decided())
 
@@ -236,35 +236,37 @@ class BindingCycle:
             self._queue.done(assumed.pod.uid, now)
         slow = [assumed for assumed in pods if assumed.pre_bind or cycle.profile in self._pre_bind_profiles]
         for assumed in slow:
-            self.background.start(self._pre_bind(cycle, assumed))
+            self.background.start(self._pre_bind_then_bind(cycle, assumed))
         if len(slow) < len(pods):
             left = len(pods) - len(slow)
-            self._observer.extension_points_skipped(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
-            self._observer.extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
+            self._observer.on_extension_points_skipped(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
+            self._observer.on_extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
             await self._bind_prepared(cycle, [assumed for assumed in pods if assumed not in slow] if slow else pods)
 
-    async def _pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
+    async def _pre_bind_then_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
         item = assumed.item
         started = self._observer.clock()
         work = await self._pre_binding.has_work(cycle, item)
         begun = self._observer.clock()
         failed = work if isinstance(work, status.Status) else None
         code = failed.code if failed is not None else status.Code.SUCCESS if work else status.Code.SKIP
-        self._observer.extension_point("PreBindPreFlight", code, cycle.profile, begun - started)
+        self._observer.on_extension_point_run("PreBindPreFlight", code, cycle.profile, begun - started)
         result = failed or status.SUCCESS
         if work is True:
             await self._nominate_expected(assumed)
-            result = await self._in_pre_bind.run(assumed.pod.uid, self._prepare(cycle, assumed, item))
+            result = await self._in_pre_bind.run(assumed.pod.uid, self._run_pre_bind(cycle, assumed, item))
             assumed = dataclasses.replace(assumed, prepared=True)
-            self._observer.volume_stage_ended("bind", result)
+            self._observer.on_volume_stage_ended("bind", result)
         if failed is None:
-            self._observer.extension_point("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
+            self._observer.on_extension_point_run("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
         if result.code is status.Code.SUCCESS:
             await self._bind_prepared(cycle, [assumed])
         else:
-            self._requeue(cycle, assumed, result)
+            self._unassume_and_requeue(cycle, assumed, result)
 
-    async def _prepare(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, item: bind_pb2.BindItem) -> status.Status:
+    async def _run_pre_bind(
+        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, item: bind_pb2.BindItem
+    ) -> status.Status:
         """PreBind, with an event if it waits for devices."""
         drivers: list[str] = []
         started = self._observer.clock()
@@ -272,19 +274,21 @@ class BindingCycle:
         def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
             claims = [self._cache.get_assumed(*key) for key in keys if key[0] == _CLAIM]
             if claims:
-                drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
-                self._reporter.devices_pending(assumed.pod, assumed.node_name)
+                drivers.extend(
+                    name for claim in claims if claim is not None for name in _drivers_to_prepare(claim.resource_claim)
+                )
+                self._reporter.report_devices_pending(assumed.pod, assumed.node_name)
 
         result = await self._pre_binding.run(cycle, item, on_wait)
         if drivers:
-            self._observer.devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
+            self._observer.on_devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
         return result
 
     async def _nominate_expected(self, assumed: AssumedPod) -> None:
         """Write the node into the pod's status, because what follows may take long."""
         await self._reporter.wait_until_written(assumed.pod.uid)  # an earlier nomination must not come after this one
         if await self._pre_binding.nominate(assumed.item):
-            self._reporter.nomination_written(assumed.pod, assumed.node_name)
+            self._reporter.note_nomination_written(assumed.pod, assumed.node_name)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
         """Have an extender bind the pod. If it fails and is ignorable, the Bind plugins do."""
@@ -294,20 +298,20 @@ class BindingCycle:
         if result is None:
             await self._bind_by_plugins(cycle, [assumed])
             return
-        self._observer.extension_point("Bind", result.code, cycle.profile, self._observer.clock() - started)
+        self._observer.on_extension_point_run("Bind", result.code, cycle.profile, self._observer.clock() - started)
         if result.code == status.Code.SUCCESS:
-            self._end(1)
+            self._end_binding(1)
             self.reported_bound.add(assumed.pod.uid, (cycle, assumed))
-            self._reporter.bound(assumed.pod, assumed.node_name, assumed.node_counts)
+            self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
             self._post_binding.bound(cycle, assumed.item)
         else:
-            self._requeue(cycle, assumed, result)
+            self._unassume_and_requeue(cycle, assumed, result)
 
-    def _not_bound(self, bound: tuple[cycle_pb2.Cycle, AssumedPod]) -> None:
+    def _requeue_unconfirmed(self, bound: tuple[cycle_pb2.Cycle, AssumedPod]) -> None:
         cycle, assumed = bound
         self._binding += 1
         text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
-        self._requeue(cycle, assumed, status.error("", text))
+        self._unassume_and_requeue(cycle, assumed, status.error("", text))
 
     async def _bind_prepared(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         """Bind pods. If the status of an earlier attempt is still to be written, the pod is bound after that, alone."""
@@ -334,21 +338,23 @@ class BindingCycle:
         async for result in self._binder.bind(request):
             assumed = pods[result.index]
             answer = wire_status.from_message(result.status)
-            self._observer.extension_point("Bind", answer.code, cycle.profile, self._observer.clock() - started)
+            self._observer.on_extension_point_run("Bind", answer.code, cycle.profile, self._observer.clock() - started)
             if answer.code == status.Code.SUCCESS:
-                self._end(1)
-                self._reporter.bound(assumed.pod, assumed.node_name, assumed.node_counts)
+                self._end_binding(1)
+                self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
                 self._post_binding.bound(cycle, request.items[result.index])
             else:
-                self._requeue(cycle, assumed, answer)
+                self._unassume_and_requeue(cycle, assumed, answer)
 
-    def _requeue(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str = "") -> None:
+    def _unassume_and_requeue(
+        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str = ""
+    ) -> None:
         """The pod is not bound: unassume and requeue it. `text`: its failure's message, if not the status's."""
         if assumed.prepared and assumed.state:
             # First undo what PreBind wrote: the next attempt must not take it for its own.
-            self.background.start(self._release(cycle, assumed, why, text))
+            self.background.start(self._undo_pre_bind_and_requeue(cycle, assumed, why, text))
             return
-        self._end(1)
+        self._end_binding(1)
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
         placed = self._cache.pod(assumed.pod.uid)
@@ -357,21 +363,23 @@ class BindingCycle:
             pod = self._cache.registry[placed.class_id].pod
             removed = queue_notifier.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
             self._cache.forget(placed.uid)
-        rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
-        self._reporter.failed(assumed.pod, Failure(text or why.message, rejectors, nominated_node=""))
+        rejectors = frozenset({why.plugin}) if why.is_rejection and why.plugin else frozenset()
+        self._reporter.report_failure(assumed.pod, Failure(text or why.message, rejectors, nominated_node=""))
         if removed is not None:
             # For other pods it is as if a pod had left the node.
             event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
             exclude_uid = assumed.pod.uid if rejectors else ""
             instructions = self._queue.on_event(event, removed, None, self._now(), exclude_uid=exclude_uid)
-            self._observer.event_handled(event.label, started)
+            self._observer.on_event_handled(event.label, started)
             self._execute(instructions)
 
-    async def _release(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str) -> None:
+    async def _undo_pre_bind_and_requeue(
+        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str
+    ) -> None:
         await self._pre_binding.release(assumed.item)
-        self._requeue(cycle, dataclasses.replace(assumed, prepared=False), why, text)
+        self._unassume_and_requeue(cycle, dataclasses.replace(assumed, prepared=False), why, text)
 
-    def _end(self, pods: int) -> None:
+    def _end_binding(self, pods: int) -> None:
         self._binding -= pods
         if self._binding < MAX_BINDING:
             self._room.set()
@@ -379,9 +387,9 @@ class BindingCycle:
 
 def _permit_text(result: status.Status) -> str:
     """The message of a refusal is as if the chosen node were the only one. An error keeps its own message."""
-    return fit_error.message(1, None, [(result, 1)], "") if result.rejected else ""
+    return fit_error.message(1, None, [(result, 1)], "") if result.is_rejection else ""
 
 
-def _drivers(claim: resource_pb2.ResourceClaim) -> list[str]:
+def _drivers_to_prepare(claim: resource_pb2.ResourceClaim) -> list[str]:
     """The driver of each device that has to be prepared."""
     return [result.driver for result in claim.status.allocation.devices.results if result.binding_conditions]

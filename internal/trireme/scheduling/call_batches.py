@@ -54,7 +54,7 @@ class CallBatches(Generic[Item, Result]):
         for item in items:
             futures.append(loop.create_future())
             heapq.heappush(self._waiting, (rank, next(self._turns), item, futures[-1]))
-        self._start()
+        self._start_call_if_due()
         return list(await asyncio.gather(*futures))
 
     async def close(self) -> None:
@@ -66,26 +66,26 @@ class CallBatches(Generic[Item, Result]):
             future.cancel()
         self._waiting.clear()
 
-    def _start(self) -> None:
+    def _start_call_if_due(self) -> None:
         if self._gathering or not self._waiting or self._under_way > self._max // 2:
             return
         self._gathering = True
-        task = asyncio.create_task(self._call(LINGER_SECONDS if self._calls else 0.0))
+        task = asyncio.create_task(self._execute_next_batch(LINGER_SECONDS if self._calls else 0.0))
         self._calls.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_ended(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            self._start()
+            self._start_call_if_due()
 
-    async def _call(self, linger: float) -> None:
+    async def _execute_next_batch(self, linger: float) -> None:
         try:
             await asyncio.sleep(linger)
         finally:
             self._gathering = False
-        batch = self._next()
-        self._start()
+        batch = self._take_next_batch()
+        self._start_call_if_due()
         if not batch:
             return
 
@@ -104,7 +104,7 @@ class CallBatches(Generic[Item, Result]):
             for _, future in batch:
                 future.cancel()
 
-    def _next(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+    def _take_next_batch(self) -> list[tuple[Item, asyncio.Future[Result]]]:
         """The items of one call. Each is under way until its future is done."""
         batch = []
         while self._waiting and self._under_way < self._max:
@@ -112,10 +112,10 @@ class CallBatches(Generic[Item, Result]):
             # The callers of the others were cancelled.
             if not future.done():
                 self._under_way += 1
-                future.add_done_callback(self._answered)
+                future.add_done_callback(self._on_item_answered)
                 batch.append((item, future))
         return batch
 
-    def _answered(self, _: "asyncio.Future[Result]") -> None:
+    def _on_item_answered(self, _: "asyncio.Future[Result]") -> None:
         self._under_way -= 1
-        self._start()
+        self._start_call_if_due()

@@ -140,11 +140,11 @@ class ObjectEventHandlers:
         event = cluster_event.event(cluster_event.Resource.RESOURCE_SLICE, ActionType.UPDATE)
         for key in sorted(self._cache.object_keys("resource_slice")):
             found = self._cache.get_object("resource_slice", *key)
-            if found is not None and _selects(selector, found.resource_slice):
+            if found is not None and _may_select_devices_of(selector, found.resource_slice):
                 self._notifier.event(event, found.resource_slice, found.resource_slice)
 
 
-def _selects(selector: resource_pb2.DeviceTaintSelector, entry: resource_pb2.ResourceSlice) -> bool:
+def _may_select_devices_of(selector: resource_pb2.DeviceTaintSelector, entry: resource_pb2.ResourceSlice) -> bool:
     """Whether the selector may be about devices of the slice."""
     spec = entry.spec
     if selector.HasField("driver") and selector.driver != spec.driver:

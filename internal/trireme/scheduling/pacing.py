@@ -31,12 +31,12 @@ class Pacer:
     @property
     def rate(self) -> float:
         """Pods that arrived per second, lately."""
-        return self._rate * self._decay(self._clock())
+        return self._rate * self._decay_factor(self._clock())
 
     def pods_arrived(self, pods: int) -> None:
         """So many pods became active."""
         now = self._clock()
-        self._rate = self._rate * self._decay(now) + pods / _RATE_SECONDS
+        self._rate = self._rate * self._decay_factor(now) + pods / _RATE_SECONDS
         self._rate_at = self._last_arrival = now
 
     def batch_delay(self, waiting: int, classes: int, oldest: float, binding: int) -> float:
@@ -55,5 +55,5 @@ class Pacer:
             return 0.0
         return min(patience, 0.01)
 
-    def _decay(self, now: float) -> float:
+    def _decay_factor(self, now: float) -> float:
         return float(max(0.0, 1.0 - (now - self._rate_at) / _RATE_SECONDS))

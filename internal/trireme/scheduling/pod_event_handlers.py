@@ -78,7 +78,7 @@ class PodEventHandlers:
             if logged and parsed is not None:
                 self._log_pod(kind, parsed)
             if parsed is None:
-                self._relists.on_marker(kind, "pods", self._known_pods, self._remove_pod)
+                self._relists.on_marker(kind, "pods", self._known_uids, self._remove_pod)
                 listed = self._relists.seen("pods")
             elif kind is EventKind.DELETED:
                 self._remove_pod(parsed.uid)
@@ -98,7 +98,7 @@ class PodEventHandlers:
                 parsed.key, bool(parsed.node_name), pending, placed is not None and not placed.assumed
             )
 
-    def _known_pods(self) -> set[Any]:
+    def _known_uids(self) -> set[Any]:
         return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending) | set(self._foreign)
 
     def _set_pod(self, parsed: ParsedPod) -> None:
@@ -122,7 +122,7 @@ class PodEventHandlers:
         base = self._base_of_placed(parsed)
         class_id = self._registry.intern(base, parsed.labels)
         if self._registry.keep_deferred:
-            self._set_resized(parsed)
+            self._set_deferred_resize(parsed)
         started = self._clock()
         before = None if known is None or known.assumed else self._registry[known.class_id].pod
         self._cache.set_pod(parsed, class_id, base)
@@ -130,11 +130,11 @@ class PodEventHandlers:
         if before is None:
             self._notify_of_placed(parsed, after)
             return
-        self._observer.event_handled(_PLACED_POD_UPDATE, started)
+        self._observer.on_event_handled(_PLACED_POD_UPDATE, started)
         if before is not after:
-            for changed in self._pod_events(before, after, target=False):
+            for changed in self._update_events(before, after, target=False):
                 event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
-                self._notifier.event(event, self._in_event(before, parsed), self._in_event(after, parsed))
+                self._notifier.event(event, self._pod_in_event(before, parsed), self._pod_in_event(after, parsed))
 
     def _base_of_placed(self, parsed: ParsedPod) -> int:
         try:
@@ -146,7 +146,7 @@ class PodEventHandlers:
     def _notify_of_placed(self, parsed: ParsedPod, pod: core_pb2.Pod) -> None:
         """The watch shows the pod on a node for the first time."""
         if self._notifier.needs_events():
-            self._notifier.event(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(pod, parsed))
+            self._notifier.event(cluster_event.ASSIGNED_POD_ADD, None, self._pod_in_event(pod, parsed))
         else:
             self._notifier.count_ignored(cluster_event.ASSIGNED_POD_ADD)
 
@@ -156,21 +156,21 @@ class PodEventHandlers:
             if pending.parsed.resource_version > parsed.resource_version:
                 return
             if pending.parsed.resource_version == parsed.resource_version:
-                self._reclassify_if_read_anew(pending, parsed)
+                self._reclassify_if_more_is_read(pending, parsed)
                 return
         elif self._cache.pod(parsed.uid) is not None:
             # The event is late: a pod that has a node keeps it.
             return
-        new = self._intern(parsed)
+        new = self._intern_class(parsed)
         self._pending[parsed.uid] = new
         self._index_labels(parsed, pending)
-        record = self._record(new)
+        record = self._pod_info(new)
         if pending is None:
             self._notifier.add(record)
             return
         self._notify_of_update(record, pending, new)
         if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
-            self._nomination_gone(pending)
+            self._notify_of_lost_nomination(pending)
         if pending.class_id:
             self._registry.release(pending.class_id)
 
@@ -179,15 +179,15 @@ class PodEventHandlers:
         events: list[cluster_event.ClusterEvent] = []
         old = new = None
         if before.class_id and after.class_id:
-            old = self._in_event(self._registry[before.class_id].pod, before.parsed)
-            new = self._in_event(self._registry[after.class_id].pod, after.parsed)
-            events = self._pod_events(old.pod, new.pod, target=True)
+            old = self._pod_in_event(self._registry[before.class_id].pod, before.parsed)
+            new = self._pod_in_event(self._registry[after.class_id].pod, after.parsed)
+            events = self._update_events(old.pod, new.pod, target=True)
         self._notifier.update(record, events, old, new)
 
-    def _pod_events(self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[cluster_event.ClusterEvent]:
+    def _update_events(self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[cluster_event.ClusterEvent]:
         return cluster_event.pod_update_events(old, new, target=target, rules=self._registry.rules)
 
-    def _set_resized(self, parsed: ParsedPod) -> None:
+    def _set_deferred_resize(self, parsed: ParsedPod) -> None:
         """The pod runs. If a resize of it is deferred, it is queued until there is room for the resize.
 
         Source: pkg/scheduler/eventhandlers.go (updatePod).
@@ -195,20 +195,20 @@ class PodEventHandlers:
         known = self._resized.get(parsed.uid)
         if not parsed.deferred or parsed.scheduler_name not in self._profiles:
             if known is not None:
-                self._remove_resized(parsed.uid)
+                self._remove_deferred_resize(parsed.uid)
             return
         # It is scheduled alone, not with its group.
         alone = parsed._replace(base=pod_projection.base_of_resize(parsed), group="")
-        new = self._resized[parsed.uid] = self._intern(alone)
+        new = self._resized[parsed.uid] = self._intern_class(alone)
         self._index_labels(parsed, known)
         if known is None:
-            self._notifier.add(self._record(new))
+            self._notifier.add(self._pod_info(new))
             return
-        self._notify_of_update(self._record(new), known, new)
+        self._notify_of_update(self._pod_info(new), known, new)
         if known.class_id:
             self._registry.release(known.class_id)
 
-    def _remove_resized(self, uid: str) -> None:
+    def _remove_deferred_resize(self, uid: str) -> None:
         gone = self._resized.pop(uid, None)
         if gone is not None:
             self._label_keys.remove(uid, gone.parsed.labels)
@@ -217,11 +217,11 @@ class PodEventHandlers:
             if gone.class_id:
                 self._registry.release(gone.class_id)
 
-    def _reclassify_if_read_anew(self, pending: PendingPod, parsed: ParsedPod) -> None:
+    def _reclassify_if_more_is_read(self, pending: PendingPod, parsed: ParsedPod) -> None:
         """The same object was listed again. If more of its fields are read than before, its class is another one."""
         if parsed == pending.parsed and not self._registry.distinguishes_all_labels:
             return
-        new = self._intern(parsed)
+        new = self._intern_class(parsed)
         if not new.class_id or not pending.class_id or new.class_id == pending.class_id:
             if new.class_id:
                 self._registry.release(new.class_id)
@@ -232,14 +232,14 @@ class PodEventHandlers:
         self._registry.release(before)
         self._notifier.reclassify(parsed.key, parsed.uid, new.class_id)
 
-    def _intern(self, parsed: ParsedPod) -> PendingPod:
+    def _intern_class(self, parsed: ParsedPod) -> PendingPod:
         try:
             base = self._registry.intern_base(parsed.base)
         except class_registry.InvalidPod as error:
             return PendingPod(parsed, 0, 0, str(error))
         return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
 
-    def _record(self, pending: PendingPod) -> pod_info.PodInfo:
+    def _pod_info(self, pending: PendingPod) -> pod_info.PodInfo:
         parsed = pending.parsed
         return pod_info.by_priority(
             parsed.key,
@@ -269,7 +269,7 @@ class PodEventHandlers:
             self._notifier.delete(pending.parsed.key, uid, DELETED)
             self._deleted(uid)
             if pending.parsed.nominated_node:
-                self._nomination_gone(pending)
+                self._notify_of_lost_nomination(pending)
             if pending.class_id:
                 self._registry.release(pending.class_id)
         # An assumed pod too: if it was bound before it was deleted, no event will show that any more.
@@ -283,13 +283,13 @@ class PodEventHandlers:
             self._notifier.member_removed(uid)
             self._notifier.event(cluster_event.ASSIGNED_POD_DELETE, gone, None)
         if resized is not None:
-            self._remove_resized(uid)
+            self._remove_deferred_resize(uid)
 
-    def _nomination_gone(self, pending: PendingPod) -> None:
+    def _notify_of_lost_nomination(self, pending: PendingPod) -> None:
         """The pod, as it was until now, is no longer nominated for its node."""
         if pending.class_id:
             self._notifier.nomination_gone(
-                pending, self._in_event(self._registry[pending.class_id].pod, pending.parsed)
+                pending, self._pod_in_event(self._registry[pending.class_id].pod, pending.parsed)
             )
 
     def _index_labels(self, parsed: ParsedPod, before: PendingPod | None) -> None:
@@ -305,7 +305,7 @@ class PodEventHandlers:
         keys = self._registry.take_new_selector_keys()
         while keys:
             self._cache.reclassify(keys)
-            for uid in self._label_keys.carrying(keys):
+            for uid in self._label_keys.pods_with_any(keys):
                 pending = self._pending.get(uid) or self._resized[uid]
                 if pending.class_id:
                     class_id = self._registry.intern(pending.base, pending.parsed.labels)
@@ -314,5 +314,5 @@ class PodEventHandlers:
                     self._notifier.reclassify(pending.parsed.key, uid, class_id)
             keys = self._registry.take_new_selector_keys()
 
-    def _in_event(self, pod: core_pb2.Pod, parsed: ParsedPod) -> PodInEvent:
+    def _pod_in_event(self, pod: core_pb2.Pod, parsed: ParsedPod) -> PodInEvent:
         return PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

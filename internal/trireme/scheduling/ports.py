@@ -242,7 +242,7 @@ class Clocks:
 # Answers a number in [0, 1).
 Random = Callable[[], float]
 
-# How a pod's attempt without a node ended, for `Observer.failed`.
+# How a pod's attempt without a node ended, for `Observer.on_attempt_failed`.
 UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 
@@ -260,10 +260,10 @@ class Observer(Protocol):
 
     # Attempts
 
-    def popped(self, profile: str, pods: int) -> None:
+    def on_batch_popped(self, profile: str, pods: int) -> None:
         """A batch was taken from the queue."""
 
-    def placed(
+    def on_pods_placed(
         self,
         profile: str,
         pods: int,
@@ -274,70 +274,72 @@ class Observer(Protocol):
     ) -> None:
         """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
 
-    def refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
+    def on_pods_refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
         """One answer of filter refused so many pods, at least one, on every node."""
 
-    def failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
+    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
         """The pod's attempt ended without a node: UNSCHEDULABLE or ERROR. `now` by the queue's clock."""
 
-    def bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
+    def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the queue's clock."""
 
     # Groups of pods
 
-    def group_attempted(self, profile: str, result: str, seconds: float) -> None:
+    def on_group_attempted(self, profile: str, result: str, seconds: float) -> None:
         """An attempt to schedule a group ended so."""
 
-    def group_evaluated(self, seconds: float) -> None:
+    def on_group_evaluated(self, seconds: float) -> None:
         """The trial of a group took so long."""
 
-    def placements_generated(self, profile: str, placements: int) -> None:
+    def on_placements_generated(self, profile: str, placements: int) -> None:
         """A group is going to be tried in so many placements."""
 
-    def placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
+    def on_placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
         """A group was tried in a placement."""
 
     # Preemption
 
-    def post_filtered(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
+    def on_post_filter_run(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
         """PostFilter answered, and its answer holds for so many pods."""
 
-    def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
+    def on_group_preemption_evaluated(self, code: status.Code, seconds: float) -> None:
         """Preemption was evaluated for a group."""
 
-    def group_preemption_attempted(self, code: status.Code) -> None:
+    def on_group_preemption_attempted(self, code: status.Code) -> None:
         """A group tried to make room for itself."""
 
-    def group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
+    def on_group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
         """Room is made for a group of this kind."""
 
-    def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
+    def on_evictions_ended(self, kind: str, succeeded: bool, seconds: float) -> None:
         """The evictions for a pod, or a group of this kind, were carried out, or failed."""
 
-    def preempted(self, kind: str, succeeded: bool, seconds: float) -> None:
-        """As `evicted`, beside the scheduling of others."""
+    def on_background_evictions_ended(self, kind: str, succeeded: bool, seconds: float) -> None:
+        """As `on_evictions_ended`, beside the scheduling of others."""
 
     # Extension points
 
-    def extension_point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
+    def on_extension_point_run(
+        self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1
+    ) -> None:
         """An extension point was run for so many pods at once."""
 
-    def extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
+    def on_extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
         """So many pods passed these extension points, at which no plugin has anything to do for them."""
 
-    def waited_on_permit(self, code: status.Code, seconds: float) -> None:
+    def on_permit_wait_ended(self, code: status.Code, seconds: float) -> None:
         """A pod no longer waits on Permit."""
 
-    def volume_stage_ended(self, operation: str, result: status.Status) -> None:
+    def on_volume_stage_ended(self, operation: str, result: status.Status) -> None:
         """A pod was stopped by this at Filter (predicate), Reserve (assume) or PreBind (bind)."""
 
-    def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
+    def on_devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
         """PreBind waited for devices of these drivers."""
 
     # Changes in the cluster
 
-    def event_handled(self, label: str, started: float) -> None:
+    def on_event_handled(self, label: str, started: float) -> None:
         """The queue took in a change in the cluster, beginning at `started`."""
 
-    def event_ignored(self, label: str) -> None:
+    def on_event_ignored(self, label: str) -> None:
         """Something changed while no pod could be helped by anything."""

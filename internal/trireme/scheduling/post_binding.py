@@ -35,17 +35,17 @@ class PostBinding:
     def bound(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> None:
         """The pod is bound: have the plugins notified."""
         if cycle.profile not in self._profiles:
-            self._observer.extension_points_skipped(("PostBind",), status.Code.SUCCESS, cycle.profile, 1)
+            self._observer.on_extension_points_skipped(("PostBind",), status.Code.SUCCESS, cycle.profile, 1)
             return
         key = (cycle.profile, cycle.pod_class)
         pending = self._pending.get(key)
         if pending is None:
             self._pending[key] = [item]
-            self._start(self._call(key, cycle))
+            self._start(self._call_post_bind(key, cycle))
         else:
             pending.append(item)
 
-    async def _call(self, key: tuple[str, int], cycle: cycle_pb2.Cycle) -> None:
+    async def _call_post_bind(self, key: tuple[str, int], cycle: cycle_pb2.Cycle) -> None:
         try:
             while items := self._pending[key]:
                 self._pending[key] = []
@@ -55,6 +55,8 @@ class PostBinding:
                 except ports.PhaseFault as error:
                     log.info("PostBind of %d pods: %s", len(items), error)
                 seconds = self._observer.clock() - started
-                self._observer.extension_point("PostBind", status.Code.SUCCESS, cycle.profile, seconds, len(items))
+                self._observer.on_extension_point_run(
+                    "PostBind", status.Code.SUCCESS, cycle.profile, seconds, len(items)
+                )
         finally:
             del self._pending[key]

@@ -71,13 +71,13 @@ class PostFilters:
         """The pods that PostFilter runs for in one call: the first ones that are not nominated."""
         count = self._limit.for_post_filter(self._asynchronous[profile])
         first = itertools.takewhile(lambda pod: not self._nominations.node_of(pod.uid), pods[:count])
-        return [self._preemptor(pod) for pod in first]
+        return [self._pod_with_nomination(pod) for pod in first]
 
     def preemptors_after_refusal(self, profile: str, pod: queued_pod.QueuedPodInfo) -> list[core_pb2.Pod]:
         """The pod that PostFilter runs for in the call of Filter, after its nominated node has refused it."""
         if self._extension is not None or profile not in self._asynchronous:
             return []
-        return [self._preemptor(pod)]
+        return [self._pod_with_nomination(pod)]
 
     async def run(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], filtered: FilterResult
@@ -89,9 +89,9 @@ class PostFilters:
         """
         refusal = Refusal.of(filtered, self._cache.node_count)
         if refusal.error is not None:
-            return self._fail(pods, refusal, refusal.error)
+            return self._fail_attempts(pods, refusal, refusal.error)
         if class_key[0] not in self._asynchronous:
-            self._reporter.all_failed(pods, refusal.failure(nominated_node=""))
+            self._reporter.report_failures(pods, refusal.failure(nominated_node=""))
             return []
         results = filtered.post_filter or await self._run_plugins(class_key, pods, filtered)
         left, changed = pods, dict[int, status.Status]()
@@ -105,7 +105,7 @@ class PostFilters:
                 changed.update((result.changed,))
                 refusal = Refusal.of(filtered, self._cache.node_count, changed)
                 if refusal.error is not None:
-                    return self._fail(left, refusal, refusal.error)
+                    return self._fail_attempts(left, refusal, refusal.error)
             first, before = left[0], len(left)
             left = await self._end_attempt(class_key, left, refusal, result)
             node = result.nominated_node
@@ -114,12 +114,12 @@ class PostFilters:
             left = [pod for pod in left if pod.in_attempt]
         return left
 
-    def _fail(
+    def _fail_attempts(
         self, pods: list[queued_pod.QueuedPodInfo], refusal: Refusal, error: status.Status
     ) -> list[queued_pod.QueuedPodInfo]:
         """End the attempts of the pods by a plugin's error; none is left."""
-        self._observer.volume_stage_ended("predicate", error)
-        self._reporter.all_failed(pods, refusal.failure())
+        self._observer.on_volume_stage_ended("predicate", error)
+        self._reporter.report_failures(pods, refusal.failure())
         return []
 
     async def _end_attempt(
@@ -135,16 +135,16 @@ class PostFilters:
         """
         profile, _ = class_key
         helpful = bool(result.actions or result.nominated_node)
-        self._observer.post_filtered(profile, result, 1 if helpful else len(pods), result.seconds)
+        self._observer.on_post_filter_run(profile, result, 1 if helpful else len(pods), result.seconds)
         _log_status(pods[0].key, result)
         if not helpful:
             _log_no_candidate(pods[0].key, result)
-            self._reporter.all_failed(pods, refusal.failure(result.message, result.nominated_node))
+            self._reporter.report_failures(pods, refusal.failure(result.message, result.nominated_node))
             return []
         first, *left = pods
         self._last_preempting_class = None if self._extension is not None else class_key
-        result = await self._execute(first, result, self._asynchronous[profile])
-        self._reporter.failed(first, refusal.failure(result.message, result.nominated_node))
+        result = await self._execute_result(first, result, self._asynchronous[profile])
+        self._reporter.report_failure(first, refusal.failure(result.message, result.nominated_node))
         return left
 
     async def _run_plugins(
@@ -155,9 +155,9 @@ class PostFilters:
         generation, started = filtered.answer.generation, self._observer.clock()
         trim = None if self._extension is None else self._extension.candidate_trimmer(pods[0].uid, class_id)
         if trim is None:
-            preemptors = self.preemptors(profile, pods) or [self._preemptor(pods[0])]
+            preemptors = self.preemptors(profile, pods) or [self._pod_with_nomination(pods[0])]
             return await self._evaluators.run_post_filter(profile, class_id, generation, preemptors, filtered)
-        about = profile, class_id, generation, self._preemptor(pods[0]), filtered
+        about = profile, class_id, generation, self._pod_with_nomination(pods[0]), filtered
         result = await self._evaluators.list_preemption_candidates(*about)
         if not isinstance(result, PostFilterResult):
             try:
@@ -166,7 +166,7 @@ class PostFilters:
                 result = PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
         return [dataclasses.replace(result, seconds=self._observer.clock() - started)]
 
-    def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+    def _pod_with_nomination(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod for PostFilter, with its nomination, whether or not the pod's object shows that yet.
 
         Otherwise PostFilter would make room for the pod a second time, on another node.
@@ -175,7 +175,7 @@ class PostFilters:
         preemptor.status.nominated_node_name = self._nominations.node_of(pod.uid)
         return preemptor
 
-    async def _execute(
+    async def _execute_result(
         self, pod: queued_pod.QueuedPodInfo, result: PostFilterResult, asynchronous: bool
     ) -> PostFilterResult:
         """Execute PostFilter's result; return it with the evictions that go on, or an error where victims stay.

@@ -47,7 +47,7 @@ class PreBinding:
         self._clock = clock
         self._nominating = nominating
         self._pre_flights = call_batches.CallBatches(self._send_pre_flights, MAX_UNDER_WAY)
-        self._calls = call_batches.CallBatches(self._send, MAX_UNDER_WAY)
+        self._calls = call_batches.CallBatches(self._send_pre_binds, MAX_UNDER_WAY)
         self._actions = call_batches.CallBatches(binder.apply)
         # By the pod's UID: the replica that runs its PreBind, which goes on there after a pod was cancelled here.
         self._addresses: dict[str, str] = {}
@@ -114,7 +114,7 @@ class PreBinding:
                 keys = frozenset((key.kind, key.namespace, key.name) for key in result.wait_for)
                 if ends is None:
                     # The first wait sets the time for all of them.
-                    seconds = _seconds(result.timeout)
+                    seconds = _in_seconds(result.timeout)
                     ends = self._clock() + seconds
                     on_wait(answer.plugin, keys)
                 left = ends - self._clock()
@@ -132,7 +132,7 @@ class PreBinding:
     ) -> None:
         await self._binder.pre_bind_pre_flight(items, on_result)
 
-    async def _send(
+    async def _send_pre_binds(
         self,
         items: Sequence[ports.PreBindItem],
         on_result: Callable[[int, bind_pb2.PreBindResult], None],
@@ -155,5 +155,5 @@ def _expired(answer: status.Status, seconds: float, wait_for: Sequence[snapshot_
     return f"{running}timed out after {golang.format_duration(round(seconds * 1e9))} waiting for {objects}{detail}"
 
 
-def _seconds(timeout: duration_pb2.Duration) -> float:
+def _in_seconds(timeout: duration_pb2.Duration) -> float:
     return timeout.seconds + timeout.nanos / 1e9

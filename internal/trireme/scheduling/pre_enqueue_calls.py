@@ -58,7 +58,7 @@ class PreEnqueueCalls:
     def try_now(self) -> None:
         """The plugins changed: repeat calls that failed."""
         for name in list(self._recoveries):
-            self._recovered(name)
+            self._end_back_offs(name)
 
     async def call(self, request: remote_calls.CallPreEnqueue) -> None:
         """Call the plugins for one pod until there is an answer, or the queue wants none any more."""
@@ -70,7 +70,7 @@ class PreEnqueueCalls:
                 if backoff == FIRST_BACKOFF_SECONDS:
                     log.info("pod %s waits, plugin %s could not be called: %s", request.pod.key, plugin, error)
                 failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
-                await self._wait(plugin, backoff)
+                await self._wait_for_back_off(plugin, backoff)
                 # A later call for the pod may have failed meanwhile.
                 if self._failed.get(uid) is failure:
                     del self._failed[uid]
@@ -90,7 +90,7 @@ class PreEnqueueCalls:
             if answer.code is status.Code.ERROR:
                 self._recoveries.setdefault(plugin.name, asyncio.Event())
                 return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_error_prefix}: ")
-            self._recovered(plugin.name)
+            self._end_back_offs(plugin.name)
             if answer.code is not status.Code.SUCCESS:
                 log.info("pod %s waits: %s: %s", request.pod.key, plugin.name, answer.message)
                 self._answered(request.call_id, plugin.name, answer.message)
@@ -98,7 +98,7 @@ class PreEnqueueCalls:
         self._answered(request.call_id, "", "")
         return None
 
-    async def _wait(self, plugin: str, seconds: float) -> None:
+    async def _wait_for_back_off(self, plugin: str, seconds: float) -> None:
         """Return when the back-off is over, or earlier, but not before the first one is, once the plugin answers."""
         recovery = self._recoveries.setdefault(plugin, asyncio.Event())
         least = min(seconds, FIRST_BACKOFF_SECONDS)
@@ -109,7 +109,7 @@ class PreEnqueueCalls:
         except TimeoutError:
             return
 
-    def _recovered(self, name: str) -> None:
+    def _end_back_offs(self, name: str) -> None:
         recovery = self._recoveries.pop(name, None)
         if recovery is not None:
             recovery.set()

@@ -147,11 +147,11 @@ class PreemptionExecutor:
         self.retries.forget(uid)
         preemption = self._preemptions.get(uid)
         if preemption is not None:
-            self._ungate(preemption.key, uid)
+            self._stop_gating(preemption.key, uid)
             if preemption.finished:
                 del self._preemptions[uid]
 
-    def _ungate(self, key: str, uid: str) -> None:
+    def _stop_gating(self, key: str, uid: str) -> None:
         if self._held_preemptors.get(key) == uid:
             del self._held_preemptors[key]
 
@@ -182,7 +182,7 @@ class PreemptionExecutor:
             numVictims=count,
             numVictimsToDelete=count,
         )
-        preemption = self._preemptions[pod.uid] = self._register(pod, victims)
+        preemption = self._preemptions[pod.uid] = self._register_preemption(pod, victims)
         self._held_preemptors[pod.key] = pod.uid
         self.retries.on_preemption(pod.uid)
         self.background.start(self._run_in_background(pod, node_name, victims, preemption))
@@ -195,7 +195,7 @@ class PreemptionExecutor:
         if not victims:
             return ""
         _log_target(pod, node_name)
-        preemption, started = self._register(pod, victims), self._observer.clock()
+        preemption, started = self._register_preemption(pod, victims), self._observer.clock()
         results: Sequence[_EvictionResult] = (_EvictionResult.FAILED,)
         try:
             results = await asyncio.gather(
@@ -204,9 +204,9 @@ class PreemptionExecutor:
             if _EvictionResult.FAILED not in results:
                 await self._clear_lower_nominations(pod, node_name)
         finally:
-            self._conclude(preemption)
-            self._observer.evicted(
-                _kind(pod, node_name), _EvictionResult.FAILED not in results, self._observer.clock() - started
+            self._conclude_preemption(preemption)
+            self._observer.on_evictions_ended(
+                _preemptor_kind(pod, node_name), _EvictionResult.FAILED not in results, self._observer.clock() - started
             )
         return preemption.failure if _EvictionResult.FAILED in results else ""
 
@@ -224,9 +224,9 @@ class PreemptionExecutor:
         await self.background.close()
         await self._batches.close()
 
-    def _register(self, pod: queued_entity.QueuedEntity, victims: Sequence[bind_pb2.Action]) -> _Preemption:
+    def _register_preemption(self, pod: queued_entity.QueuedEntity, victims: Sequence[bind_pb2.Action]) -> _Preemption:
         """Mark these victims as being evicted from now on."""
-        names = tuple(_name(victim) for victim in victims)
+        names = tuple(_victim_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]
         loop = asyncio.get_running_loop()
         others = {uid: self._evictions[uid] for uid in uids if uid in self._evictions}
@@ -239,7 +239,7 @@ class PreemptionExecutor:
         rank = (-pod.record.priority, next(self._turns))
         return _Preemption(pod.key, rank, names, uids[-1], own, others)
 
-    def _conclude(self, preemption: _Preemption) -> bool:
+    def _conclude_preemption(self, preemption: _Preemption) -> bool:
         """End the preemption, whatever its evictions are; return whether one of the victims stays."""
         staying = False
         for uid, eviction in preemption.own.items():
@@ -267,7 +267,7 @@ class PreemptionExecutor:
             failed, requeued = result is _EvictionResult.FAILED, result is _EvictionResult.REQUEUED
         finally:
             # Also if it was cancelled or raised: then it counts as failed.
-            staying = self._conclude(preemption)
+            staying = self._conclude_preemption(preemption)
             self._on_others_deleted(pod, preemption)
             preemption.finished = True
             # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
@@ -275,8 +275,10 @@ class PreemptionExecutor:
             settled = failed or requeued or preemption.unnoticed
             if newest and (settled or not self._victim_remains(preemption.last_victim)):
                 del self._preemptions[pod.uid]
-                self._ungate(pod.key, pod.uid)
-            self._observer.preempted(_kind(pod, node_name), not failed, self._observer.clock() - started)
+                self._stop_gating(pod.key, pod.uid)
+            self._observer.on_background_evictions_ended(
+                _preemptor_kind(pod, node_name), not failed, self._observer.clock() - started
+            )
             outcome = "error" if failed else "success"
             text = "Async Preemption finished completely"
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=outcome)
@@ -325,12 +327,12 @@ class PreemptionExecutor:
                     preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
                 )
             elif self._preemptions.get(pod.uid) is preemption:
-                self._ungate(pod.key, pod.uid)
+                self._stop_gating(pod.key, pod.uid)
 
     def _on_last_victim_terminating(self, pod: queued_entity.QueuedEntity, preemption: _Preemption) -> None:
         """Let the pod be tried: the last victim is terminating. Without effect for a preemption that is over."""
         if self._preemptions.get(pod.uid) is preemption:
-            self._ungate(pod.key, pod.uid)
+            self._stop_gating(pod.key, pod.uid)
 
     async def _clear_lower_nominations(self, pod: queued_entity.QueuedEntity, node_name: str) -> None:
         """Clear the nominations of pods of lower priority for the node: they are scheduled elsewhere."""
@@ -351,7 +353,7 @@ class PreemptionExecutor:
         uid = victim.pod.uid
         eviction = preemption.own.get(uid)
         if eviction is not None:
-            result = await self._evict(pod, node_name, victim, preemption)
+            result = await self._evict_victim(pod, node_name, victim, preemption)
             if not eviction.done():
                 eviction.set_result(result)
             return result
@@ -371,7 +373,7 @@ class PreemptionExecutor:
                 async with asyncio.timeout(RELEASE_SECONDS):
                     await gone.wait()
 
-    async def _evict(
+    async def _evict_victim(
         self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption
     ) -> _EvictionResult:
         text = f"Preempted by pod {pod.uid} on node {node_name}"
@@ -398,24 +400,24 @@ class PreemptionExecutor:
             if failure:
                 preemption.failure, preemption.named_failure = (
                     failure,
-                    f"pod {_name(victim)} could not be preempted: {failure}",
+                    f"pod {_victim_name(victim)} could not be preempted: {failure}",
                 )
                 log.error("%s", preemption.named_failure)
-                self._reporter.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
+                self._reporter.report_not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
                 return _EvictionResult.FAILED
-        name = klog.Ref(_name(victim))
+        name = klog.Ref(_victim_name(victim))
         preemptor = klog.Ref(pod.key)
         klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=preemptor, victim=name, node=node_name)
-        self._reporter.preempted(reference, text, pod.record.profile)
+        self._reporter.report_preempted(reference, text, pod.record.profile)
         return result
 
 
-def _kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:
+def _preemptor_kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:
     """The preemptor's kind, as metrics name it. A group's victims are on no one node."""
     return ports.POD if node_name else pod.key.partition("/")[0]
 
 
-def _name(victim: bind_pb2.Action) -> str:
+def _victim_name(victim: bind_pb2.Action) -> str:
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 

@@ -64,7 +64,7 @@ class QueueNotifier:
         """A pending pod was added."""
         started = self._clock()
         instructions = self._queue.add(record, self._now())
-        self._observer.event_handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
+        self._observer.on_event_handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
         self._execute(instructions)
 
     def update(
@@ -73,18 +73,18 @@ class QueueNotifier:
         """A pending pod was updated. Metrics count an update, and each of the changes that it consists of."""
         started = self._clock()
         instructions = self._queue.update(record, events, old, new, self._now())
-        self._observer.event_handled(_POD_UPDATE, started)
+        self._observer.on_event_handled(_POD_UPDATE, started)
         for event in events:
             label = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, event.action).label
             if label != _POD_UPDATE:
-                self._observer.event_handled(label, started)
+                self._observer.on_event_handled(label, started)
         self._execute(instructions)
 
     def delete(self, key: str, uid: str, cause: str) -> None:
         """A pending pod is gone, or has a node."""
         started = self._clock()
         instructions = self._queue.delete(key, uid, self._now(), cause)
-        self._observer.event_handled(_POD_DELETE, started)
+        self._observer.on_event_handled(_POD_DELETE, started)
         self._execute(instructions)
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
@@ -96,10 +96,10 @@ class QueueNotifier:
         if self._queue.needs_events():
             started = self._clock()
             instructions = self._queue.on_event(event, old, new, self._now())
-            self._observer.event_handled(event.label, started)
+            self._observer.on_event_handled(event.label, started)
             self._execute(instructions)
         else:
-            self._observer.event_ignored(event.label)
+            self._observer.on_event_ignored(event.label)
 
     def needs_events(self) -> bool:
         """Whether any event may help a pod. If not, `event` only counts."""
@@ -107,7 +107,7 @@ class QueueNotifier:
 
     def count_ignored(self, event: cluster_event.ClusterEvent) -> None:
         """Count an event for which `needs_events` is false."""
-        self._observer.event_ignored(event.label)
+        self._observer.on_event_ignored(event.label)
 
     def nomination_gone(self, pending: PendingPod, pod: PodInEvent) -> None:
         """Pods of no higher priority may use the room that was nominated to this pod."""
@@ -120,7 +120,7 @@ class QueueNotifier:
             max_priority=pending.parsed.priority,
             exclude_uid=pending.parsed.uid,
         )
-        self._observer.event_handled(cluster_event.ASSIGNED_POD_DELETE.label, started)
+        self._observer.on_event_handled(cluster_event.ASSIGNED_POD_DELETE.label, started)
         self._execute(instructions)
 
     def member_placed(self, group_key: str, uid: str) -> None:

@@ -61,7 +61,7 @@ class Refusal:
 
 def by_reserve(refused: status.Status) -> Failure:
     """The failure of an attempt that Reserve ended: its message is as if the chosen node were the only one."""
-    if not refused.rejected:
+    if not refused.is_rejection:
         return Failure(refused.message, nominated_node="")
     rejectors, pending_plugins = _rejectors_of([(refused, 1)])
     text = fit_error.message(1, None, [(refused, 1)], "")

@@ -43,13 +43,16 @@ class Reservations:
             answers = await self._evaluators.reserve(cycle, placements)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return [status.error("", f"running Reserve plugins: {error}") for _ in placements]
-        return [self._assumed(placement, answer, group) for placement, answer in zip(placements, answers, strict=True)]
+        return [
+            self._assume_objects(placement, answer, group)
+            for placement, answer in zip(placements, answers, strict=True)
+        ]
 
     def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """Drop the objects that are assumed with these placements. Plugins run Unreserve in the background."""
         for placement in placements:
             self._changed(self._cache.forget_objects(placement.pod.uid))
-        self.background.start(self._unreserve(cycle, placements))
+        self.background.start(self._run_unreserve(cycle, placements))
 
     def end_claim_sharing(self, uids: Collection[str]) -> None:
         """The trial of these pods' group is over: other pods share no claims with them until these are written."""
@@ -59,7 +62,7 @@ class Reservations:
         """Cancel Unreserve calls that are under way."""
         await self.background.close()
 
-    def _assumed(
+    def _assume_objects(
         self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation, group: str
     ) -> bytes | status.Status:
         result = wire_status.from_message(answer.status)
@@ -78,7 +81,7 @@ class Reservations:
         self._changed(changes)
         return answer.state
 
-    async def _unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+    async def _run_unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         try:
             await self._evaluators.unreserve(cycle, list(reversed(placements)))
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:

@@ -97,13 +97,13 @@ class Scheduler:
         self._running = True
         async with asyncio.TaskGroup() as group:
             for name, work in (
-                ("schedule", self._schedule),
+                ("schedule", self._schedule_batches),
                 ("flush back-off", self._flush_backoff),
                 ("flush unschedulable", self._flush_unschedulable),
             ):
                 group.create_task(supervision.supervise(name, work), name=name)
 
-    async def _schedule(self) -> None:
+    async def _schedule_batches(self) -> None:
         while True:
             await self._binding.wait_for_room()
             if not (self._queue.ready() and self._available()):
@@ -170,11 +170,11 @@ class Scheduler:
                 continue
             if len(self._preparing) >= MAX_PREPARING:
                 return
-            task = asyncio.create_task(self._prepare(key, self._publish()))
+            task = asyncio.create_task(self._prepare_class(key, self._publish()))
             self._preparing[key] = task
             task.add_done_callback(lambda _, key=key: self._preparing.pop(key, None))  # type: ignore[misc]
 
-    async def _prepare(self, key: ports.ClassKey, generation: int) -> None:
+    async def _prepare_class(self, key: ports.ClassKey, generation: int) -> None:
         try:
             await self._evaluators.prepare(*key, generation)
             self._prepared.add(key)

@@ -47,7 +47,7 @@ class SchedulingCycle:
 
     async def run(self, batch: scheduling_queue.PodBatch) -> None:
         """Place the pods of the batch, or say of each why not."""
-        self._observer.popped(batch.profile, len(batch.pods))
+        self._observer.on_batch_popped(batch.profile, len(batch.pods))
         class_key = batch.profile, batch.class_id
         pods = [pod for pod in batch.pods if self._to_be_tried(pod)]
         if klog.enabled(log, 3):
@@ -55,33 +55,33 @@ class SchedulingCycle:
                 klog.info(log, 3, "Attempting to schedule pod", pod=klog.Ref(pod.key))
         try:
             while pods:
-                pods = await self._schedule(class_key, pods)
+                pods = await self._attempt_and_commit(class_key, pods)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            self._reporter.all_failed(pods, Failure(str(error)))
+            self._reporter.report_failures(pods, Failure(str(error)))
 
     def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         pending = pod.record.pod
         if pending.parsed.flags:
-            self._reporter.skipped(pod)
+            self._reporter.report_skipped(pod)
             return False
         if not pending.class_id:
-            self._reporter.failed(pod, Failure(pending.invalid))
+            self._reporter.report_failure(pod, Failure(pending.invalid))
             return False
         if self._cache.pod(pod.uid) is not None and not pending.resized:
             self._queue.done(pod.uid, self._now())
             return False
-        return self._in_attempt(pod)
+        return self._still_in_attempt(pod)
 
-    async def _schedule(
+    async def _attempt_and_commit(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
     ) -> list[queued_pod.QueuedPodInfo]:
         """Make one attempt and commit it. Answers the pods that are left."""
         started = self._observer.clock()
-        made = await self._attempt(class_key, pods)
+        made = await self._make_attempt(class_key, pods)
         left = await self._commit(class_key, made, started)
-        return [pod for pod in (*left, *pods[len(made.pods) :]) if self._in_attempt(pod)]
+        return [pod for pod in (*left, *pods[len(made.pods) :]) if self._still_in_attempt(pod)]
 
-    async def _attempt(self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]) -> attempt.Attempt:
+    async def _make_attempt(self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]) -> attempt.Attempt:
         """An attempt for the first of the pods, by the shortest way."""
         nominated = bool(self._queue.nominator.node_of(pods[0].uid))
         if nominated and (len(pods) == 1 or pods[0].record.nominated):
@@ -115,7 +115,7 @@ class SchedulingCycle:
         )
         self._speculation.drop_unless_current(known)
         seconds = self._observer.clock() - started
-        self._observer.placed(known.class_key[0], len(pods), seconds, known.filtered, placed, reused)
+        self._observer.on_pods_placed(known.class_key[0], len(pods), seconds, known.filtered, placed, reused)
         return made
 
     async def _commit(
@@ -123,21 +123,21 @@ class SchedulingCycle:
     ) -> list[queued_pod.QueuedPodInfo]:
         """Have what was placed bound, or run PostFilter. Answers those of the attempt's pods that are left."""
         if made.error is not None:
-            self._reporter.all_failed(made.pods, made.error)
+            self._reporter.report_failures(made.pods, made.error)
             return []
         if made.refused is not None:
             left = await self._post_filters.run(class_key, made.pods, made.refused)
             seconds = self._observer.clock() - started
-            self._observer.refused(class_key[0], len(made.pods) - len(left), seconds, made.refused)
+            self._observer.on_pods_refused(class_key[0], len(made.pods) - len(left), seconds, made.refused)
             return left
         if made.placed is not None:
             for pod, failure in made.placed.unreserved:
-                self._reporter.failed(pod, failure)
+                self._reporter.report_failure(pod, failure)
             if made.placed.assumed:
                 self._binding.start(made.placed.cycle, made.placed.assumed)
         return [pod for pod in made.pods if self._cache.pod(pod.uid) is None]
 
-    def _in_attempt(self, pod: queued_pod.QueuedPodInfo) -> bool:
+    def _still_in_attempt(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the pod is still to be placed. The attempt of a pod that was deleted meanwhile is over."""
         if not pod.in_attempt:
             self._queue.done(pod.uid, self._now())

@@ -39,7 +39,12 @@ class StatusOutbox:
     def send(self, action: bind_pb2.Action) -> None:
         """Execute this soon. It replaces what waits for the same pod, except a nomination if it has none itself."""
         before = self._waiting.pop(action.pod.uid, None)
-        if before is not None and _nominates(before) and action.HasField("set_condition") and not _nominates(action):
+        if (
+            before is not None
+            and _has_nomination(before)
+            and action.HasField("set_condition")
+            and not _has_nomination(action)
+        ):
             action.set_condition.nominated_node_name = before.set_condition.nominated_node_name
         self._waiting[action.pod.uid] = action
         self._ready.set()
@@ -47,7 +52,7 @@ class StatusOutbox:
     def drop(self, uid: str) -> None:
         """The pod is gone, or bound: nothing more is to be written about it."""
         self._waiting.pop(uid, None)
-        self._notify(uid)
+        self._wake_waiting_callers(uid)
 
     def has_unwritten(self, uid: str) -> bool:
         """Whether something about the pod is still to be written, or being written."""
@@ -64,33 +69,33 @@ class StatusOutbox:
             while True:
                 await self._ready.wait()
                 self._ready.clear()
-                while batch := self._next():
-                    group.create_task(self._send(batch))
+                while batch := self._take_next_batch():
+                    group.create_task(self._send_batch(batch))
 
-    def _next(self) -> list[bind_pb2.Action]:
+    def _take_next_batch(self) -> list[bind_pb2.Action]:
         """The actions that can be sent now: of each pod one at a time."""
         room = min(BATCH, MAX_UNDER_WAY - len(self._under_way))
         uids = [uid for uid in self._waiting if uid not in self._under_way][: max(room, 0)]
         self._under_way.update(uids)
         return [self._waiting.pop(uid) for uid in uids]
 
-    async def _send(self, batch: Sequence[bind_pb2.Action]) -> None:
+    async def _send_batch(self, batch: Sequence[bind_pb2.Action]) -> None:
         def on_result(index: int, result: bind_pb2.BindResult) -> None:
             action, answer = batch[index], wire_status.from_message(result.status)
             if answer.code != status.Code.SUCCESS:
                 log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, answer.message)
             self._under_way.discard(action.pod.uid)
-            self._notify(action.pod.uid)
+            self._wake_waiting_callers(action.pod.uid)
             if self._waiting:
                 self._ready.set()
 
         await self._apply(batch, on_result)
 
-    def _notify(self, uid: str) -> None:
+    def _wake_waiting_callers(self, uid: str) -> None:
         """Wake the callers that wait for the pod, if nothing about it is left."""
         if not self.has_unwritten(uid) and (event := self._written.pop(uid, None)) is not None:
             event.set()
 
 
-def _nominates(action: bind_pb2.Action) -> bool:
+def _has_nomination(action: bind_pb2.Action) -> bool:
     return action.HasField("set_condition") and action.set_condition.HasField("nominated_node_name")

@@ -38,7 +38,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
         self._placed = 0
         self._batches = 0
-        self.follow = follower.Follower(snap, self._configured)
+        self.follow = follower.Follower(snap, self._apply_configuration)
 
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:
@@ -52,7 +52,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
             self._placed, self._batches, engine.classes, engine.column_bytes, engine.slots_evaluated
         )
 
-    def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+    def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = score_profiles.make_profiles(configuration, self._make_remote)
         # From here on nothing fails: a configuration that is refused changes nothing.
@@ -63,7 +63,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self, request: score_phase_pb2.ScorePhasePrepareRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_phase_pb2.ScorePhasePrepareResponse:
         """Bring the class's raw scores up to date."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         await answering.answer_or_abort(engine.prepare(request.cycle), context)
         return score_phase_pb2.ScorePhasePrepareResponse(evaluated_generation=self._snap.generation)
 
@@ -71,7 +71,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         """How good each placement of a group is."""
-        engine = await self._ready(request.cycle, context)
+        engine = await self._engine_when_synced(request.cycle, context)
         totals = await answering.answer_or_abort(engine.score_pod_group_placements(request), context)
         failed = totals if isinstance(totals, status.Status) else status.SUCCESS
         return score_phase_pb2.ScorePodGroupPlacementsResponse(
@@ -84,8 +84,8 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self, request: score_phase_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_phase_pb2.PlaceResponse:
         """The hosts of the next pods."""
-        engine = await self._ready(request.cycle, context)
-        answer = await answering.answer_or_abort(_place(engine, request), context)
+        engine = await self._engine_when_synced(request.cycle, context)
+        answer = await answering.answer_or_abort(_decode_and_place(engine, request), context)
         if answer.failure is not None:
             return score_phase_pb2.PlaceResponse(
                 status=wire_status.to_message(answer.failure), evaluated_generation=self._snap.generation
@@ -101,13 +101,17 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
             evaluated_generation=self._snap.generation,
         )
 
-    async def _ready(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> score_engine.ScoreEngine:
+    async def _engine_when_synced(
+        self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]
+    ) -> score_engine.ScoreEngine:
         """The engine, once the snapshot is what the cycle needs."""
         await self.follow.wait_until_synced(cycle, context)
         return self._engine
 
 
-async def _place(engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceRequest) -> score_engine.PlaceAnswer:
+async def _decode_and_place(
+    engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceRequest
+) -> score_engine.PlaceAnswer:
     try:
         capacities = node_columns.from_message(request.capacities)
     except ValueError as error:

@@ -68,14 +68,14 @@ class ClusterState:
         elif delta.from_generation != self.generation:
             raise snapshot.OutOfStepError(f"at generation {self.generation}, not {delta.from_generation}")
         try:
-            self._apply(delta)
+            self._apply_changes(delta)
         except (LookupError, ValueError) as error:
             self._clear()
             raise snapshot.OutOfStepError(f"the delta does not fit: {error!r}") from error
         self.generation = delta.to_generation
         self.synced = not delta.partial
 
-    def _apply(self, delta: snapshot_pb2.Delta) -> None:
+    def _apply_changes(self, delta: snapshot_pb2.Delta) -> None:
         for row in delta.removed_pods:
             self._remove_pod(row)
         for slot in delta.removed_slots:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.plugin_api import plugin_info
+from trireme.plugin_api import plugin_info_validation
 from trireme.sdk.values import Dependency, NodeData, Normalization
 from trireme.v1 import plugin_pb2
 
@@ -98,7 +98,7 @@ def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
             resource=event.resource, actions=event.actions, hint=hasattr(plugin, "queueing_hint")
         )
     try:
-        plugin_info.check(out)
+        plugin_info_validation.check_plugin_info(out)
     except ValueError as error:
         raise ValueError(f"plugin {info.name}: {error}") from error
     return out

@@ -48,8 +48,8 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         response = filter_pb2.FilterResponse()
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context, request.count)
-            verdicts = await self._verdicts(call, calls.from_selection(request.nodes, call.cluster))
-            response.columns.CopyFrom(self._columns(verdicts, request.cycle.generation))
+            verdicts = await self._call_filter(call, calls.from_selection(request.nodes, call.cluster))
+            response.columns.CopyFrom(self._node_columns(verdicts, request.cycle.generation))
         return response
 
     async def FilterDryRun(
@@ -61,7 +61,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context)
             verdicts = await self._dry_runs(call, request.runs)
-            response.columns.CopyFrom(self._columns(verdicts, request.cycle.generation))
+            response.columns.CopyFrom(self._node_columns(verdicts, request.cycle.generation))
         return response
 
     async def PostFilter(
@@ -112,10 +112,10 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
                 nodes = calls.from_views([run.node])
             else:
                 dry_run_call, nodes = _dry_run_of_follower(call, run, call.cluster)
-            verdicts += await self._verdicts(dry_run_call, nodes)
+            verdicts += await self._call_filter(dry_run_call, nodes)
         return verdicts
 
-    async def _verdicts(self, call: calls.Call, nodes: Sequence[calls.Node]) -> Sequence[object]:
+    async def _call_filter(self, call: calls.Call, nodes: Sequence[calls.Node]) -> Sequence[object]:
         if self._invoker.method("filter_nodes") is None:
             return await self._invoker.each("filter", call, nodes)
         verdicts: Sequence[object] = await self._invoker.call("filter_nodes", call, nodes)
@@ -123,7 +123,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
             raise InvalidResult(f"filter_nodes returned {len(verdicts)} verdicts about {len(nodes)} nodes")
         return verdicts
 
-    def _columns(self, verdicts: Sequence[object], generation: int) -> filter_pb2.NodeColumns:
+    def _node_columns(self, verdicts: Sequence[object], generation: int) -> filter_pb2.NodeColumns:
         """Encode verdicts as columns: the distinct statuses, and one index per node."""
         table: dict[status.Status, int] = {}
         index = np.zeros(len(verdicts), dtype=np.int32)

@@ -36,14 +36,14 @@ class Handle:
 
     async def allow(self, pod: cycle_pb2.PodIdentity) -> bool:
         """Allow a pod that waits for this plugin; False if it does not wait."""
-        return await self._exists(
+        return await self._call_unless_not_found(
             self._stub.Allow(frontend_pb2.AllowRequest(pod=pod, plugin=self._plugin), timeout=DEADLINE_SECONDS)
         )
 
     async def reject(self, pod: cycle_pb2.PodIdentity, message: str) -> bool:
         """Reject a waiting pod; False if it does not wait."""
         request = frontend_pb2.RejectRequest(pod=pod, plugin=self._plugin, message=message)
-        return await self._exists(self._stub.Reject(request, timeout=DEADLINE_SECONDS))
+        return await self._call_unless_not_found(self._stub.Reject(request, timeout=DEADLINE_SECONDS))
 
     async def activate(self, pods: Iterable[cycle_pb2.PodIdentity]) -> list[cycle_pb2.PodIdentity]:
         """Move these pods to the active queue, regardless of back-off; return those that are tried next.
@@ -53,7 +53,7 @@ class Handle:
         response = await self._stub.Activate(frontend_pb2.ActivateRequest(pods=pods), timeout=DEADLINE_SECONDS)
         return list(response.activated)
 
-    async def _exists(self, call: Awaitable[object]) -> bool:
+    async def _call_unless_not_found(self, call: Awaitable[object]) -> bool:
         try:
             await call
         except aio.AioRpcError as error:

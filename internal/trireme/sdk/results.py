@@ -20,12 +20,12 @@ def unschedulable(message: str, reason: str = "", **parameters: object) -> Statu
     `message` is counted per node and is part of the event; `reason`, in lower camel case, and its parameters say the
     same to programs.
     """
-    return status.unschedulable("", message, reasons=_reasons(reason, parameters))
+    return status.unschedulable("", message, reasons=_make_reasons(reason, parameters))
 
 
 def unresolvable(message: str, reason: str = "", **parameters: object) -> Status:
     """Refused; evicting pods would not help. Otherwise as `unschedulable`."""
-    return status.unresolvable("", message, reasons=_reasons(reason, parameters))
+    return status.unresolvable("", message, reasons=_make_reasons(reason, parameters))
 
 
 def error(message: str) -> Status:
@@ -52,5 +52,5 @@ class Wait:
     seconds: float
 
 
-def _reasons(reason: str, parameters: dict[str, object]) -> tuple[status.Reason, ...]:
+def _make_reasons(reason: str, parameters: dict[str, object]) -> tuple[status.Reason, ...]:
     return (status.Reason.of(reason, parameters),) if reason else ()

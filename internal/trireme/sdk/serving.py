@@ -78,13 +78,13 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
     """
     invoker = Invoker(plugin)
     handshake = PluginServicer(description.describe(plugin), invoker)
-    out = [_service(plugin_pb2, "PluginService", plugin_pb2_grpc.add_PluginServiceServicer_to_server, handshake)]
+    out = [_make_service(plugin_pb2, "PluginService", plugin_pb2_grpc.add_PluginServiceServicer_to_server, handshake)]
     for methods, module, name, add, servicer in _SERVICES:
         if any(hasattr(plugin, method) for method in methods):
-            out.append(_service(module, name, add, servicer(invoker)))
+            out.append(_make_service(module, name, add, servicer(invoker)))
     if invoker.follow is not None:
         add_snapshot = snapshot_pb2_grpc.add_SnapshotFollowerServicer_to_server
-        snapshots = _service(snapshot_pb2, "SnapshotFollower", add_snapshot, invoker.follow)
+        snapshots = _make_service(snapshot_pb2, "SnapshotFollower", add_snapshot, invoker.follow)
         out.append(dataclasses.replace(snapshots, end_streams=invoker.follow.end_streams))
     return out
 
@@ -104,7 +104,7 @@ def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
 
     An error is one line on stderr.
     """
-    options = _parser(plugin.info).parse_args(argv)
+    options = _make_parser(plugin.info).parse_args(argv)
     try:
         description.describe(plugin)
         listener = listening.make_listener(
@@ -126,7 +126,7 @@ def _serve(plugin: description.Plugin, listener: listening.Listener) -> int:
     return grpc_server.serve(listener, lambda _: _lifespan(plugin))
 
 
-def _parser(info: description.Info) -> argparse.ArgumentParser:
+def _make_parser(info: description.Info) -> argparse.ArgumentParser:
     text = f"The scheduler plugin {info.name} {info.version}".rstrip() + "."
     parser = argparse.ArgumentParser(prog=info.name, description=text, allow_abbrev=False)
     parser.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
@@ -142,7 +142,7 @@ async def _lifespan(plugin: description.Plugin) -> AsyncIterator[Sequence[grpc_s
     yield services(plugin)
 
 
-def _service(module: Any, name: str, add: Callable[[Any, aio.Server], None], servicer: Any) -> grpc_server.Service:
+def _make_service(module: Any, name: str, add: Callable[[Any, aio.Server], None], servicer: Any) -> grpc_server.Service:
     return grpc_server.Service(module.DESCRIPTOR.services_by_name[name], lambda server: add(servicer, server))
 
 

@@ -133,11 +133,11 @@ class ClassCounter:
         changes = snap.placements.since(self._generation, self.live_only) if self._generation >= 0 else None
         new_keys = self._weigh_new_classes(snap)
         if changes is None:
-            self._recount(snap, tuple(self._weights))
+            self._recount_under_keys(snap, tuple(self._weights))
         else:
-            self._add(snap, changes, new_keys)
+            self._add_changes(snap, changes, new_keys)
             if new_keys:
-                self._recount(snap, new_keys)
+                self._recount_under_keys(snap, new_keys)
         self._generation = snap.generation
 
     def _weigh_new_classes(self, snap: snapshot.Snapshot) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ class ClassCounter:
         self._arrival = newest
         return tuple(self._weights.keys() - before)
 
-    def _add(
+    def _add_changes(
         self,
         snap: snapshot.Snapshot,
         changes: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array],
@@ -184,7 +184,7 @@ class ClassCounter:
                     if under == key and each.nodes_at == snap.nodes.object_changes.latest:
                         each.add(slots, added, snap.generation)
 
-    def _recount(self, snap: snapshot.Snapshot, keys: tuple[str, ...]) -> None:
+    def _recount_under_keys(self, snap: snapshot.Snapshot, keys: tuple[str, ...]) -> None:
         table = snap.pods
         size = snap.nodes.capacity
         self._domains = {which: each for which, each in self._domains.items() if which[0] not in keys}

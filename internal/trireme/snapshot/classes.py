@@ -76,15 +76,15 @@ class PodClass:
 
     def filter_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
         """The requests that Filter checks. Shape: (resource,), perhaps shorter than `names`, which may have grown."""
-        return self._vector("filtering", names)
+        return self._amounts_vector("filtering", names)
 
     def placed_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
         """The resources that one pod of the class uses. Shape: (resource,), perhaps shorter than `names`."""
-        return self._vector("placed", names)
+        return self._amounts_vector("placed", names)
 
     def scoring_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
         """The resources that scorers count for the pod. Shape: (resource,), perhaps shorter than `names`."""
-        return self._vector("scoring", names)
+        return self._amounts_vector("scoring", names)
 
     @property
     def placed_nonzero_requests(self) -> arrays.Int64Array:
@@ -96,7 +96,7 @@ class PodClass:
         """The host ports of the class's containers and sidecars."""
         return self.memo("host_ports", _host_ports)
 
-    def _vector(self, kind: str, names: resources.ResourceNames) -> arrays.Int64Array:
+    def _amounts_vector(self, kind: str, names: resources.ResourceNames) -> arrays.Int64Array:
         vector = self._vectors.get(kind)
         if vector is None:
             vector = self._vectors[kind] = names.vector(getattr(self.amounts, kind))

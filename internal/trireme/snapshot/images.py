@@ -22,7 +22,7 @@ _Listed = tuple[str, int]  # name, size
 _List = tuple[_Listed, ...]  # sorted
 
 
-class _Shared:
+class _SharedImageList:
     """A list of images, and the number of nodes with exactly that list."""
 
     __slots__ = ("listed", "nodes")
@@ -66,9 +66,9 @@ class _Image:
             if len(self._few) > _SET_LIMIT:
                 members, self._few = self._few, None
                 for member in members:
-                    self._set(member)
+                    self._set_bit(member)
             return
-        self._set(slot)
+        self._set_bit(slot)
 
     def discard(self, slot: int, size: int) -> None:
         self.count -= 1
@@ -89,7 +89,7 @@ class _Image:
         bits = self._bits[np.where(inside, byte, 0)] >> (slots & 7).astype(np.uint8)
         return inside & ((bits & 1) != 0)
 
-    def _set(self, slot: int) -> None:
+    def _set_bit(self, slot: int) -> None:
         byte = slot >> 3
         if byte >= self._bits.shape[0]:
             self._bits = arrays.grow_last_axis(self._bits, arrays.grown_capacity(byte + 1, self._bits.shape[0]))
@@ -105,7 +105,7 @@ class ImageIndex:
         self._by_name: dict[str, _Image] = {}
         self._by_slot: dict[int, _List] = {}
         # Nodes with equal lists share one tuple, and lists share their entries.
-        self._lists: dict[_List, _Shared] = {}
+        self._lists: dict[_List, _SharedImageList] = {}
         self._images: dict[_Listed, _Listed] = {}
         self.generation = 0
 
@@ -115,7 +115,7 @@ class ImageIndex:
         out._by_name = {name: image.copy() for name, image in self._by_name.items()}
         out._by_slot = self._by_slot.copy()
         for listed, shared in self._lists.items():
-            out._lists[listed] = _Shared(listed)
+            out._lists[listed] = _SharedImageList(listed)
             out._lists[listed].nodes = shared.nodes
         out._images = self._images.copy()
         out.generation = self.generation
@@ -132,27 +132,27 @@ class ImageIndex:
         if listed == old:
             return
         self.generation = generation
-        self._release(slot, old)
+        self._drop_list_of_slot(slot, old)
         for entry in set(old).difference(listed):
-            self._discard(slot, entry)
+            self._discard_image(slot, entry)
         for entry in set(listed).difference(old):
             self._images.setdefault(entry, entry)
             if entry[0] not in self._by_name:
                 self._by_name[entry[0]] = _Image()
             self._by_name[entry[0]].add(slot, entry[1])
-        self._hold(slot, listed)
+        self._add_list_of_slot(slot, listed)
 
     def find(self, name: str) -> _Image | None:
         """The image of that exact name; None if no node has it."""
         return self._by_name.get(name)
 
-    def _hold(self, slot: int, listed: _List) -> None:
+    def _add_list_of_slot(self, slot: int, listed: _List) -> None:
         if listed:
-            shared = self._lists.setdefault(listed, _Shared(listed))
+            shared = self._lists.setdefault(listed, _SharedImageList(listed))
             shared.nodes += 1
             self._by_slot[slot] = shared.listed
 
-    def _release(self, slot: int, listed: _List) -> None:
+    def _drop_list_of_slot(self, slot: int, listed: _List) -> None:
         if listed:
             del self._by_slot[slot]
             shared = self._lists[listed]
@@ -160,7 +160,7 @@ class ImageIndex:
             if shared.nodes == 0:
                 del self._lists[listed]
 
-    def _discard(self, slot: int, entry: _Listed) -> None:
+    def _discard_image(self, slot: int, entry: _Listed) -> None:
         name, size = entry
         image = self._by_name[name]
         image.discard(slot, size)

@@ -39,19 +39,21 @@ def matches_term(table: nodes.NodeTable, term: selectors.NodeTerm, slots: arrays
     if term.names is None:
         out = np.ones(slots.shape[0], dtype=np.bool_)
     else:
-        out = np.isin(slots, _slots_of(table, term.names))
+        out = np.isin(slots, _slots_of_names(table, term.names))
     if term.not_names:
-        out &= ~np.isin(slots, _slots_of(table, term.not_names))
+        out &= ~np.isin(slots, _slots_of_names(table, term.not_names))
     for requirement in term.requirements:
-        out &= _matches(table, requirement, slots)
+        out &= _meets_requirement(table, requirement, slots)
     return out
 
 
-def _slots_of(table: nodes.NodeTable, names: frozenset[str]) -> list[int]:
+def _slots_of_names(table: nodes.NodeTable, names: frozenset[str]) -> list[int]:
     return [table.slot_of_name[name] for name in names if name in table.slot_of_name]
 
 
-def _matches(table: nodes.NodeTable, requirement: selectors.Requirement, slots: arrays.SlotArray) -> arrays.BoolArray:
+def _meets_requirement(
+    table: nodes.NodeTable, requirement: selectors.Requirement, slots: arrays.SlotArray
+) -> arrays.BoolArray:
     column = table.labels.column(requirement.key)
     values = column.at(slots)
     if requirement.operator == selectors.EXISTS:

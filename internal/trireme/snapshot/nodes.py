@@ -35,7 +35,7 @@ _SIZES = 1024
 
 
 @functools.lru_cache(maxsize=_SIZES)
-def _amounts(texts: tuple[tuple[str, str], ...]) -> tuple[int, Mapping[str, int]]:
+def _parse_allocatable(texts: tuple[tuple[str, str], ...]) -> tuple[int, Mapping[str, int]]:
     """Parse allocatable resources: the number of pods, and all other amounts."""
     has = amounts.node_allocatable({name: meta_pb2.Quantity(string=text) for name, text in texts})
     return has.pop(amounts.PODS, 0), has
@@ -97,12 +97,12 @@ class NodeTable:
     def upsert(self, entries: Sequence[snapshot_pb2.NodeEntry], generation: int) -> None:
         """Add or update the nodes at their slots."""
         for entry in entries:
-            self._upsert(entry.slot, entry.node, generation)
+            self._upsert_node(entry.slot, entry.node, generation)
             if self._keep_json:
                 self.jsons[entry.slot] = entry.json
         self.object_changes.touch(np.array([entry.slot for entry in entries], dtype=np.intp), generation)
 
-    def _upsert(self, slot: int, node: core_pb2.Node, generation: int) -> None:
+    def _upsert_node(self, slot: int, node: core_pb2.Node, generation: int) -> None:
         self._ensure_capacity(slot)
         name = node.metadata.name
         if not self.alive[slot]:
@@ -185,7 +185,7 @@ class NodeTable:
         return slot_changes.union([self.changed_since(generation, pods=True), started], self.size)
 
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, meta_pb2.Quantity]) -> None:
-        allowed_pods, has = _amounts(tuple([(name, allocatable[name].string) for name in allocatable]))
+        allowed_pods, has = _parse_allocatable(tuple([(name, allocatable[name].string) for name in allocatable]))
         self.allowed_pods[slot] = allowed_pods
         vector = self.resource_names.vector(has)
         self.ensure_resource_rows()

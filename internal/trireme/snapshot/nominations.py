@@ -45,7 +45,7 @@ class Nominations(Mapping[str, Nominee]):
         entry = self._entries.get(nominee.uid)
         if entry is None:
             if self._size == self._slots.shape[0]:
-                self._make_room()
+                self._compact_or_grow()
             entry = self._entries[nominee.uid] = self._size
             self._size += 1
         self._nominees[nominee.uid] = nominee
@@ -80,7 +80,7 @@ class Nominations(Mapping[str, Nominee]):
         """The class of each entry."""
         return self._class_ids[: self._size]
 
-    def _make_room(self) -> None:
+    def _compact_or_grow(self) -> None:
         """Compact the columns, and grow them if that frees too little."""
         nominees = list(self._nominees.values())
         capacity = arrays.grown_capacity(2 * len(nominees), 0)

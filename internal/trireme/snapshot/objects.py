@@ -54,13 +54,13 @@ class ObjectTable:
             self._assumed.setdefault(kind, {})[key] = entry.open_to_group
         elif kind in self._assumed:
             self._assumed[kind].pop(key, None)
-        self._changed(kind, key, generation)
+        self._record_change(kind, key, generation)
 
     def remove(self, key: snapshot_pb2.ObjectKey, generation: int) -> None:
         """Remove an object."""
         self._kinds.get(key.kind, {}).pop((key.namespace, key.name), None)
         self._assumed.get(key.kind, {}).pop((key.namespace, key.name), None)
-        self._changed(key.kind, (key.namespace, key.name), generation)
+        self._record_change(key.kind, (key.namespace, key.name), generation)
 
     def get(self, kind: str, namespace: str, name: str) -> Any:
         """The object, or None."""
@@ -100,7 +100,7 @@ class ObjectTable:
             out.append(key)
         return out
 
-    def _changed(self, kind: str, key: Key, generation: int) -> None:
+    def _record_change(self, kind: str, key: Key, generation: int) -> None:
         self._ordered.pop(kind, None)
         self._generations[kind] = generation
         log = self._log.setdefault(kind, {})

@@ -23,7 +23,7 @@ _RESOURCES = 1
 _ONE = np.ones(1, dtype=np.int64)
 
 
-class _Buffers:
+class _BufferPool:
     """Differences of zero, to be borrowed. Shape: each (row, slot)."""
 
     nbytes = None
@@ -65,7 +65,7 @@ class SnapshotOverlay:
         self._incarnation = base.incarnation
         self.overlaid_pods = pod_overlay.OverlaidPods(base.pods, semantics)
         self.dry_run = self.overlaid_pods if semantics is Semantics.DRY_RUN else None
-        self._buffers = base.derived("overlay_buffers", _Buffers)
+        self._buffers = base.derived("overlay_buffers", _BufferPool)
         self._differences: arrays.Int64Array | None = None
         self._touched: set[int] = set()
 
@@ -94,19 +94,19 @@ class SnapshotOverlay:
         """Remove the pods of these present rows. Shape: (n,)."""
         if rows.size:
             self.overlaid_pods.remove(rows)
-            self._count(self.base.pods.pod_class[rows], self.base.pods.slot[rows], -1)
+            self._count_pods_on_nodes(self.base.pods.pod_class[rows], self.base.pods.slot[rows], -1)
 
     def restore(self, rows: arrays.SlotArray) -> None:
         """Restore the pods of these removed rows. Shape: (n,)."""
         if rows.size:
             self.overlaid_pods.restore(rows)
-            self._count(self.base.pods.pod_class[rows], self.base.pods.slot[rows], 1)
+            self._count_pods_on_nodes(self.base.pods.pod_class[rows], self.base.pods.slot[rows], 1)
 
     def add(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> None:
         """Add pods of these classes on these slots. Shapes: both (n,)."""
         if class_ids.size:
             self.overlaid_pods.add(class_ids.tolist(), slots.tolist())
-            self._count(class_ids, slots, 1)
+            self._count_pods_on_nodes(class_ids, slots, 1)
 
     @property
     def mark(self) -> int:
@@ -118,7 +118,7 @@ class SnapshotOverlay:
         class_ids, slots = self.overlaid_pods.added
         if mark < class_ids.size:
             self.overlaid_pods.drop_added(mark)
-            self._count(class_ids[mark:], slots[mark:], -1)
+            self._count_pods_on_nodes(class_ids[mark:], slots[mark:], -1)
 
     # The view
 
@@ -136,11 +136,11 @@ class SnapshotOverlay:
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """What the pods of each slot request of the resource. Shape: as `slots`."""
-        return self._with_difference(self.base.requested(resource, slots), _RESOURCES + resource, slots)
+        return self._add_difference(self.base.requested(resource, slots), _RESOURCES + resource, slots)
 
     def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The number of pods on each slot. Shape: as `slots`."""
-        return self._with_difference(self.base.pod_count(slots), _PODS, slots)
+        return self._add_difference(self.base.pod_count(slots), _PODS, slots)
 
     def count_pods(self, chosen: arrays.BoolArray) -> arrays.Int64Array:
         """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
@@ -163,15 +163,15 @@ class SnapshotOverlay:
         row = self.base.pods.find(uid, slot)
         return None if row is None or self.overlaid_pods.is_removed(row) else int(self.base.pods.pod_class[row])
 
-    def _with_difference(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+    def _add_difference(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         if self._differences is None or row >= self._differences.shape[0]:
             return column
         out: arrays.Int64Array = column + arrays.entries_at(self._differences[row], slots)
         return out
 
-    def _count(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, sign: int) -> None:
+    def _count_pods_on_nodes(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, sign: int) -> None:
         """Add pods to what is used of their nodes, or subtract them. Shapes: both (n,)."""
-        uses = {kind: self._uses(self.classes[kind]) for kind in set(class_ids.tolist())}
+        uses = {kind: self._usage_of_one_pod(self.classes[kind]) for kind in set(class_ids.tolist())}
         differences = self._ensure_capacity(max(vector.shape[0] for vector in uses.values()))
         self._touched.update(slots.tolist())
         if class_ids.shape[0] <= arrays.FEW:
@@ -186,7 +186,7 @@ class SnapshotOverlay:
         for row in np.flatnonzero(amounts.any(axis=1)).tolist():
             np.add.at(differences[row], slots, amounts[row][which] * sign)
 
-    def _uses(self, pod_class: classes.PodClass) -> arrays.Int64Array:
+    def _usage_of_one_pod(self, pod_class: classes.PodClass) -> arrays.Int64Array:
         """What one pod of the class adds to each row of the differences. Shape: (row,)."""
         return np.concatenate([_ONE, pod_class.placed_requests(self.nodes.resource_names)])
 

@@ -71,21 +71,21 @@ class SlotChanges:
                 parts.append(slots)
                 total += slots.shape[0]
             if total * LOG_PART <= size:
-                return _joined(parts)
+                return _concatenate_unique(parts)
         return np.flatnonzero(self.at[:size] > generation)
 
 
 def union(parts: list[arrays.SlotArray], size: int) -> arrays.SlotArray:
     """The union of the parts, as ascending slots below `size`."""
     if sum(part.shape[0] for part in parts) * LOG_PART <= size:
-        return _joined([part for part in parts if part.shape[0]])
+        return _concatenate_unique([part for part in parts if part.shape[0]])
     within = np.zeros(size, dtype=np.bool_)
     for part in parts:
         within[part] = True
     return np.flatnonzero(within)
 
 
-def _joined(parts: list[arrays.SlotArray]) -> arrays.SlotArray:
+def _concatenate_unique(parts: list[arrays.SlotArray]) -> arrays.SlotArray:
     """Concatenate the parts, sorted and without duplicates."""
     if not parts:
         return NO_SLOTS

@@ -46,7 +46,7 @@ class Snapshot:
         # The rules for counting pods' resources, from the next full sync on.
         self.amount_rules = amounts.DEFAULT_RULES
         self.incarnation = 0
-        self._clear()
+        self._reset()
 
     def must_still_be(self, incarnation: int) -> None:
         """Check after an await that the snapshot was not reset meanwhile. Raises: OutOfStepError."""
@@ -58,7 +58,7 @@ class Snapshot:
         self._keep_messages |= messages
         self._keep_json |= json
 
-    def _clear(self) -> None:
+    def _reset(self) -> None:
         self.incarnation += 1
         self.generation = 0
         self.synced = False
@@ -108,16 +108,16 @@ class Snapshot:
         entries, with the snapshot cleared.
         """
         if delta.reset:
-            self._clear()
+            self._reset()
         elif delta.from_generation != self.generation:
             raise OutOfStepError(f"at generation {self.generation}, the delta begins at {delta.from_generation}")
         try:
-            self._apply(delta)
+            self._apply_changes(delta)
         except (LookupError, ValueError) as error:
-            self._clear()
+            self._reset()
             raise OutOfStepError(f"the delta does not fit: {type(error).__name__}: {error}") from error
 
-    def _apply(self, delta: snapshot_pb2.Delta) -> None:
+    def _apply_changes(self, delta: snapshot_pb2.Delta) -> None:
         generation = delta.to_generation
         self._remove_pods(delta.removed_pods, generation)
         for slot in delta.removed_slots:
@@ -136,15 +136,15 @@ class Snapshot:
             self.objects.upsert(changed, generation)
         for removed in delta.removed_objects:
             self.objects.remove(removed, generation)
-        self._nominate(delta, generation)
+        self._apply_nominations(delta, generation)
         self.generation = generation
         self.synced = not delta.partial
 
     def last_change(self, kinds: tuple[str, ...]) -> int:
         """The last change of any of the kinds: kinds of objects, `images`, `node_count` and `classes`."""
-        return max((self._changed(kind) for kind in kinds), default=0)
+        return max((self._generation_of_last_change(kind) for kind in kinds), default=0)
 
-    def _changed(self, kind: str) -> int:
+    def _generation_of_last_change(self, kind: str) -> int:
         if kind == "images":
             return self.nodes.images.generation
         if kind == "node_count":
@@ -209,7 +209,7 @@ class Snapshot:
         self.class_capacity = max(self.class_capacity, pod_class.id + 1)
         self.classes_generation = generation
 
-    def _nominate(self, delta: snapshot_pb2.Delta, generation: int) -> None:
+    def _apply_nominations(self, delta: snapshot_pb2.Delta, generation: int) -> None:
         moved = []
         for uid in delta.removed_nominations:
             nominee = self.nominations.remove(uid)
@@ -234,7 +234,7 @@ class Snapshot:
         flags = np.array(columns.flags, dtype=np.uint8)
         occupied = table.slot[rows] >= 0
         moved = (table.slot[rows] != slots) | (table.pod_class[rows] != class_ids) | (table.flags[rows] != flags)
-        self._count(rows[occupied & moved], -1, generation)
+        self._count_pods_on_nodes(rows[occupied & moved], -1, generation)
         table.count += int(np.count_nonzero(~occupied))
         table.pod_class[rows] = class_ids
         table.slot[rows] = slots
@@ -247,7 +247,7 @@ class Snapshot:
             if uid:
                 table.uids[row] = uid
                 table.names[row] = name
-        self._count(rows[moved | ~occupied], 1, generation)
+        self._count_pods_on_nodes(rows[moved | ~occupied], 1, generation)
 
     def _add_pods(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, generation: int) -> None:
         """Add pods without names in rows at the end of the table. Shapes: both (n,)."""
@@ -259,20 +259,20 @@ class Snapshot:
         table.pod_class[rows], table.slot[rows] = class_ids, slots
         table.start[rows] = table.flags[rows] = 0
         table.count += rows.size
-        self._count(rows, 1, generation)
+        self._count_pods_on_nodes(rows, 1, generation)
 
     def _remove_pods(self, removed: "list[int] | object", generation: int) -> None:
         rows = np.array(removed, dtype=np.intp)
         if not rows.size:
             return
-        self._count(rows, -1, generation)
+        self._count_pods_on_nodes(rows, -1, generation)
         self.pods.slot[rows] = pods.NO_SLOT
         self.pods.flags[rows] = 0
         self.pods.count -= rows.size
         for row in rows.tolist():
             self.pods.uids[row] = self.pods.names[row] = ""
 
-    def _count(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
+    def _count_pods_on_nodes(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
         """Add the pods of these rows to their nodes (or subtract them), vectorised per class if they are many."""
         if not rows.size:
             return

@@ -47,10 +47,12 @@ def _from_message(message: filter_phase_pb2.DomainConstraint, path: str) -> doma
     if domain.size and not domain_rules.NO_DOMAIN <= int(domain.min()) <= int(domain.max()) < count.shape[0]:
         raise ValueError(f"{path}.domain: must be −1 or below the {count.shape[0]} domains")
     refusal = wire_status.from_message(message.refusal)
-    return domain_rules.DomainConstraint(refusal, domain, count, message.placement_adds, _rule(message, path))
+    return domain_rules.DomainConstraint(
+        refusal, domain, count, message.placement_adds, _rule_from_message(message, path)
+    )
 
 
-def _rule(message: filter_phase_pb2.DomainConstraint, path: str) -> domain_rules.Rule:
+def _rule_from_message(message: filter_phase_pb2.DomainConstraint, path: str) -> domain_rules.Rule:
     kind = message.WhichOneof("rule")
     if kind == "skew":
         skew = message.skew

@@ -37,7 +37,7 @@ def delimited(field_number: int, payload: bytes) -> bytes:
 
 def extend_fixed32(target: message.Message, field_number: int, values: npt.NDArray[Any]) -> None:
     """Append to a packed fixed32 or sfixed32 field. Shape: values (n,)."""
-    _merge(target, field_number, np.ascontiguousarray(values, dtype="<i4").tobytes())
+    _merge_field(target, field_number, np.ascontiguousarray(values, dtype="<i4").tobytes())
 
 
 def extend_varint(target: message.Message, field_number: int, values: npt.NDArray[Any]) -> None:
@@ -45,7 +45,7 @@ def extend_varint(target: message.Message, field_number: int, values: npt.NDArra
     if values.size == 0:
         return
     if int(values.max()) < 128:
-        _merge(target, field_number, values.astype(np.uint8).tobytes())
+        _merge_field(target, field_number, values.astype(np.uint8).tobytes())
         return
     field = target.DESCRIPTOR.fields_by_number[field_number]
     getattr(target, field.name).extend(values.tolist())
@@ -56,6 +56,6 @@ def array(field: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.array(field, dtype=dtype)
 
 
-def _merge(target: message.Message, field_number: int, payload: bytes) -> None:
+def _merge_field(target: message.Message, field_number: int, payload: bytes) -> None:
     if payload:
         target.MergeFromString(delimited(field_number, payload))

@@ -29,10 +29,10 @@ def from_message(message: status_pb2.Status, answered_by: str = "") -> status.St
         return status.SUCCESS
     if code is status.Code.SKIP and not message.plugin:
         return status.SKIP
-    return status.Status(code, plugin, tuple(message.messages), tuple(_reasons(message.reasons)))
+    return status.Status(code, plugin, tuple(message.messages), tuple(_reasons_from_messages(message.reasons)))
 
 
-def _reasons(messages: Iterable[status_pb2.Reason]) -> Iterable[status.Reason]:
+def _reasons_from_messages(messages: Iterable[status_pb2.Reason]) -> Iterable[status.Reason]:
     for message in messages:
         yield status.Reason.of(message.code, dict(message.parameters))
 

@@ -261,7 +261,7 @@ def test_one_class_means_equal_in_all_that_takes_part(group: list[Json], keys: s
 
 def test_pods_with_token_volumes_of_random_names_share_what_was_worked_out_for_one() -> None:
     """Each pod of a real cluster has such a volume: every pod event would have the rules applied anew."""
-    known = pod_projection._shared
+    known = pod_projection._parse_shared_part
     known.cache_clear()
     for index in range(5):
         volumes = [{"name": f"kube-api-access-{index}", "projected": {"sources": []}}, {"name": "data", "emptyDir": {}}]

@@ -37,7 +37,7 @@ class LabelKeysMachine(RuleBasedStateMachine):
         """Each key finds the pods that carry it, each once."""
         for wanted in ({"app"}, {"app", "index"}, {"other"}, set[str]()):
             expected = sorted(uid for uid, own in self.pods.items() if wanted & {key for key, _ in own})
-            assert sorted(self.index.carrying(wanted)) == expected
+            assert sorted(self.index.pods_with_any(wanted)) == expected
 
 
 TestLabelKeys = LabelKeysMachine.TestCase

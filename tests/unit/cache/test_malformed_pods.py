@@ -111,7 +111,7 @@ def test_a_malformed_pod_is_read_or_refused(changes: Changes) -> None:
         term
     ) in entry.pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms:
         selectors.parse_term(term)
-        selectors.problems(term, "")
+        selectors.term_problems(term, "")
 
 
 @example([], frozenset())
@@ -175,6 +175,6 @@ def test_selectors_are_read_or_refused(expressions: list[tuple[str, str, list[st
         ]
     )
     readable = selectors.parse_term(term)
-    assert (readable is not None) == (bool(expressions) and not selectors.problems(term, "path"))
+    assert (readable is not None) == (bool(expressions) and not selectors.term_problems(term, "path"))
     if readable is not None:
         assert readable.matches("n", labels) in (True, False)

@@ -44,7 +44,7 @@ def _status(**changes: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_ages_are_those_of_kubectl(seconds: int, text: str) -> None:
     """A user compares them with the AGE column of `kubectl get`."""
-    assert display.age(NOW - seconds, NOW) == text
+    assert display.age_text(NOW - seconds, NOW) == text
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -132,7 +132,7 @@ def test_formats(output: str, capsys: pytest.CaptureFixture[str]) -> None:
         return _status()
 
     options = argparse.Namespace(output=output, watch=False)
-    asyncio.run(display.show(options, ask, status_command.render))
+    asyncio.run(display.show_report(options, ask, status_command.render))
     printed = capsys.readouterr().out
     if output in ("json", "yaml"):
         assert (json.loads if output == "json" else yaml.safe_load)(printed) == _status()
@@ -153,7 +153,7 @@ def test_watch_prints_again_what_changed(capsys: pytest.CaptureFixture[str], mon
 
     options = argparse.Namespace(output="text", watch=True)
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(display.show(options, ask, status_command.render))
+        asyncio.run(display.show_report(options, ask, status_command.render))
     assert capsys.readouterr().out.count("Leader") == 2
 
 

@@ -177,7 +177,7 @@ def test_requests_need_a_burst() -> None:
 )
 def test_a_host_becomes_a_url(host: str, tls: bool, url: str) -> None:
     """Else --master=host:port does not work."""
-    found = server_url.server(host, tls=tls)
+    found = server_url.parse_server(host, tls=tls)
     assert f"{found.scheme}://{found.host}" == url
 
 
@@ -185,4 +185,4 @@ def test_a_host_becomes_a_url(host: str, tls: bool, url: str) -> None:
 def test_a_host_that_is_none_is_refused(host: str) -> None:
     """Else the mistake shows as a connection that never comes."""
     with pytest.raises(ValueError, match=r"host must be a URL or a host:port pair|parse"):
-        server_url.server(host, tls=False)
+        server_url.parse_server(host, tls=False)

@@ -19,7 +19,7 @@ REGISTRY: Registry = IN_TREE.with_remote(
 def _make(text: str, logs: list[str] | None = None, **asked: bool) -> tuple[CompletedProfile, ...]:
     enabled = feature_gates(**asked)
     config = loading.load((HEADER + text).encode(), enabled, lambda _line: None)
-    return profiles.construct(config, REGISTRY, enabled, (logs if logs is not None else []).append).profiles
+    return profiles.construct_profiles(config, REGISTRY, enabled, (logs if logs is not None else []).append).profiles
 
 
 def _profile(plugins: str, logs: list[str] | None = None, **asked: bool) -> CompletedProfile:
@@ -242,9 +242,9 @@ def test_extenders_are_logged_one_by_one_where_much_is_logged() -> None:
     enabled = feature_gates()
     config = loading.load((HEADER + text).encode(), enabled, lambda _line: None)
     logs: list[str] = []
-    profiles.construct(config, REGISTRY, enabled, logs.append)
+    profiles.construct_profiles(config, REGISTRY, enabled, logs.append)
     assert not any("extender=" in line for line in logs)
-    profiles.construct(config, REGISTRY, enabled, logs.append, verbose=True)
+    profiles.construct_profiles(config, REGISTRY, enabled, logs.append, verbose=True)
     assert [line for line in logs if "extender=" in line] == [
         'I "Creating extender" extender={"URLPrefix":"http://a","FilterVerb":"f","PreemptVerb":"","PrioritizeVerb":"",'
         '"Weight":5,"BindVerb":"","EnableHTTPS":false,"TLSConfig":null,"HTTPTimeout":"3s","NodeCacheCapable":false,'

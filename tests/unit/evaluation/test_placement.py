@@ -88,7 +88,7 @@ def test_a_batch_lands_as_its_pods_would_one_by_one(
         own_scores if has_own else None,
         table[:, 0] if has_own and known else None,
     )
-    chosen = [(choice.node, choice.total) for choice in placement.Placer(nodes).place(count)]
+    chosen = [(choice.node_number, choice.total) for choice in placement.Placer(nodes).place(count)]
     assert chosen == _one_by_one(capacity, ties, static, own, count)
 
 
@@ -107,7 +107,7 @@ def test_scores_are_normalised_as_kube_scheduler_normalises_them(
     raw: list[int], normalization: Normalization, scores: list[int]
 ) -> None:
     """Else plugins count more or less than their weights say."""
-    assert placement.normalize(np.array(raw, dtype=np.int64), normalization).tolist() == scores
+    assert placement.normalize_scores(np.array(raw, dtype=np.int64), normalization).tolist() == scores
 
 
 def test_places_among_equals_are_an_order_that_more_slots_do_not_change() -> None:

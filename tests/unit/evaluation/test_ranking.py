@@ -38,6 +38,6 @@ def test_the_best_nodes_are_those_of_all_totals(
             cached.mark_unranked(np.array([slot]))
         ranked = cached.refresh_ranking(plugins, TIES)
     feasible = np.flatnonzero(cached.open)
-    totals = placement.normalize(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
+    totals = placement.normalize_scores(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
     keys = (totals << placement.TIE_BITS) + TIES[feasible]
     assert ranked.best(count).tolist() == sorted(feasible[np.argsort(-keys)[:count]].tolist())

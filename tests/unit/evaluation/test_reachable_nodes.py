@@ -18,7 +18,7 @@ def test_the_best_of_each_kind_stand_for_all(size: int, count: int, kinds: int, 
     columns = [draw.integers(-1, kinds, size) ** skew, draw.random(size) < 0.2]
     # One kind is better than all others.
     alone += np.where(columns[0] == columns[0][0], 1000, 0)
-    found = reachable_nodes.find(alone, columns, count)
+    found = reachable_nodes.find_reachable_nodes(alone, columns, count)
     of_kind = defaultdict(list)
     for node in sorted(range(size), key=lambda node: -alone[node]):
         of_kind[tuple(int(column[node]) for column in columns)].append(node)
@@ -35,7 +35,7 @@ def test_the_best_of_each_kind_stand_for_all(size: int, count: int, kinds: int, 
 def test_too_many_kinds_of_nodes_are_not_narrowed() -> None:
     """Telling each node from each other would cost more than looking at all of them."""
     every = np.arange(100_000)
-    found = reachable_nodes.find(every, [every], 8)
+    found = reachable_nodes.find_reachable_nodes(every, [every], 8)
     assert found.nodes.shape == (100_000,)
     assert found.stands_for.sum() == 100_000
 

@@ -27,7 +27,9 @@ class Replicas(bind_phase_client.BindPhaseClient):
         super().__init__(cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
         self.stub = Stub()
 
-    async def _stream(self, call: Callable[[Any], Any], choose: object = None) -> AsyncIterator[bind_pb2.BindResult]:
+    async def _stream_from_replica(
+        self, call: Callable[[Any], Any], choose: object = None
+    ) -> AsyncIterator[bind_pb2.BindResult]:
         call(self.stub)
         items = self.stub.asked[-1].items
         for index in range(len(items)) if len(self.stub.asked) > 1 else (0, 7):

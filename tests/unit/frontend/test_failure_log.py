@@ -12,12 +12,12 @@ def test_a_failure_is_logged_when_it_begins_or_changes(caplog: pytest.LogCapture
     caplog.set_level(logging.INFO)
     failures = FailureLog(logging.getLogger("phase"))
     for port in range(3):
-        failures.failed("UNAVAILABLE", f"refused by port {port}")
-    failures.failed("UNAVAILABLE", "certificate has expired")
-    failures.failed("DEADLINE_EXCEEDED", "slow")
-    failures.failed("UNAVAILABLE", "refused")
-    failures.worked()
-    failures.failed("UNAVAILABLE", "refused")
+        failures.log_failure("UNAVAILABLE", f"refused by port {port}")
+    failures.log_failure("UNAVAILABLE", "certificate has expired")
+    failures.log_failure("DEADLINE_EXCEEDED", "slow")
+    failures.log_failure("UNAVAILABLE", "refused")
+    failures.clear()
+    failures.log_failure("UNAVAILABLE", "refused")
     assert [record.getMessage() for record in caplog.records] == [
         "refused by port 0",
         "certificate has expired",

@@ -46,7 +46,7 @@ async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
     seen = []
     for moment, answers in ((0, []), (29, []), (30, []), (40, []), (41, ["far:1"]), (50, [])):
         now[0], phase.answers = moment, list(answers)
-        await standing_in._check()
+        await standing_in._start_or_stop_local_phases()
         seen.append((standing_in.active, list(phase.endpoints)))
     waits, helped = (False, ["far:1"]), (True, ["far:1", "unix:/filter"])
     assert seen == [waits, waits, helped, helped, waits, waits]
@@ -59,7 +59,7 @@ async def test_it_is_not_active_after_the_term() -> None:
     standing_in = fallback.Fallback("filter", phase, lambda: own, 0.0, lambda: 1.0)
     running = asyncio.create_task(standing_in.run())
     await asyncio.sleep(0)
-    await standing_in._check()
+    await standing_in._start_or_stop_local_phases()
     assert standing_in.active
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

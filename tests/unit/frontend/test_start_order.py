@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import virtual_time
 
-from trireme.frontend import leading
+from trireme.frontend import leadership_runner
 from trireme.frontend.term import Term
 from trireme_kube.client import resources
 from trireme_kube.client.errors import ApiUnreachable
@@ -57,7 +57,7 @@ class Frontend:
         await asyncio.Event().wait()
 
 
-class Leadership(leading.Leadership):
+class Leadership(leadership_runner.LeadershipRunner):
     """A term of which only the order of its start is left."""
 
     def __init__(self, delayed: bool, elects: bool) -> None:
@@ -84,10 +84,10 @@ class Leadership(leading.Leadership):
         held = ObjectReference("Lease", "kube-system", "kube-scheduler", "u", "coordination.k8s.io/v1", "7")
         return Term(7, "me", lambda: 10.0, lease=held)
 
-    def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
+    def _start_phase_clients(self, group: asyncio.TaskGroup, term: Term) -> None:
         self.story.append("is followed, synced" if self.frontend.synced else "is followed")
 
-    async def _lead(self, term: Term) -> None:
+    async def _lead_until_cancelled(self, term: Term) -> None:
         self.story.append("leads, synced" if self.frontend.synced else "leads")
         raise _Over
 
@@ -152,7 +152,7 @@ def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
     caught_up: set[resources.Resource] = set()
 
     class Binders:
-        async def announced(self, patience: float) -> float:
+        async def wait_until_announced(self, patience: float) -> float:
             """Old work takes ten seconds more."""
             await asyncio.sleep(patience)
             return 10.0
@@ -162,7 +162,7 @@ def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
             """Schedule."""
             found.append("schedules")
 
-    kinds = [resources.NODES, *leading.WRITTEN_BY_LEADERS]
+    kinds = [resources.NODES, *leadership_runner.WRITTEN_BY_LEADERS]
     frontend: Any = types.SimpleNamespace(
         phases=types.SimpleNamespace(links=types.SimpleNamespace(binders=Binders())),
         informers=[WrittenInformer(kind, caught_up) for kind in kinds],
@@ -176,8 +176,8 @@ def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
     async def main(clock: Callable[[], float]) -> None:
         term = Term(7, "me", lambda: 10.0, sole_writer=sole, predecessor_seconds=30.0)
         unused: Any = None  # nobody is elected here
-        leadership: Any = leading.Leadership(completed, frontend, unused, unused, unused, clock)
-        drain, catch_up, started = leadership._drain, leadership._catch_up, clock()
+        leadership: Any = leadership_runner.LeadershipRunner(completed, frontend, unused, unused, unused, clock)
+        drain, catch_up, started = leadership._wait_for_predecessors_writes, leadership._catch_up, clock()
 
         async def note_drain(term: Term) -> None:
             await drain(term)
@@ -187,9 +187,9 @@ def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
             await catch_up()
             found.append("caught up")
 
-        leadership._drain, leadership._catch_up = note_drain, note_catch_up
-        await leadership._lead(term)
+        leadership._wait_for_predecessors_writes, leadership._catch_up = note_drain, note_catch_up
+        await leadership._lead_until_cancelled(term)
 
     virtual_time.run(main)
     assert found == [*story, "schedules"]
-    assert caught_up == set() if sole else caught_up == leading.WRITTEN_BY_LEADERS
+    assert caught_up == set() if sole else caught_up == leadership_runner.WRITTEN_BY_LEADERS

@@ -50,7 +50,7 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
     try:
         message = phase_configuration.configuration(world.frontend.context.completed, {})
         for service in (FilterPhase, ScorePhase):
-            service(snapshot.Snapshot(), no_remote_plugins)._configured(message)
+            service(snapshot.Snapshot(), no_remote_plugins)._apply_configuration(message)
         world.api.put_node("n", 4)
         world.deliver("nodes", 10)
         world.create("a", 1)

@@ -55,7 +55,7 @@ async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) 
             namespace=types.SimpleNamespace(deleted=asyncio.Event()),
         ),
         "leadership": types.SimpleNamespace(run=_cancelled if failing == "frontend" else _forever),
-        "elector": types.SimpleNamespace(elected=None, lost=asyncio.Event(), stop=_nothing),
+        "elector": types.SimpleNamespace(wait_until_elected=None, lost=asyncio.Event(), stop=_nothing),
         "local": types.SimpleNamespace(
             keep_running=_cancelled if failing == "local phases" else _forever, stop=_nothing
         ),

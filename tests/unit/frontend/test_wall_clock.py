@@ -46,7 +46,7 @@ def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
         assert written == int(world.wall())
         pod = world.frontend.scheduling.queue.contents.get("ns/big")
         assert pod is not None
-        shown = world.frontend_state().pending_report().of(pod)
+        shown = world.frontend_state().pending_report().entry_of(pod)
         assert shown["since"] == pytest.approx(world.wall(), abs=2.0)
 
 

@@ -124,7 +124,7 @@ def test_no_profile_has_it_unless_it_names_it() -> None:
 
     def completed(plugins: Any) -> model.CompletedProfile:
         config = _profile({"presentLabels": ["a"]}, plugins)
-        return profiles.construct(config, IN_TREE, gates.FeatureGates(), lambda line: None).profiles[0]
+        return profiles.construct_profiles(config, IN_TREE, gates.FeatureGates(), lambda line: None).profiles[0]
 
     assert "NodeLabel" not in completed(None).all_names()
     named = completed({"multiPoint": {"enabled": [{"name": "NodeLabel", "weight": 2}]}})

@@ -96,7 +96,7 @@ def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never(
     add(backoff, failed("error", T0, errors=1, priority=99))
     taken = [keys(backoff.take_early(8, T0, 0)) for _ in range(4)]
     assert taken == [["high"], ["low"], ["late"], []]
-    assert (backoff.refused, backoff.errors) == (0, 1)
+    assert (backoff.refused_count, backoff.error_count) == (0, 1)
 
 
 def test_without_early_pops_no_pod_leaves_backoff_early() -> None:
@@ -118,6 +118,6 @@ def test_a_pod_taken_out_is_out(errors: int) -> None:
         assert pod.container is not None
         if index != 7:
             pod.container.discard(pod)
-    assert len(list(backoff)) == backoff.refused + backoff.errors == 1
+    assert len(list(backoff)) == backoff.refused_count + backoff.error_count == 1
     assert keys(backoff.take_completed(T0 + 60)) == ["p7"]
     assert list(backoff) == []

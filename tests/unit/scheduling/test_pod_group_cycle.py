@@ -10,7 +10,7 @@ from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
-from trireme.scheduling.groups.pod_group_results import Verdict, placement_feasible
+from trireme.scheduling.groups.pod_group_results import GroupCode, placement_feasible
 from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -29,19 +29,19 @@ def place(cluster: Cluster, name: str) -> type[QueueState]:
 @pytest.mark.parametrize(
     ("min_count", "scheduled", "remaining", "verdict", "text"),
     [
-        (3, 1, 1, Verdict.UNSCHEDULABLE, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"),
-        (3, 1, 2, Verdict.WAIT, "minCount (3) is not yet satisfied: 1 scheduled, 2 remaining"),
-        (3, 3, 0, Verdict.SUCCESS, ""),
-        (1, 0, 0, Verdict.UNSCHEDULABLE, "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"),
-        (0, 0, 0, Verdict.SUCCESS, ""),
+        (3, 1, 1, GroupCode.UNSCHEDULABLE, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"),
+        (3, 1, 2, GroupCode.WAIT, "minCount (3) is not yet satisfied: 1 scheduled, 2 remaining"),
+        (3, 3, 0, GroupCode.SUCCESS, ""),
+        (1, 0, 0, GroupCode.UNSCHEDULABLE, "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"),
+        (0, 0, 0, GroupCode.SUCCESS, ""),
     ],
 )
 def test_a_group_is_feasible_as_long_as_enough_may_still_fit(
-    min_count: int, scheduled: int, remaining: int, verdict: Verdict, text: str
+    min_count: int, scheduled: int, remaining: int, verdict: GroupCode, text: str
 ) -> None:
     """It decides when a trial ends; its words are in events and conditions."""
     said = placement_feasible(min_count, scheduled, remaining)
-    assert (said.verdict, said.message) == (verdict, text)
+    assert (said.code, said.message) == (verdict, text)
 
 
 async def test_a_gang_of_one_class_is_placed_by_one_call() -> None:

@@ -58,7 +58,7 @@ class World:
         cache: Any = SimpleNamespace(
             pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
         )
-        results: Any = SimpleNamespace(preempted=self._preempted, not_preempted=self._not_preempted)
+        results: Any = SimpleNamespace(report_preempted=self._preempted, report_not_preempted=self._not_preempted)
         self.preempting = preemption_executor.PreemptionExecutor(
             cache=cache,
             nominations=self.nominations,

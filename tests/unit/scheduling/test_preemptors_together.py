@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from frontend_world import PendingCall, World
 
-from trireme.frontend import leading
+from trireme.frontend import leadership_runner
 from trireme.frontend.phase_clients import local_phases
 from trireme.queueing.states import BackOff
 from trireme.scheduling import call_batches
@@ -101,7 +101,7 @@ def test_a_pod_woken_early_does_not_preempt_elsewhere(world: World, written: boo
 def _publish_steadily(world: World) -> None:
     """The replicas learn of what happens as they do from a leader."""
     frontend, local = world.frontend, local_phases.LocalPhases({}, {})
-    leadership = leading.Leadership(
+    leadership = leadership_runner.LeadershipRunner(
         frontend.context.completed,
         frontend,
         None,  # type: ignore[arg-type]  # nothing is read
@@ -130,7 +130,7 @@ def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_othe
     assert call.request.cycle.pod.metadata.name == "p"
     world.loop.advance(call_batches.LINGER_SECONDS)
     _go(world, "a")
-    world.loop.advance(2 * leading.STEADY_PUBLISH_SECONDS)
+    world.loop.advance(2 * leadership_runner.STEADY_PUBLISH_SECONDS)
     assert call in world.pending_calls, "its answer is that of before"
     _decide(world)
     assert [pod.key for pod in world.frontend.scheduling.queue.nominator.pods_for("n1")] == ["ns/q"]

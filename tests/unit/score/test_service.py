@@ -339,7 +339,7 @@ async def test_scores_are_normalised_over_the_requested_nodes() -> None:
     assert (by_name["NodeAffinity"].scores.tolist(), by_name["NodeAffinity"].weight) == ([60, 0], 2)
     # It asks for neither cpu nor memory.
     assert by_name["NodeResourcesBalancedAllocation"].scores is None
-    normal = await engine.normalized(cycle, slots, raw)
+    normal = await engine.normalized_scores(cycle, slots, raw)
     assert not isinstance(normal, status.Status)
     scores = {each.plugin: each.scores.tolist() for each in normal if each.scores is not None}
     assert scores["NodeAffinity"] == [100, 0]
@@ -360,7 +360,7 @@ async def test_scores_that_are_not_one_a_node_are_refused() -> None:
     builder = _three_nodes()
     raw = [score_engine.PluginScores("TaintToleration", 3, np.array([1]))]
     with pytest.raises(request_errors.InvalidRequestError, match=r"columns\.scores"):
-        await _engine(builder).normalized(phase_calls.cycle(builder, CLASS), np.array([0, 1]), raw)
+        await _engine(builder).normalized_scores(phase_calls.cycle(builder, CLASS), np.array([0, 1]), raw)
 
 
 async def test_nodes_that_appear_while_a_service_scores_are_scored_too() -> None:

@@ -41,19 +41,19 @@ class ClassFilter:
         if cached.refusal is not None:
             timer.record_point("PreFilter", started, cached.refusal.code)
             cached.generation = -1
-            self._filter_prepared(pod_class, cached)
+            self._record_prepared_verdicts(pod_class, cached)
             return
         timer.record_point("PreFilter", started)
         started = timer.now()
         changed |= cached.generation < 0
         cached.ensure_capacity(max(self._snap.nodes.size, self._snap.nodes.capacity))
-        parts, renewed = self._filter(pod_class, cached, timer)
+        parts, renewed = self._call_filters(pod_class, cached, timer)
         if changed:
             due = np.arange(self._snap.nodes.size)
         else:
             parts.append(self._snap.nodes.changed_since(cached.generation, pods=False))
             due = slot_changes.union(parts, self._snap.nodes.size)
-        self._combine(pod_class, cached, due, changed or renewed)
+        self._combine_verdicts(pod_class, cached, due, changed or renewed)
         timer.record_point("Filter", started)
 
     def refresh_pre_filter(
@@ -74,7 +74,7 @@ class ClassFilter:
             if not prefilter.skip:
                 yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
-    def _filter(
+    def _call_filters(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> tuple[list[arrays.SlotArray], bool]:
         """Call Filter of each plugin about what changed.
@@ -100,7 +100,7 @@ class ClassFilter:
             parts.append(column.changed_since(nodes, column.answered_generation))
         return parts, renewed
 
-    def _filter_prepared(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
+    def _record_prepared_verdicts(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
         """Write down what was prepared, though the pod is refused: preemption may ask about it."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
         for plugin in self._chain.preparing:
@@ -123,7 +123,7 @@ class ClassFilter:
             verdicts = plugin.filter(pod_class, self._snap, column.prefilter.state, slots, table)
             self.slots_evaluated += slots.size
             differing = column.changed_slots(slots, verdicts)
-            column.write(slots, verdicts, capacity)
+            column.write_verdicts(slots, verdicts, capacity)
         elif column.index.shape[0] < capacity:
             column.index = arrays.grow_last_axis(column.index, capacity)
         column.generation = self._snap.generation
@@ -131,7 +131,7 @@ class ClassFilter:
             column.affected = slot_changes.NO_SLOTS
         return differing
 
-    def _combine(
+    def _combine_verdicts(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, due: arrays.SlotArray, renewed: bool
     ) -> None:
         """Combine the plugins' verdicts on the slots that are due; `renewed` as in NominatedPodFilter.verdicts."""
@@ -140,18 +140,19 @@ class ClassFilter:
         there = self._snap.nodes.alive[due]
         # Whoever was answered at this generation before must see what differs now as newer.
         stamp = max(generation, cached.next_stamp)
-        self._combine_live(cached, due[there], with_nominees, stamp)
-        cached.clear(due[~there], stamp)
+        self._combine_on_live_slots(cached, due[there], with_nominees, stamp)
+        cached.clear_slots(due[~there], stamp)
         cached.generation = generation
         cached.next_stamp = generation + 1
 
-    def _combine_live(
+    def _combine_on_live_slots(
         self,
         cached: class_verdicts.ClassVerdicts,
         slots: arrays.SlotArray,
         with_nominees: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
         stamp: int,
     ) -> None:
+        """Combine the plugins' verdicts on slots that hold nodes. If PreFilter named nodes, it refuses all others."""
         order = self._chain.order
         allowed: arrays.BoolArray | None = None
         outside = interfaces.PASSES

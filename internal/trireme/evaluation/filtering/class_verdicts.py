@@ -102,7 +102,7 @@ class ClassVerdicts:
         if allowed is not None:
             index[~allowed] = outside
             capacity[~allowed] = 0
-        self._combine_plugins(slots, order, table, index, capacity)
+        self._merge_verdicts_in_order(slots, order, table, index, capacity)
         for part, verdicts in with_nominees:
             at = np.searchsorted(slots, part)
             refuses = verdicts.index != interfaces.PASSES
@@ -116,7 +116,7 @@ class ClassVerdicts:
         self.capacity[slots] = capacity
         self.changed.touch(slots[differs], stamp)
 
-    def _combine_plugins(
+    def _merge_verdicts_in_order(
         self,
         slots: arrays.SlotArray,
         order: Sequence[str],
@@ -147,7 +147,7 @@ class ClassVerdicts:
             capacity[unanswered != interfaces.PASSES] = 0
             np.copyto(index, unanswered, where=index == interfaces.PASSES)
 
-    def clear(self, slots: arrays.SlotArray, stamp: int) -> None:
+    def clear_slots(self, slots: arrays.SlotArray, stamp: int) -> None:
         """The slots hold no node any more."""
         gone = slots[(self.index[slots] != 0) | (self.capacity[slots] != 0)]
         self.index[gone] = 0

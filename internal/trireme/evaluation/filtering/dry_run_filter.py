@@ -82,7 +82,7 @@ class DryRunFilter:
 
         The slots are one of `parts`.
         """
-        out = self._filter(slots, over)
+        out = self._filter_by_all_plugins(slots, over)
         at = np.flatnonzero(self._nominated[slots])
         if not at.size:
             return out
@@ -103,18 +103,18 @@ class DryRunFilter:
         there = self._nominees.on_slots(slots, self._snap.nodes.size)
         mark = over.mark
         over.add(there.class_ids, there.slots)
-        out = self._filter(slots, over)
+        out = self._filter_by_all_plugins(slots, over)
         over.drop_added(mark)
         return out
 
-    def _filter(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
+    def _filter_by_all_plugins(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
         for plugin, column in self._plugins:
             if column.asynchronous is None:
-                verdicts = self._evaluated(cast(interfaces.FilterPlugin, plugin), column, slots, over)
+                verdicts = self._filter_synchronous(cast(interfaces.FilterPlugin, plugin), column, slots, over)
             else:
-                verdicts = self._prepared(cast(interfaces.AsyncFilter, plugin), column, slots, over)
+                verdicts = self._filter_prepared(cast(interfaces.AsyncFilter, plugin), column, slots, over)
             np.copyto(index, verdicts.index, where=index == interfaces.PASSES)
             capacity[verdicts.index != interfaces.PASSES] = 0
             if verdicts.capacity is not None:
@@ -125,13 +125,18 @@ class DryRunFilter:
                 break
         return interfaces.Verdicts(index, capacity)
 
-    def _evaluated(
+    def _filter_synchronous(
         self,
         plugin: interfaces.FilterPlugin,
         column: filter_column.FilterColumn,
         slots: arrays.SlotArray,
         over: overlay.SnapshotOverlay,
     ) -> interfaces.Verdicts:
+        """One plugin's verdicts on these slots over the overlay, by the cheapest way that the plugin allows.
+
+        A plugin that looks at nodes alone has its cached verdicts. One that looks at the pods of all nodes evaluates
+        each slot by itself if it can; if not, its PreFilter is called anew for the overlay.
+        """
         current = column.generation == self._snap.generation
         if plugin.depends_on == interfaces.Dependency.NODE and current:
             if column.index.shape[0] < self._snap.nodes.size:
@@ -150,7 +155,7 @@ class DryRunFilter:
             state = result.state
         return plugin.filter(self._class, over, state, slots, table)
 
-    def _prepared(
+    def _filter_prepared(
         self,
         plugin: interfaces.AsyncFilter,
         column: filter_column.FilterColumn,

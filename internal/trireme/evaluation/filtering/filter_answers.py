@@ -65,7 +65,7 @@ class FilterAnswers:
         The batch is as small as the plugins want it: 1 where pods are placed one at a time, 0 where none has a limit.
         """
         max_batch = min((each.max_batch for each in self._pre_filter_results(verdicts) if each.max_batch), default=0)
-        needs_reserve, needs_pre_bind = self._needs(verdicts)
+        needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(verdicts)
         return FilterAnswer(
             refusal=verdicts.refusal,
             narrowed=None if verdicts.narrowed is None else frozenset(verdicts.narrowed),
@@ -75,7 +75,7 @@ class FilterAnswers:
             max_batch=1 if self._chain.one_by_one else max_batch,
             needs_reserve=needs_reserve,
             needs_pre_bind=needs_pre_bind,
-            evaluated=self._evaluated(verdicts),
+            evaluated=self._evaluated_plugins(verdicts),
             timings=tuple(timer.messages()),
         )
 
@@ -83,9 +83,9 @@ class FilterAnswers:
         self, admitted: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> NominatedAnswer:
         """The answer where so many nominated pods are admitted."""
-        needs_reserve, needs_pre_bind = self._needs(verdicts)
+        needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(verdicts)
         return NominatedAnswer(
-            admitted, needs_reserve, needs_pre_bind, self._evaluated(verdicts), tuple(timer.messages())
+            admitted, needs_reserve, needs_pre_bind, self._evaluated_plugins(verdicts), tuple(timer.messages())
         )
 
     def may_have_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:
@@ -123,12 +123,12 @@ class FilterAnswers:
     def _pre_filter_results(self, cached: class_verdicts.ClassVerdicts) -> Sequence[interfaces.PreFilterResult]:
         return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]
 
-    def _needs(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
+    def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
         """Whether Reserve, and PreBind, must be called for pods of the class."""
         reserves = any(result.reserves for result in self._pre_filter_results(cached))
         return reserves or self._always_reserve, reserves
 
-    def _evaluated(self, cached: class_verdicts.ClassVerdicts) -> Sequence[str]:
+    def _evaluated_plugins(self, cached: class_verdicts.ClassVerdicts) -> Sequence[str]:
         """The plugins that were not skipped."""
         order = self._chain.order
         return [name for name in order if name in cached.plugins and not cached.plugins[name].prefilter.skip]

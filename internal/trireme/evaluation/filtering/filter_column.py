@@ -97,7 +97,7 @@ class FilterColumn:
         else:
             self.affected = affected if self.affected is None else np.union1d(self.affected, affected)
 
-    def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
+    def write_verdicts(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
         """Verdicts about these slots from now on; `size` is how many slots there may be."""
         where = arrays.slot_index(slots)
         if verdicts.domain_refused is not None or self.domain_refused is not None:

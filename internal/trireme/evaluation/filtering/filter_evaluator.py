@@ -76,13 +76,13 @@ class FilterEvaluator:
                 pod_class, cached, timer, only_changed=attempt > 0
             )
             if failed is not None:
-                return _refused(cached, failed)
+                return _refuse_everywhere(cached, failed)
             await of_profile.preparation.prepare_synchronous(pod_class, cached)
             of_profile.filter.refresh(pod_class, cached, timer)
             if cached.refusal is not None or not cached.is_undecided:
                 return cached
         text = f"nodes change faster than {_list_names(plugins)} can be called about them"
-        return _refused(cached, status.error("", text))
+        return _refuse_everywhere(cached, status.error("", text))
 
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
@@ -128,7 +128,7 @@ class FilterEvaluator:
         return tuple(self._profiles[profile].filter.constraints(pod_class, cached))
 
 
-def _refused(cached: class_verdicts.ClassVerdicts, refusal: status.Status) -> class_verdicts.ClassVerdicts:
+def _refuse_everywhere(cached: class_verdicts.ClassVerdicts, refusal: status.Status) -> class_verdicts.ClassVerdicts:
     """The columns where a failure refuses the class on all nodes, until it is evaluated again."""
     cached.refusal = refusal
     cached.generation = -1

@@ -47,7 +47,7 @@ class NominatedPodFilter:
         have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
         """
         size = self._snap.nodes.size
-        nominees = nominated_pods.nominees(self._snap, pod_class.priority)
+        nominees = nominated_pods.nominees_of_priority(self._snap, pod_class.priority)
         before = cached.nominated[cached.nominated < size]
         if not nominees.slots.size and not before.size:
             return due, []
@@ -72,7 +72,7 @@ class NominatedPodFilter:
 
         None where it is nominated nowhere, or no pod is named.
         """
-        own = self._nominee(cycle.pod.metadata.uid, cached)
+        own = self._own_nomination(cycle.pod.metadata.uid, cached)
         pod_class = self._snap.classes.get(cycle.pod_class)
         if own is None or pod_class is None or cached.refusal is not None:
             return None
@@ -90,12 +90,12 @@ class NominatedPodFilter:
         Ends before the first pod that may not, or whose answer follows from that of another one: two are nominated to
         one slot, or what is so on one slot may change the answer about another.
         """
-        own = self._nominee(cycle.pod.metadata.uid, cached)
+        own = self._own_nomination(cycle.pod.metadata.uid, cached)
         if own is None or not pods:
             return []
         taken = {own.slot: own.uid}
         for pod in pods:
-            nominee = self._nominee(pod.uid, cached)
+            nominee = self._own_nomination(pod.uid, cached)
             if nominee is None or nominee.slot in taken:
                 break
             taken[nominee.slot] = nominee.uid
@@ -110,7 +110,7 @@ class NominatedPodFilter:
         admitted: list[int] = slots[: int(refused[0]) if refused.size else slots.size].tolist()
         return admitted
 
-    def _nominee(self, uid: str, cached: class_verdicts.ClassVerdicts) -> nominations.Nominee | None:
+    def _own_nomination(self, uid: str, cached: class_verdicts.ClassVerdicts) -> nominations.Nominee | None:
         """The pod's nomination, where its node is there and PreFilter left it."""
         own = self._snap.nominations.get(uid)
         if own is None or not self._snap.nodes.alive[own.slot]:
@@ -122,5 +122,5 @@ class NominatedPodFilter:
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, *uids: str
     ) -> dry_run_filter.DryRunFilter:
         """Filters for pods of the class where the nominations of these pods do not count."""
-        nominees = nominated_pods.nominees(self._snap, pod_class.priority, *uids)
+        nominees = nominated_pods.nominees_of_priority(self._snap, pod_class.priority, *uids)
         return dry_run_filter.DryRunFilter(self._chain, cached, pod_class, self._snap, nominees)

@@ -28,23 +28,23 @@ class PreFiltering:
             column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap):
                 started = timer.now()
-                answer = self._call(plugin, pod_class, cached.table)
-                timer.record_plugin(plugin.name, "PreFilter", started, _code(answer))
+                answer = self._call_pre_filter(plugin, pod_class, cached.table)
+                timer.record_plugin(plugin.name, "PreFilter", started, _code_for_metrics(answer))
                 if column is None:
                     column = cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
                     changed = True
                 changed |= answer.skip != column.prefilter.skip
-                column.take_pre_filter(answer, self._snap.generation, self._affected(plugin, column, answer))
-        return self._narrow(cached) or changed
+                column.take_pre_filter(answer, self._snap.generation, self._affected_slots(plugin, column, answer))
+        return self._merge_answers(cached) or changed
 
-    def _call(
+    def _call_pre_filter(
         self, plugin: interfaces.FilterPlugin, pod_class: classes.PodClass, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         if self._chain.skips_class(plugin.name, pod_class):
             return interfaces.PreFilterResult(skip=True)
         return plugin.pre_filter(pod_class, self._snap, table)
 
-    def _affected(
+    def _affected_slots(
         self, plugin: interfaces.FilterPlugin, column: filter_column.FilterColumn, answer: interfaces.PreFilterResult
     ) -> arrays.SlotArray | None:
         """The slots that the plugin's new answer to PreFilter affects; None: all, as far as anybody knows."""
@@ -54,9 +54,9 @@ class PreFiltering:
         by_domain = self._chain.by_domain.get(plugin.name)
         if by_domain is None:
             return None
-        return by_domain.affected(self._snap, before, answer.state, column.generation)
+        return by_domain.affected_slots(self._snap, before, answer.state, column.generation)
 
-    def _narrow(self, cached: class_verdicts.ClassVerdicts) -> bool:
+    def _merge_answers(self, cached: class_verdicts.ClassVerdicts) -> bool:
         """Put the answers of all plugins together; return whether the class is refused, or other nodes are left."""
         cached.refusal = None
         cached.narrowed_by = ()
@@ -72,7 +72,7 @@ class PreFiltering:
                 narrowed = answer.nodes if narrowed is None else narrowed & answer.nodes
                 narrowing.append(name)
                 if not narrowed:
-                    cached.refusal = _nothing_left(narrowing)
+                    cached.refusal = _no_node_left_status(narrowing)
                     cached.narrowed_by = tuple(narrowing)
                     return True
         changed = cached.narrowed != narrowed
@@ -86,14 +86,14 @@ def outside_status(narrowing: Sequence[str]) -> status.Status:
     return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
 
 
-def _code(answer: interfaces.PreFilterResult) -> status.Code:
+def _code_for_metrics(answer: interfaces.PreFilterResult) -> status.Code:
     """How a PreFilter ended, as metrics say it."""
     if answer.status is not None:
         return answer.status.code
     return status.Code.SKIP if answer.skip else status.Code.SUCCESS
 
 
-def _nothing_left(narrowing: Sequence[str]) -> status.Status:
+def _no_node_left_status(narrowing: Sequence[str]) -> status.Status:
     if len(narrowing) == 1:
         return status.unresolvable("", f"node(s) didn't satisfy plugin {narrowing[0]}")
     names = " ".join(narrowing)

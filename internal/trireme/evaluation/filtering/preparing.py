@@ -49,13 +49,13 @@ class Preparation:
                 for plugin in plugins:
                     self._snap.must_still_be(incarnation)
                     started = timer.now()
-                    failed = await self._prepare(plugin, pod_class, cached, only_changed or number > 0)
+                    failed = await self._prepare_by_plugin(plugin, pod_class, cached, only_changed or number > 0)
                     code = status.Code.SUCCESS if failed is None else failed.code
                     timer.record_plugin(plugin.name, "Filter", started, code)
                     timer.record_point("Filter", started, code)
                     if failed is not None:
                         return failed
-                if not any(self._due_asynchronous(plugin, cached, only_changed=True).size for plugin in plugins):
+                if not any(self._due_slots(plugin, cached, only_changed=True).size for plugin in plugins):
                     break
         return None
 
@@ -89,7 +89,7 @@ class Preparation:
                 await plugin.prepare(pod_class, self._snap, np.array([slot]))
         self._snap.must_still_be(incarnation)
 
-    async def _prepare(
+    async def _prepare_by_plugin(
         self,
         plugin: interfaces.AsyncFilter,
         pod_class: classes.PodClass,
@@ -104,13 +104,13 @@ class Preparation:
         """
         incarnation = self._snap.incarnation
         column = cached.plugins.get(plugin.name)
-        if column is None or not (only_changed or _keeps_pre_filter(plugin, column)):
+        if column is None or not (only_changed or _may_keep_pre_filter_answer(plugin, column)):
             failed = await self._pre_filter(plugin, pod_class, cached)
             if failed is not None:
                 return failed
             column = cached.plugins[plugin.name]
         generation, state = self._snap.generation, column.prefilter.state
-        slots = self._due_asynchronous(plugin, cached, only_changed)
+        slots = self._due_slots(plugin, cached, only_changed)
         unanswered = False
         if slots.size:
             failed = await plugin.prepare(pod_class, self._snap, state, slots, cached.table)
@@ -118,7 +118,7 @@ class Preparation:
             if failed is not None:
                 return failed
             verdicts = plugin.filter(pod_class, self._snap, state, slots, cached.table)
-            column.write(slots, verdicts, self._snap.nodes.capacity)
+            column.write_verdicts(slots, verdicts, self._snap.nodes.capacity)
             cached.uncombined.append(slots)
             unanswered = verdicts.unanswered
             generation = self._snap.generation if verdicts.as_of is None else verdicts.as_of
@@ -143,7 +143,7 @@ class Preparation:
         cached.plugins[plugin.name] = filter_column.FilterColumn(answer, generation, asynchronous=plugin.depends_on)
         return None
 
-    def _due_asynchronous(
+    def _due_slots(
         self, plugin: interfaces.AsyncFilter, cached: class_verdicts.ClassVerdicts, only_changed: bool
     ) -> arrays.SlotArray:
         """The slots to call the plugin about.
@@ -163,7 +163,7 @@ class Preparation:
         return changed[live[changed]]
 
 
-def _keeps_pre_filter(plugin: interfaces.AsyncFilter, column: filter_column.FilterColumn) -> bool:
+def _may_keep_pre_filter_answer(plugin: interfaces.AsyncFilter, column: filter_column.FilterColumn) -> bool:
     if column.prefilter.status is not None or column.prefilter.unanswered:
         return False
     return plugin.depends_on != interfaces.Dependency.CLUSTER

@@ -17,7 +17,7 @@ from trireme.v1 import cycle_pb2, filter_phase_pb2
 _PRIORITY_SHIFT = 2**31
 
 
-def select(candidates: Sequence[dry_run.Candidate], snap: snapshot.Snapshot) -> dry_run.Candidate:
+def select_candidate(candidates: Sequence[dry_run.Candidate], snap: snapshot.Snapshot) -> dry_run.Candidate:
     """Return the candidate of the least cost; the first one of several."""
     new = [candidate for candidate in candidates if not candidate.cost]
     if new:
@@ -69,7 +69,7 @@ def from_messages(
     slots = {each.node_name: snap.nodes.slot_of_name.get(each.node_name, pods.NO_SLOT) for each in messages}
     named = [slot for slot in slots.values() if slot != pods.NO_SLOT]
     placed = snap.pods.slot[: snap.pods.size]
-    whole_group = victims_with_groups.membership(snap).whole_group[snap.pods.pod_class[: snap.pods.size]]
+    whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.pod_class[: snap.pods.size]]
     rows_there = np.flatnonzero(np.isin(placed, named) | ((placed != pods.NO_SLOT) & (whole_group > 0))).tolist()
     row_of = {snap.pods.uids[row]: row for row in rows_there}
     out = []

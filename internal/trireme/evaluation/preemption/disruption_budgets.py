@@ -33,16 +33,16 @@ class DisruptionBudgets:
         """Whether there are budgets that may protect a pod."""
         return bool(self._budgets)
 
-    def violating(self, rows: Sequence[int]) -> frozenset[int]:
+    def violating_rows(self, rows: Sequence[int]) -> frozenset[int]:
         """Return those of the pods, the most important first, that violate a budget if all of them are evicted."""
         if not self._budgets:
             return _NONE
         allowed = [budget.status.disruptions_allowed for budget, _ in self._budgets]
-        return frozenset(row for row in rows if self._violates(row, allowed))
+        return frozenset(row for row in rows if self._count_eviction(row, allowed))
 
-    def _violates(self, row: int, allowed: list[int]) -> bool:
+    def _count_eviction(self, row: int, allowed: list[int]) -> bool:
         """Count the eviction against the budgets that protect the pod, up to the first that allows no more."""
-        for number in self._protecting(int(self._snap.pods.pod_class[row])):
+        for number in self._budgets_of_class(int(self._snap.pods.pod_class[row])):
             if self._snap.pods.names[row] in self._budgets[number][0].status.disrupted_pods:
                 # The API server has counted it already.
                 continue
@@ -51,7 +51,7 @@ class DisruptionBudgets:
                 return True
         return False
 
-    def _protecting(self, class_id: int) -> tuple[int, ...]:
+    def _budgets_of_class(self, class_id: int) -> tuple[int, ...]:
         """The numbers of the budgets that select pods of the class."""
         numbers = self._of_class.get(class_id)
         if numbers is None:

@@ -44,7 +44,7 @@ class DryRunResult:
 FindVictims = Callable[[arrays.SlotArray], arrays.SlotArray]
 
 
-async def verdicts(
+async def filter_slots(
     dry_run: dry_run_filter.DryRunFilter,
     asynchronous: async_dry_runs.AsyncDryRuns | None,
     slots: arrays.SlotArray,
@@ -94,12 +94,17 @@ class DryRun:
             refused += others
         return DryRunResult(tuple(candidates), tuple(refused))
 
-    async def _verdicts(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> arrays.Int16Array:
-        return await verdicts(self._dry_run, self._asynchronous, slots, over)
+    async def _filter_slots(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> arrays.Int16Array:
+        return await filter_slots(self._dry_run, self._asynchronous, slots, over)
 
     async def _run_part(
         self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay
     ) -> tuple[list[Candidate], list[tuple[int, int]]]:
+        """Dry-run slots whose changes one overlay may have together.
+
+        Returns the candidates and, for slots that refuse the pod whoever is evicted, the number of the refusal.
+        All potential victims are removed; then, one a slot and round, those that fit beside the pod are put back.
+        """
         victims = self._find_victims(slots)
         slot_of_victim = self._snap.pods.slot[victims]
 
@@ -109,11 +114,11 @@ class DryRun:
             return rows
 
         over.remove(victims)
-        index = await self._verdicts(slots, over)
+        index = await self._filter_slots(slots, over)
         refused = [each for each in zip(slots.tolist(), index.tolist(), strict=True) if each[1] != interfaces.PASSES]
         fitting = slots[index == interfaces.PASSES]
         queues = [self._reprieve_order(rows_of(slot)) for slot in fitting.tolist()]
-        staying = await self._reprieve(fitting, [queue for queue, _ in queues], over)
+        staying = await self._reprieve_victims(fitting, [queue for queue, _ in queues], over)
         candidates = []
         for slot, (queue, violating) in zip(fitting.tolist(), queues, strict=True):
             evicted = [row for row in queue if row not in staying]
@@ -127,25 +132,25 @@ class DryRun:
 
     def _reprieve_order(self, rows: list[int]) -> tuple[list[int], frozenset[int]]:
         """The rows, those first whose eviction violates a disruption budget; and these."""
-        violating = self._budgets.violating(rows)
+        violating = self._budgets.violating_rows(rows)
         if not violating:
             return rows, violating
         return [row for row in rows if row in violating] + [row for row in rows if row not in violating], violating
 
-    async def _reprieve(
+    async def _reprieve_victims(
         self, slots: arrays.SlotArray, queues: Sequence[Sequence[int]], over: overlay.SnapshotOverlay
     ) -> set[int]:
         """Reprieve victims in the order of their slot's queue, one a slot and round; return the rows that stay."""
         staying: set[int] = set()
-        for at, rows in _rounds(queues):
+        for at, rows in _reprieve_rounds(queues):
             over.restore(rows)
-            fits = await self._verdicts(slots[at], over) == interfaces.PASSES
+            fits = await self._filter_slots(slots[at], over) == interfaces.PASSES
             over.remove(rows[~fits])
             staying.update(rows[fits].tolist())
         return staying
 
 
-def _rounds(queues: Sequence[Sequence[int]]) -> Iterator[tuple[arrays.SlotArray, arrays.SlotArray]]:
+def _reprieve_rounds(queues: Sequence[Sequence[int]]) -> Iterator[tuple[arrays.SlotArray, arrays.SlotArray]]:
     """The first rows of all queues with the queues' numbers, then the second ones of those that have any, and so on."""
     for place in range(max(map(len, queues), default=0)):
         at = [number for number, queue in enumerate(queues) if len(queue) > place]

@@ -54,7 +54,7 @@ class DryRuns(Protocol):
         ...
 
 
-def cached(
+def with_cache(
     runs: DryRuns,
     class_columns: class_verdicts.ClassVerdicts,
     snap: snapshot.Snapshot,
@@ -98,7 +98,7 @@ class _CachedDryRuns:
         ]
         if missing:
             found = await self._runs.run(slots[missing])
-            fresh = self._store(found)
+            fresh = self._store_results(found)
             if len(missing) == slots.size:
                 return found
             for at in missing:
@@ -107,7 +107,7 @@ class _CachedDryRuns:
         refused = [(slot, each) for slot, each in zip(slots.tolist(), results, strict=True) if isinstance(each, int)]
         return dry_run.DryRunResult(candidates, tuple(refused))
 
-    def _store(self, found: dry_run.DryRunResult) -> dict[int, SlotResult]:
+    def _store_results(self, found: dry_run.DryRunResult) -> dict[int, SlotResult]:
         """Store the results that hold for other pods; return all of them, by slot."""
         fresh: dict[int, SlotResult] = dict(found.refused)
         fresh.update((candidate.slot, candidate) for candidate in found.candidates)

@@ -59,7 +59,7 @@ class PostFilterResults:
             preemptors = [each for each in preemptors[:1] if each.pod.uid == self._cycle.pod.metadata.uid]
         elif self._is_any_nominated(preemptors):
             return
-        async for result in self._results(preemptors, refused, self._columns.refusal):
+        async for result in self._results_in_order(preemptors, refused, self._columns.refusal):
             yield result
 
     async def after_filter(
@@ -73,10 +73,10 @@ class PostFilterResults:
         `refused` says why all nodes refuse the class, unless PreFilter does.
         """
         alone = self._calls_plugins() or self._is_any_nominated(preemptors) or not self._is_refused(self._of_class())
-        async for result in self._results(preemptors[:1] if alone else preemptors, refused, pre_filter):
+        async for result in self._results_in_order(preemptors[:1] if alone else preemptors, refused, pre_filter):
             yield result
 
-    async def _results(
+    async def _results_in_order(
         self,
         preemptors: Sequence[filter_phase_pb2.Preemptor],
         refused: node_columns.NodeColumns | None,
@@ -157,7 +157,7 @@ class PostFilterResults:
 
         If it passes beside them, the status that it has without them stays.
         """
-        nominees = pending.added_to(nominated_pods.nominees(self._snap, self._class.priority))
+        nominees = pending.added_to(nominated_pods.nominees_of_priority(self._snap, self._class.priority))
         dry_run = dry_run_filter.DryRunFilter(self._chain, self._columns, self._class, self._snap, nominees)
         ((_, verdicts),) = dry_run.filter_with_nominees(np.array([slot]))
         number = int(verdicts.index[0])

@@ -81,7 +81,7 @@ class GroupMembership:
             if not name:
                 continue
             self.rank[pod_class.id] = _GROUP
-            for kind, group in _ancestry(snap, pod_class.namespace, name):
+            for kind, group in _groups_around(snap, pod_class.namespace, name):
                 self.priority[pod_class.id] = group.spec.priority
                 if group.spec.disruption_mode.HasField("all"):
                     key = kind, pod_class.namespace, group.metadata.name
@@ -90,7 +90,7 @@ class GroupMembership:
         self._generations = generations
 
 
-def _ancestry(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tuple[str, group_ancestry.Group]]:
+def _groups_around(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tuple[str, group_ancestry.Group]]:
     """The PodGroup and the groups around it, from the inside out, as far as they exist, each with its kind."""
 
     def get(key: tuple[str, str]) -> group_ancestry.Group | None:
@@ -106,14 +106,14 @@ def _parent_of(key: tuple[str, str], group: group_ancestry.Group) -> tuple[str, 
     return (_COMPOSITE, parent) if parent else None
 
 
-def membership(snap: snapshot.Snapshot) -> GroupMembership:
+def group_membership_of(snap: snapshot.Snapshot) -> GroupMembership:
     """Return the snapshot's group membership, up to date."""
     return snap.derived("group_membership", GroupMembership)
 
 
 def no_groups(snap: snapshot.Snapshot) -> bool:
     """Return whether no pod of the cluster names a group."""
-    return not (membership(snap).rank > _POD).any()
+    return not (group_membership_of(snap).rank > _POD).any()
 
 
 def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
@@ -126,7 +126,7 @@ def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) ->
 
 def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | None = None) -> list[Victim]:
     """Return the victims of lower priority, the most important first: all, or those with a pod on these slots."""
-    table, member = snap.pods, membership(snap)
+    table, member = snap.pods, group_membership_of(snap)
     rows = np.flatnonzero(table.slot[: table.size] >= 0)
     rows = rows[member.priority[table.pod_class[rows]] < priority]
     whole_group = member.whole_group[table.pod_class[rows]]
@@ -134,15 +134,15 @@ def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | No
         there = np.isin(table.slot[rows], slots)
         there |= np.isin(whole_group, np.unique(whole_group[there & (whole_group > 0)]))
         rows, whole_group = rows[there], whole_group[there]
-    out = [_victim(snap, member, (row,)) for row in rows[whole_group == 0].tolist()]
+    out = [_make_victim(snap, member, (row,)) for row in rows[whole_group == 0].tolist()]
     out += [
-        _victim(snap, member, rows[whole_group == number].tolist())
+        _make_victim(snap, member, rows[whole_group == number].tolist())
         for number in np.unique(whole_group[whole_group > 0]).tolist()
     ]
     return sorted(out, key=lambda victim: victim.importance)
 
 
-def _victim(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
+def _make_victim(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
     started = [int(snap.pods.start[row]) or int(potential_victims.NOT_STARTED) for row in rows]
     class_id = int(snap.pods.pod_class[rows[0]])
     ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))

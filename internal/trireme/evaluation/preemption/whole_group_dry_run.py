@@ -54,21 +54,21 @@ class WholeGroupDryRun:
         """Return the candidate, or the number of the status that the node has though all victims are removed."""
         rows = [row for victim in victims for row in victim.rows]
         over.remove(np.array(rows, dtype=np.intp))
-        refusal = await self._verdict(slot, over)
+        refusal = await self._filter_slot(slot, over)
         if refusal != interfaces.PASSES:
             return refusal
-        violating = self._budgets.violating(rows)
+        violating = self._budgets.violating_rows(rows)
         evicted = []
         # In each half they keep their order.
         for victim in sorted(victims, key=lambda each: violating.isdisjoint(each.rows)):
             reprieved = np.array(victim.rows, dtype=np.intp)
             over.restore(reprieved)
-            if await self._verdict(slot, over) != interfaces.PASSES:
+            if await self._filter_slot(slot, over) != interfaces.PASSES:
                 over.remove(reprieved)
                 evicted.append(victim)
         rows = [row for victim in sorted(evicted, key=lambda each: each.importance) for row in victim.rows]
         return dry_run.Candidate(slot, tuple(rows), sum(row in violating for row in rows))
 
-    async def _verdict(self, slot: int, over: overlay.SnapshotOverlay) -> int:
+    async def _filter_slot(self, slot: int, over: overlay.SnapshotOverlay) -> int:
         at = np.array([slot], dtype=np.intp)
-        return int((await dry_run.verdicts(self._filters, self._asynchronous, at, over))[0])
+        return int((await dry_run.filter_slots(self._filters, self._asynchronous, at, over))[0])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation.scoring import domain_state, placement, reachable_nodes
+from trireme.evaluation.scoring import constraint_admission, placement, reachable_nodes
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
@@ -60,7 +60,7 @@ class DomainPlacer:
         self._own = scored.own
         self._own_now = own_now[nodes]
         self._joint = [JointPlugin(each.weight, each.scores.restricted_to(nodes, reach.stands_for)) for each in joint]
-        self._constraints = domain_state.DomainState(constraints, slots[nodes])
+        self._constraints = constraint_admission.ConstraintAdmission(constraints, slots[nodes])
         self._copies: dict[int, int] = {}
         self._rows: dict[int, arrays.Int64Array] = {}
         self._maxima: tuple[int, ...] | None = None
@@ -74,7 +74,7 @@ class DomainPlacer:
         choices: list[placement.ChosenNode] = []
         self._refresh_feasible()
         while self._open and len(choices) < count:
-            keys = self._keys()
+            keys = self._ranking_keys()
             node = int(keys.argmax())
             total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
             choices.append(placement.ChosenNode(int(self._nodes[node]), total))
@@ -88,14 +88,14 @@ class DomainPlacer:
         if self._own is not None and self._capacity[node] > 0:
             row = self._rows.get(node)
             if row is None or row.shape[0] <= placed:
-                row = self._own_row(node, placed, keys, count)
+                row = self._own_scores_by_copies(node, placed, keys, count)
             self._own_now[node] = row[placed]
         for each in self._joint:
             each.scores.place(node)
         if self._constraints.place(node) or self._capacity[node] == 0:
             self._refresh_feasible()
 
-    def _own_row(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
+    def _own_scores_by_copies(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
         """The node's own scores with one copy, two, …: a few, or as many as there will be where a few were not enough.
 
         The likeliest nodes get theirs at the same time: asking for many costs little more than asking for one.
@@ -107,14 +107,14 @@ class DomainPlacer:
             return row
         # Within a domain the best stays the best: by its own scores alone.
         alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
-        likely = {node, *_best(keys, 2 * count), *_best(np.where(keys < 0, -1, alone), 4 * count)}
+        likely = {node, *_best_nodes(keys, 2 * count), *_best_nodes(np.where(keys < 0, -1, alone), 4 * count)}
         new = [each for each in likely if each not in self._rows]
         self._rows.update(zip(new, self._own(self._nodes[new], min(count, _COPIES)), strict=True))
         return self._rows[node]
 
     def _refresh_feasible(self) -> None:
         feasible = self._capacity > 0
-        feasible &= self._constraints.admitted()
+        feasible &= self._constraints.admitted_nodes()
         if np.array_equal(feasible, self._feasible):
             return
         self._feasible = feasible
@@ -134,14 +134,14 @@ class DomainPlacer:
         """
         total = np.full(self._capacity.shape[0], self._even, dtype=np.int64)
         for each, most in zip(self._uneven, maxima, strict=True):
-            total += placement.apply_weight(placement.scale(each.raw, each.normalization, most), each.weight)
+            total += placement.apply_weight(placement.scale_scores(each.raw, each.normalization, most), each.weight)
         return total
 
-    def _keys(self) -> arrays.Int64Array:
+    def _ranking_keys(self) -> arrays.Int64Array:
         """Totals, and places among equals below them; −1 where a node is not feasible. Shape: (node,)."""
         total = self._static + self._own_now
         for each in self._joint:
-            total += placement.apply_weight(each.scores.normalized(each.scores.raw()), each.weight)
+            total += placement.apply_weight(each.scores.normalized_scores(each.scores.raw_scores()), each.weight)
         keys = (total << placement.TIE_BITS) + self._ties
         if self._closed is not None:
             keys[self._closed] = -1
@@ -150,7 +150,7 @@ class DomainPlacer:
 
 def _even_score(plugin: placement.ScoredPlugin) -> int:
     """What a plugin that scores all nodes alike adds to their totals."""
-    scores = placement.normalize(plugin.raw[:1], plugin.normalization)
+    scores = placement.normalize_scores(plugin.raw[:1], plugin.normalization)
     return int(placement.apply_weight(scores, plugin.weight)[0])
 
 
@@ -167,16 +167,16 @@ def _reachable_nodes(
     """The nodes that so many placements can go to."""
     alone = own_now
     columns = [column for each in joint for column in each.scores.distinguishing_columns()]
-    columns += [column for each in constraints for column in domain_state.distinguishing_columns(each, slots)]
+    columns += [column for each in constraints for column in constraint_admission.distinguishing_columns(each, slots)]
     for each in uneven:
         if each.normalization == interfaces.Normalization.NONE:
             alone = alone + placement.apply_weight(each.raw, each.weight)
         else:
             columns.append(each.raw)
-    return reachable_nodes.find((alone << placement.TIE_BITS) + ties, columns, count)
+    return reachable_nodes.find_reachable_nodes((alone << placement.TIE_BITS) + ties, columns, count)
 
 
-def _best(keys: arrays.Int64Array, count: int) -> list[int]:
+def _best_nodes(keys: arrays.Int64Array, count: int) -> list[int]:
     """The nodes with the highest keys, in any order."""
     if keys.shape[0] <= count:
         return list(range(keys.shape[0]))

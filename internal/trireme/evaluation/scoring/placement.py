@@ -43,18 +43,18 @@ OwnScores = Callable[[arrays.SlotArray, int], arrays.Int64Array]
 class ChosenNode:
     """Where one pod goes, and the weighted total of that node at that moment; 0 where no other node was feasible."""
 
-    node: int
+    node_number: int
     total: int
 
 
-def normalize(raw: arrays.Int64Array, normalization: interfaces.Normalization) -> arrays.Int64Array:
+def normalize_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization) -> arrays.Int64Array:
     """Scores of 0 to 100. Shape: as `raw`. Source: framework/plugins/helper DefaultNormalizeScore."""
     if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
         return raw
-    return scale(raw, normalization, max(int(raw.max(initial=0)), 0))
+    return scale_scores(raw, normalization, max(int(raw.max(initial=0)), 0))
 
 
-def scale(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
+def scale_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
     """As normalized, where `most` is the highest raw score, or 0."""
     if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
         return raw
@@ -119,7 +119,7 @@ class Placer:
             self._own_now = own(np.arange(capacity.shape[0]), 1)[:, 0]
         else:
             self._own_now = own_now.copy()
-        self._keys = self._total_all()
+        self._keys = self._ranking_keys()
         # The nodes that can be chosen before the totals of all change, ascending, and their keys.
         self._likely = np.zeros(0, dtype=np.intp)
         self._likely_keys = np.zeros(0, dtype=np.int64)
@@ -129,7 +129,7 @@ class Placer:
         choices: list[ChosenNode] = []
         if not self._keys.size:
             return choices
-        self._narrow(count)
+        self._find_likely_nodes(count)
         while len(choices) < count:
             at = int(self._likely_keys.argmax())
             key = int(self._likely_keys[at])
@@ -148,9 +148,9 @@ class Placer:
         if self._capacity[node] == 0:
             self._open -= 1
             self._keys[node] = self._likely_keys[at] = -1
-            if any(self._held_maximum(plugin, node) for plugin in self._static):
-                self._keys = self._total_all()
-                self._narrow(left)
+            if any(self._was_last_with_maximum(plugin, node) for plugin in self._static):
+                self._keys = self._ranking_keys()
+                self._find_likely_nodes(left)
             return
         if self._own is not None:
             row = self._rows.get(node)
@@ -161,7 +161,7 @@ class Placer:
             self._likely_keys[at] = self._keys[node]
             self._own_now[node] = after
 
-    def _narrow(self, count: int) -> None:
+    def _find_likely_nodes(self, count: int) -> None:
         """Find the nodes that the next `count` placements can go to: as many of the best.
 
         A placement changes no key but the chosen node's own, so among so many one is always as it was, and better than
@@ -180,21 +180,21 @@ class Placer:
                 rows = self._own(np.array(new, dtype=np.intp), most)
                 self._rows.update(zip(new, rows, strict=True))
 
-    def _total_all(self) -> arrays.Int64Array:
+    def _ranking_keys(self) -> arrays.Int64Array:
         """The keys of all nodes. Shape: (node,)."""
         feasible = self._capacity > 0
         totals = self._own_now.copy()
         everywhere = bool(feasible.all())
         for plugin in self._static:
             if everywhere:
-                totals += apply_weight(normalize(plugin.raw, plugin.normalization), plugin.weight)
+                totals += apply_weight(normalize_scores(plugin.raw, plugin.normalization), plugin.weight)
             else:
-                scores = normalize(plugin.raw[feasible], plugin.normalization)
+                scores = normalize_scores(plugin.raw[feasible], plugin.normalization)
                 totals[feasible] += apply_weight(scores, plugin.weight)
         keys = (totals << TIE_BITS) + self._ties
         return keys if everywhere else np.where(feasible, keys, -1)
 
-    def _held_maximum(self, plugin: ScoredPlugin, node: int) -> bool:
+    def _was_last_with_maximum(self, plugin: ScoredPlugin, node: int) -> bool:
         """Whether the node, full now, was the last to hold the plugin's maximum, by which all others are normalised."""
         if plugin.normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
             return False

@@ -49,7 +49,7 @@ class PlacerFactory:
     def affects_own_node_only(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
         """Whether all nodes are scored, and a placement changes nothing on another node than its own."""
         chain = self._chain
-        return not (constraints or chain.percentage or self._joint() or chain.custom_normalization)
+        return not (constraints or chain.percentage or self._has_joint_plugin() or chain.custom_normalization)
 
     def for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
         """Places on the best nodes, as many as there are pods: no other one can be chosen."""
@@ -74,7 +74,7 @@ class PlacerFactory:
         `extra` is added to the plugins' scores where it is not empty (slot,); `custom` are the scores of plugins that
         normalise by themselves (node,).
         """
-        by_domain = bool(constraints) or self._joint()
+        by_domain = bool(constraints) or self._has_joint_plugin()
         # Of each plugin's scores a placement changes nothing (static), those of its own node (_own_scores), or those of
         # many nodes (joint).
         static: list[placement.ScoredPlugin] = []
@@ -109,7 +109,7 @@ class PlacerFactory:
             return domain_placement.DomainPlacer(nodes, joint, constraints, slots, count)
         return placement.Placer(nodes)
 
-    def _joint(self) -> bool:
+    def _has_joint_plugin(self) -> bool:
         """Whether a plugin has scores that many nodes share."""
         return any(not self._cached.plugins[name].silent for name in self._chain.joint)
 

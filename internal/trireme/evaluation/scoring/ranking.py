@@ -133,6 +133,6 @@ class Ranking:
                 continue
             raw = each.column.raw[slots]
             if number in self._maxima:
-                raw = placement.scale(raw, each.normalization, self._maxima[number].most)
+                raw = placement.scale_scores(raw, each.normalization, self._maxima[number].most)
             total += placement.apply_weight(raw, each.weight)
         return total

@@ -26,7 +26,7 @@ class ScoreColumn:
         if self.raw.shape[0] < size:
             self.raw = arrays.grow_last_axis(self.raw, size)
 
-    def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
+    def write_scores(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
         """Raw scores of these slots from now on; `size` is how many slots there may be."""
         self.ensure_capacity(size)
         self.raw[slots] = raw

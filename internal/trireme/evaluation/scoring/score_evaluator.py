@@ -64,10 +64,10 @@ class ScoreEvaluator:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
-        failed = self._refresh(profile, pod_class, cached, timer)
+        failed = self._refresh_synchronous(profile, pod_class, cached, timer)
         return cached if failed is None else failed
 
-    def _refresh(
+    def _refresh_synchronous(
         self,
         profile: str,
         pod_class: classes.PodClass,
@@ -85,7 +85,7 @@ class ScoreEvaluator:
                 column = cached.plugins[plugin.name] = score_column.ScoreColumn(
                     state, self._snap.generation, silent=state is None
                 )
-                timer.record_plugin(plugin.name, "PreScore", started, _code(state))
+                timer.record_plugin(plugin.name, "PreScore", started, _code_for_metrics(state))
             if isinstance(column.state, status.Status):
                 timer.record_point("PreScore", started, column.state.code)
                 return column.state
@@ -96,7 +96,7 @@ class ScoreEvaluator:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 if slots.size:
                     raw = scorer.score(pod_class, self._snap, column.state, slots)
-                    column.write(slots, raw, self._snap.nodes.capacity)
+                    column.write_scores(slots, raw, self._snap.nodes.capacity)
                     cached.mark_unranked(slots)
                     self._slots_evaluated += slots.size
                     timer.record_plugin(plugin.name, "Score", started)
@@ -125,7 +125,7 @@ class ScoreEvaluator:
                     self._snap.must_still_be(incarnation)
                     generation, started = self._snap.generation, timer.now()
                     slots = self._due_asynchronous(plugin, cached, called.get(plugin.name))
-                    failed = await self._prepare(plugin, pod_class, cached, slots)
+                    failed = await self._prepare_by_plugin(plugin, pod_class, cached, slots)
                     called[plugin.name] = generation
                     code = status.Code.SUCCESS if failed is None else failed.code
                     timer.record_plugin(plugin.name, "Score", started, code)
@@ -151,7 +151,7 @@ class ScoreEvaluator:
         changed = self._snap.nodes.changed_since(called, plugin.depends_on != interfaces.Dependency.NODE)
         return changed[live[changed]]
 
-    async def _prepare(
+    async def _prepare_by_plugin(
         self,
         plugin: interfaces.AsyncScore,
         pod_class: classes.PodClass,
@@ -173,13 +173,13 @@ class ScoreEvaluator:
             if column.silent:
                 return None
             raw = plugin.score(pod_class, self._snap, column.state, slots)
-            column.write(slots, raw, self._snap.nodes.capacity)
+            column.write_scores(slots, raw, self._snap.nodes.capacity)
             cached.mark_unranked(slots)
         column.generation = generation
         return None
 
 
-def _code(state: object) -> status.Code:
+def _code_for_metrics(state: object) -> status.Code:
     """How a PreScore ended, as metrics say it."""
     if isinstance(state, status.Status):
         return state.code

@@ -78,13 +78,13 @@ class _BindLink:
         if isinstance(error, aio.AioRpcError):
             kind = error.code().name
             self.last_error = f"{kind}: {error.details()}"
-        self.failures.failed(kind, f"bind {self.address}: {self.last_error}")
+        self.failures.log_failure(kind, f"bind {self.address}: {self.last_error}")
 
     def answered(self) -> None:
         """A call was answered to its end."""
         if self.fenced and self.last_error:
             self.last_error = ""
-            self.failures.worked()
+            self.failures.clear()
 
     def renew(self) -> None:
         """Prepare for the next call after a failure."""
@@ -141,7 +141,7 @@ class BindPhaseClient:
     def set_endpoints(self, addresses: Sequence[str]) -> None:
         """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
         for address in set(self._links) - set(addresses):
-            self.supervisor.start(self._retire(self._links.pop(address), self._tasks.pop(address)))
+            self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
         for address in addresses:
             if address not in self._links:
                 link = self._links[address] = _BindLink(address, self._dialer)
@@ -150,7 +150,7 @@ class BindPhaseClient:
                 )
         self._changed()
 
-    async def _retire(self, link: _BindLink, task: asyncio.Task[None]) -> None:
+    async def _close_after_last_call(self, link: _BindLink, task: asyncio.Task[None]) -> None:
         """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
         try:
             await link.connection.drain()
@@ -158,7 +158,7 @@ class BindPhaseClient:
         finally:
             await link.connection.close()
 
-    async def announced(self, patience: float) -> float:
+    async def wait_until_announced(self, patience: float) -> float:
         """Return when all replicas that can be reached know this leader; answers how long old work may take, seconds.
 
         At least one must; for the others it waits no longer than `patience` seconds.
@@ -172,7 +172,7 @@ class BindPhaseClient:
                     self._fenced.clear()
                     await self._fenced.wait()
         except TimeoutError:
-            log.warning("bind replicas that cannot be reached: %s", ", ".join(self._unfenced()))
+            log.warning("bind replicas that cannot be reached: %s", ", ".join(self._unfenced_addresses()))
         return max((link.drain_seconds for link in self._links.values()), default=0.0)
 
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
@@ -185,10 +185,10 @@ class BindPhaseClient:
                 part = bind_pb2.BindRequest(cycle=request.cycle, items=[missing[index] for index in indexes])
 
             def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
-                self._update(part.cycle)
+                self._set_fence_and_configuration(part.cycle)
                 return stub.Bind(part, timeout=STREAM_SECONDS)
 
-            async for result in self._stream(call):
+            async for result in self._stream_from_replica(call):
                 if result.index < len(indexes):
                     result.index = indexes[result.index]
                     if missing.pop(result.index, None) is not None:
@@ -217,7 +217,7 @@ class BindPhaseClient:
                 request = bind_phase_pb2.ApplyRequest(fence=self._fence(), actions=part)
                 return stub.Apply(request, timeout=STREAM_SECONDS)
 
-            async for result in self._stream(call, lambda: self._at(address)):
+            async for result in self._stream_from_replica(call, lambda: self._fenced_replica_at(address)):
                 if result.index < len(indexes):
                     index = indexes[result.index]
                     results[index] = result
@@ -229,12 +229,12 @@ class BindPhaseClient:
         """Call the Permit plugins. Raises: PhaseFault."""
 
         async def call(stub: Any) -> bind_pb2.PermitResponse:
-            self._update(request.cycle)
+            self._set_fence_and_configuration(request.cycle)
             response: bind_pb2.PermitResponse = await stub.Permit(request, timeout=self._deadline)
             return response
 
         try:
-            return await self._unary(call)
+            return await self._call_any_replica(call)
         except aio.AioRpcError as error:
             raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
@@ -284,14 +284,14 @@ class BindPhaseClient:
             indexes = sorted(missing)
 
             def choose(indexes: list[int] = indexes) -> _BindLink | None:
-                link = self._any()
+                link = self._next_fenced_replica()
                 if link is not None:
                     for index in indexes:
                         on_start(index, link.address)
                 return link
 
             part = [items[index] for index in indexes]
-            async for answer in self._stream(functools.partial(call, part), choose):
+            async for answer in self._stream_from_replica(functools.partial(call, part), choose):
                 if answer.index < len(indexes) and indexes[answer.index] in missing:
                     missing.discard(indexes[answer.index])
                     on_result(indexes[answer.index], answer)
@@ -306,17 +306,17 @@ class BindPhaseClient:
             same = list(group)
             part = request.requests.add(items=[item.item for item in same])
             part.cycle.CopyFrom(same[0].cycle)
-            self._update(part.cycle)
+            self._set_fence_and_configuration(part.cycle)
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """Call the PostBind plugins. Raises: PhaseFault."""
 
         async def call(stub: Any) -> None:
-            self._update(request.cycle)
+            self._set_fence_and_configuration(request.cycle)
             await stub.PostBind(request, timeout=self._deadline)
 
         try:
-            await self._unary(call)
+            await self._call_any_replica(call)
         except aio.AioRpcError as error:
             raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
@@ -331,7 +331,7 @@ class BindPhaseClient:
         """The address and the channel of each replica."""
         return [(link.address, link.connection.channel) for link in self._links.values()]
 
-    def _update(self, cycle: cycle_pb2.Cycle) -> None:
+    def _set_fence_and_configuration(self, cycle: cycle_pb2.Cycle) -> None:
         """Name the leadership and the configuration as they are now: both may have changed while the call waited."""
         cycle.fence.CopyFrom(self._fence())
         if self._config_hash is not None:
@@ -343,13 +343,13 @@ class BindPhaseClient:
         for link in self._links.values():
             await link.connection.close()
 
-    async def _unary(self, call: Callable[[Any], Awaitable[Answer]]) -> Answer:
+    async def _call_any_replica(self, call: Callable[[Any], Awaitable[Answer]]) -> Answer:
         """The answer of the next replica, or of one after it. Raises: AioRpcError.
 
         The call is repeated on another replica if one is unavailable or has another configuration.
         """
         for tries_left in reversed(range(UNARY_TRIES)):
-            link = await self._next()
+            link = await self._wait_for_replica()
             link.in_flight += 1
             try:
                 return await call(link.stub)
@@ -357,21 +357,21 @@ class BindPhaseClient:
                 _unless_cancelled(error)
                 if error.code() not in _GONE and not _lacks_configuration(error):
                     raise
-                self._unfence(link, error)
+                self._stop_calling(link, error)
                 if not tries_left:
                     raise
             finally:
                 link.in_flight -= 1
         raise AssertionError("the last try answers or raises")
 
-    async def _stream(
+    async def _stream_from_replica(
         self, call: Callable[[Any], Any], choose: Callable[[], _BindLink | None] | None = None
     ) -> AsyncIterator[Any]:
         """The results of one streaming call on the replica that `choose` returns, by default the next.
 
         If results are missing at the end, the caller calls again for them.
         """
-        link = await self._next(choose)
+        link = await self._wait_for_replica(choose)
         link.in_flight += 1
         answered = False
         delay = RETRY_SECONDS
@@ -393,33 +393,33 @@ class BindPhaseClient:
                 link.record_failure(error)
                 delay = BUSY_SECONDS
             else:
-                self._unfence(link, error)
+                self._stop_calling(link, error)
             answered = False
         finally:
             link.in_flight -= 1
         if not answered:  # a replica that ends without a result is not called again at once
             await asyncio.sleep(delay)
 
-    async def _next(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:
+    async def _wait_for_replica(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:
         """The next replica that knows this leader; waits for one."""
         while True:
-            link = (choose or self._any)()
+            link = (choose or self._next_fenced_replica)()
             if link is not None:
                 return link
             self._fenced.clear()
             await self._fenced.wait()
 
-    def _any(self) -> _BindLink | None:
+    def _next_fenced_replica(self) -> _BindLink | None:
         """The next replica that knows this leader; None: there is none."""
         fenced = [link for link in self._links.values() if link.fenced]
         return fenced[next(self._turn) % len(fenced)] if fenced else None
 
-    def _at(self, address: str) -> _BindLink | None:
+    def _fenced_replica_at(self, address: str) -> _BindLink | None:
         """The replica with that address if it knows this leader, else any."""
         link = self._links.get(address)
-        return link if link is not None and link.fenced else self._any()
+        return link if link is not None and link.fenced else self._next_fenced_replica()
 
-    def _unfence(self, link: _BindLink, error: BaseException) -> None:
+    def _stop_calling(self, link: _BindLink, error: BaseException) -> None:
         """Call the replica no more until it has answered Fence again."""
         link.record_failure(error)
         link.fenced = False
@@ -439,7 +439,9 @@ class BindPhaseClient:
                 except aio.AioRpcError as error:
                     _unless_cancelled(error)
                     reason = f"{error.code().name}: {error.details()}"
-                    link.failures.failed(error.code().name, f"bind {link.address} does not take the epoch: {reason}")
+                    link.failures.log_failure(
+                        error.code().name, f"bind {link.address} does not take the epoch: {reason}"
+                    )
                     link.last_error = reason
                     await asyncio.sleep(delay)
                     delay = min(delay * 2, MAX_RETRY_SECONDS)
@@ -451,7 +453,7 @@ class BindPhaseClient:
                 link.fenced = True
                 link.last_error = ""
                 delay = RETRY_SECONDS
-                link.failures.worked()
+                link.failures.clear()
                 log.info("bind %s: knows epoch %d", link.address, answer.epoch)
                 self._fenced.set()
                 self._changed()
@@ -488,9 +490,9 @@ class BindPhaseClient:
                     await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
                 except aio.AioRpcError as error:
                     _unless_cancelled(error)
-                    self._unfence(link, error)
+                    self._stop_calling(link, error)
 
-    def _unfenced(self) -> list[str]:
+    def _unfenced_addresses(self) -> list[str]:
         return [link.address for link in self._links.values() if not link.fenced]
 
 

@@ -57,13 +57,13 @@ async def _look_up(endpoint: str, take: Take) -> None:
         try:
             entries = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         except OSError as error:
-            failures.failed(str(error.errno), f"{endpoint}: {error}")
+            failures.log_failure(str(error.errno), f"{endpoint}: {error}")
             entries = []
         found = {
             f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
             for family, _, _, _, address in entries
         }
         if found:
-            failures.worked()
+            failures.clear()
             take(sorted(found))
         await asyncio.sleep(RESOLVE_SECONDS)

@@ -17,7 +17,7 @@ class FailureLog:
         self._level = level
         self._kind = ""
 
-    def failed(self, kind: str, text: str, level: int | None = None) -> None:
+    def log_failure(self, kind: str, text: str, level: int | None = None) -> None:
         """Log the failure, unless it repeats the last one.
 
         It does if it is of the same `kind`, the `text` is the same but for numbers (ports, times), and there was no
@@ -28,6 +28,6 @@ class FailureLog:
         self._kind = kind
         self._log.log(level, text, stacklevel=2)
 
-    def worked(self) -> None:
+    def clear(self) -> None:
         """It worked: the next failure is news again."""
         self._kind = ""

@@ -67,13 +67,17 @@ class Fallback:
         try:
             while True:
                 await asyncio.sleep(CHECK_SECONDS)
-                await self._check()
+                await self._start_or_stop_local_phases()
         finally:
             ended, self._local = self._local, None
             if ended is not None:
                 await ended.stop()
 
-    async def _check(self) -> None:
+    async def _start_or_stop_local_phases(self) -> None:
+        """Start local phases if no configured replica has answered for long enough; stop them once one answers again.
+
+        If they cannot be started, the wait begins anew.
+        """
         remote = set(self._phase.answering()) & set(self._configured)
         if remote:
             self._missing_since = None

@@ -82,7 +82,7 @@ class FollowerReplicas:
     def set_endpoints(self, addresses: Sequence[str]) -> None:
         """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
         for address in set(self._links) - set(addresses):
-            self.supervisor.start(self._retire(self._links.pop(address), self._tasks.pop(address)))
+            self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
         for address in addresses:
             if address not in self._links:
                 link = replica_link.ReplicaLink(address, self._source, self._dialer, self._clock, self._changed)
@@ -90,7 +90,7 @@ class FollowerReplicas:
                 self._tasks[address] = self.supervisor.keep(f"{self.phase} {address}", link.run)
         self._changed()
 
-    async def _retire(self, link: replica_link.ReplicaLink, task: asyncio.Task[None]) -> None:
+    async def _close_after_last_call(self, link: replica_link.ReplicaLink, task: asyncio.Task[None]) -> None:
         """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
         try:
             await link.drain()
@@ -122,7 +122,7 @@ class FollowerReplicas:
         """The replicas in step, in the order in which they are called about the class."""
         in_step = [link for link in self._links.values() if link.in_step]
         if len(in_step) > 1:
-            in_step.sort(key=lambda link: _rank(link.address, profile, class_id))
+            in_step.sort(key=lambda link: _rendezvous_rank(link.address, profile, class_id))
         return in_step
 
     async def call(
@@ -146,13 +146,13 @@ class FollowerReplicas:
                 if error.code() not in _ELSEWHERE:
                     raise
                 last = f"{link.address}: {error.code().name}: {error.details()}"
-                link.failures.failed(error.code().name, f"{self.phase}: calling another replica: {last}")
+                link.failures.log_failure(error.code().name, f"{self.phase}: calling another replica: {last}")
             except TimeoutError:
                 last = f"{link.address}: it does not answer"
-                link.failures.failed("silent", f"{self.phase}: calling another replica: {last}")
+                link.failures.log_failure("silent", f"{self.phase}: calling another replica: {last}")
             else:
                 link.on_answer()
-                link.failures.worked()
+                link.failures.clear()
                 return answer
         raise ports.PhaseUnavailable(f"{self.phase}: {last}")
 
@@ -177,5 +177,5 @@ class FollowerReplicas:
             answering.cancel()
 
 
-def _rank(address: str, profile: str, class_id: int) -> bytes:
+def _rendezvous_rank(address: str, profile: str, class_id: int) -> bytes:
     return hashlib.blake2b(f"{address}|{profile}|{class_id}".encode(), digest_size=8).digest()

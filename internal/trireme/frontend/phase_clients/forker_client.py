@@ -51,7 +51,7 @@ class ForkerClient:
         process = StartingProcess(name, loop.create_future(), loop.create_future())
         self._expected[f"started {name}"] = process.started
         self._expected[f"listening on {address}"] = process.listening
-        _send(requests, start=name, module=module, arguments=["--listen", address, *arguments])
+        _write_request(requests, start=name, module=module, arguments=["--listen", address, *arguments])
         return process
 
     async def until_listening(self, process: StartingProcess) -> int:
@@ -71,7 +71,7 @@ class ForkerClient:
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send the process a signal, if it runs."""
         if self._requests is not None and self.runs(name):
-            _send(self._requests, signal=int(number), name=name)
+            _write_request(self._requests, signal=int(number), name=name)
 
     async def until_ended(self, name: str) -> int:
         """Return the exit code of a process once it has ended."""
@@ -118,17 +118,17 @@ class ForkerClient:
     def _on_line(self, line: bytes) -> None:
         """A report of the forker, or a log line of a phase: both use the same pipe."""
         if not line.startswith(b"{"):
-            self._resolve(line.decode(errors="replace").strip(), 0)
+            self._resolve_expected(line.decode(errors="replace").strip(), 0)
             return
         message = orjson.loads(line)
         if "msg" in message:  # a phase that logs as JSON
-            self._resolve(message["msg"], 0)
+            self._resolve_expected(message["msg"], 0)
         elif "started" in message:
-            self._resolve(f"started {message['started']}", message["pid"])
+            self._resolve_expected(f"started {message['started']}", message["pid"])
         else:
             self._set_exit_code(message["ended"], message["code"])
 
-    def _resolve(self, text: str, value: int) -> None:
+    def _resolve_expected(self, text: str, value: int) -> None:
         expected = self._expected.pop(text, None)
         if expected is not None and not expected.done():
             expected.set_result(value)
@@ -138,7 +138,7 @@ class ForkerClient:
             self._exit_codes[name].set_result(code)
 
 
-def _send(requests: io.FileIO, **message: Any) -> None:
+def _write_request(requests: io.FileIO, **message: Any) -> None:
     """Write a request; where the forker has ended, the end of its reports shows it."""
     if not requests.closed:
         with contextlib.suppress(BrokenPipeError):

@@ -115,7 +115,7 @@ class LocalPhases:
 
     def statistics(self) -> list[LocalPhaseStatistics]:
         """The state of each process."""
-        return [process.statistics() for process in self._all()]
+        return [process.statistics() for process in self._all_processes()]
 
     def addresses(self, phase: str) -> list[str]:
         """The addresses of a phase's processes."""
@@ -123,14 +123,14 @@ class LocalPhases:
 
     async def request_start(self) -> None:
         """Have all started; `start` waits for them. Without any local phase the forker ends unused."""
-        for process in self._all():
+        for process in self._all_processes():
             await process.request_start()
         if not any(self._by_phase.values()):
             await self._forker.stop()
 
     async def start(self) -> None:
         """Start all and return once they listen. Raises: LocalPhaseError."""
-        await asyncio.gather(*(process.start() for process in self._all()))
+        await asyncio.gather(*(process.start() for process in self._all_processes()))
         self._started.set()
 
     async def until_started(self) -> None:
@@ -142,17 +142,17 @@ class LocalPhases:
         await self.start()
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.Event().wait())
-            for process in self._all():
+            for process in self._all_processes():
                 keep = functools.partial(_keep_running, process, restarted)
                 group.create_task(supervision.supervise(process.name, keep))
 
     async def stop(self) -> None:
         """End all, and remove their folder."""
-        await asyncio.gather(*(process.stop() for process in self._all()))
+        await asyncio.gather(*(process.stop() for process in self._all_processes()))
         await self._forker.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _all(self) -> list[LocalPhase]:
+    def _all_processes(self) -> list[LocalPhase]:
         return [process for processes in self._by_phase.values() for process in processes]
 
 
@@ -174,19 +174,20 @@ async def _keep_running(process: LocalPhase, restarted: Callable[[], None]) -> N
             log.error("%s", error)
 
 
-def configured(completed: commandline.CompletedConfig, connection: forker.ForkerConnection) -> LocalPhases:
+def phases_of_configuration(completed: commandline.CompletedConfig, connection: forker.ForkerConnection) -> LocalPhases:
     """The local phases of the configuration: those without endpoints. `connection` is to the forker that runs."""
     phases = {name: completed.trireme.phase(name) for name in _PHASES}
     counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
-    return LocalPhases(_arguments(completed), counts, connection)
+    return LocalPhases(_arguments_by_phase(completed), counts, connection)
 
 
-def fallback(completed: commandline.CompletedConfig, phase: str) -> LocalPhases:
+def fallback_phases(completed: commandline.CompletedConfig, phase: str) -> LocalPhases:
     """Local processes of one phase, whether or not it has endpoints."""
-    return LocalPhases(_arguments(completed), {phase: completed.trireme.phase(phase).local_replicas})
+    return LocalPhases(_arguments_by_phase(completed), {phase: completed.trireme.phase(phase).local_replicas})
 
 
-def _arguments(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
+def _arguments_by_phase(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
+    """The flags that the frontend passes on to its own phases, by phase; those of addresses are not among them."""
     config = completed.configuration
     connection = config.client_connection
     bind = [

@@ -49,7 +49,7 @@ class PhaseLinks(NamedTuple):
         await self.binders.close()
 
 
-def connect(
+def make_links(
     completed: commandline.CompletedConfig,
     source: replica_link.StreamSource,
     *,
@@ -66,21 +66,21 @@ def connect(
     own = completed.trireme
     filters, scores = (
         follower_replicas.FollowerReplicas(
-            name, source, _dialer(completed, name), own.phase(name).deadline.seconds, clock, wake
+            name, source, _make_dialer(completed, name), own.phase(name).deadline.seconds, clock, wake
         )
         for name in ("filter", "score")
     )
     binders = bind_phase_client.BindPhaseClient(
-        fence, fence_request, _dialer(completed, "bind"), own.bind.deadline.seconds, wake, config_hash
+        fence, fence_request, _make_dialer(completed, "bind"), own.bind.deadline.seconds, wake, config_hash
     )
     insight = None
     if own.insight.endpoints:
-        dialer, deadline = _dialer(completed, "insight"), own.insight.deadline.seconds
+        dialer, deadline = _make_dialer(completed, "insight"), own.insight.deadline.seconds
         insight = insight_replicas.InsightReplicas(source, dialer, deadline, clock)
     return PhaseLinks(filters, scores, binders, insight)
 
 
-def _dialer(completed: commandline.CompletedConfig, service: str) -> dialing.Dialer:
+def _make_dialer(completed: commandline.CompletedConfig, service: str) -> dialing.Dialer:
     config = completed.trireme
     tls = config.tls
     if not tls.enabled:

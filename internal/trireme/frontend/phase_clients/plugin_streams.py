@@ -46,13 +46,13 @@ class PluginStreams:
             key = config.SerializeToString(deterministic=True)
             stream = before.pop(key, None)
             if stream is None:
-                stream = self._opened(config)
+                stream = self._open_stream(config)
             else:
                 stream.replicas.restart()
             self._streams[key] = stream
         for stream in before.values():
             self._publisher.remove_followers(stream.replicas)
-            self.supervisor.start(self._end(stream))
+            self.supervisor.start(self._end_stream(stream))
 
     async def close(self) -> None:
         """End all streams."""
@@ -70,7 +70,7 @@ class PluginStreams:
         """The full sync that phases get."""
         return self._publisher.full_sync()
 
-    def _opened(self, config: snapshot_pb2.RemotePlugin) -> _Stream:
+    def _open_stream(self, config: snapshot_pb2.RemotePlugin) -> _Stream:
         dialer = dialing.Dialer(dialing.remote_settings(config))
         seconds = config.deadline_ms / 1000
         stream = follower_replicas.FollowerReplicas(
@@ -80,7 +80,7 @@ class PluginStreams:
         self._publisher.add_followers(stream)
         return _Stream(stream, self.supervisor.keep(stream.phase, stream.supervisor.failure))
 
-    async def _end(self, stream: _Stream) -> None:
+    async def _end_stream(self, stream: _Stream) -> None:
         """Close a stream to a plugin that was removed, or has another description."""
         await self.supervisor.stop(stream.watch)
         await stream.replicas.close()

@@ -366,7 +366,7 @@ class RemoteEvaluators:
             code = grpc.StatusCode.UNAVAILABLE
             raise
         finally:
-            self._metrics.rpc(phase, rpc, code.name, self._metrics.clock() - started)
+            self._metrics.record_phase_call(phase, rpc, code.name, self._metrics.clock() - started)
 
 
 def _check_generation(phase: str, evaluated: int, wanted: int) -> None:

@@ -140,7 +140,7 @@ class ReplicaLink:
     def in_step(self) -> bool:
         """It follows, and was heard of lately where there was something to hear."""
         # An empty cluster is at generation 0, so the generation does not tell whether there was an acknowledgement.
-        return self._streaming and self._synced and not self._silent(SILENCE_SECONDS)
+        return self._streaming and self._synced and not self._has_been_silent(SILENCE_SECONDS)
 
     @property
     def silent_for(self) -> float:
@@ -206,21 +206,21 @@ class ReplicaLink:
             try:
                 await self._feed_follower()
             except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
-                self._last_error = _reason(error)
+                self._last_error = _error_text(error)
                 kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
-                self._failures.failed(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
+                self._failures.log_failure(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
             except AcknowledgementError as error:
                 self._last_error = str(error)
-                self._failures.failed("acknowledgement", f"{self.address}: {error}", logging.ERROR)
+                self._failures.log_failure("acknowledgement", f"{self.address}: {error}", logging.ERROR)
             else:
                 if self._restarting.is_set():
                     self._last_error = "the configuration changed"
                     log.info("%s: the configuration changed: opening another snapshot stream", self.address)
                     delay = RECONNECT_SECONDS
                     continue
-                self._failures.failed("closed", f"{self.address}: the snapshot stream was closed by the replica")
+                self._failures.log_failure("closed", f"{self.address}: the snapshot stream was closed by the replica")
             finally:
-                self._down()
+                self._forget_stream_state()
             if self._clock() - started > MAX_RECONNECT_SECONDS:
                 delay = RECONNECT_SECONDS
             delay = RECONNECT_SECONDS if await self._restarted_within(delay) else min(delay * 2, MAX_RECONNECT_SECONDS)
@@ -251,10 +251,10 @@ class ReplicaLink:
         if self.in_step and not was_in_step:
             self._changed()
 
-    def _silent(self, seconds: float) -> bool:
+    def _has_been_silent(self, seconds: float) -> bool:
         return bool(self._unheard_since) and self.silent_for > seconds
 
-    def _down(self) -> None:
+    def _forget_stream_state(self) -> None:
         was = self._streaming
         self._streaming = self._synced = False
         self._acknowledged = 0
@@ -269,9 +269,9 @@ class ReplicaLink:
     async def _feed_follower(self) -> None:
         """Write the cluster and then its changes to the follower, until the stream is to be opened anew or ends."""
         call: Any = self._connection.channel.stream_stream(
-            _SYNC, request_serializer=_identity, response_deserializer=snapshot_pb2.SyncResponse.FromString
+            _SYNC, request_serializer=_unchanged, response_deserializer=snapshot_pb2.SyncResponse.FromString
         )(None)
-        reader = asyncio.create_task(self._read(call))
+        reader = asyncio.create_task(self._read_acknowledgements(call))
         try:
             await self._write_full_sync(call)
             while True:
@@ -279,7 +279,7 @@ class ReplicaLink:
                 self._wake.clear()
                 while self._pending and not (self._restarting.is_set() or reader.done()):
                     request, self._sent = self._pending.popleft()
-                    await self._write(call, request, reader)
+                    await self._write_delta(call, request, reader)
                     self._pending_bytes -= len(request)
                     self._sent_bytes += len(request)
                 if self._restarting.is_set():
@@ -303,7 +303,7 @@ class ReplicaLink:
         """
         while not self._wake.is_set():
             self._check_behind()
-            left = max(self._patience - self.silent_for, CHECK_SECONDS) if self._unheard_since else None
+            left = max(self._patience_seconds - self.silent_for, CHECK_SECONDS) if self._unheard_since else None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._wake.wait()
@@ -318,7 +318,7 @@ class ReplicaLink:
         self._stream_number = next(_stream_numbers)
         self._full_sync_bytes = sum(map(len, chunks))
         # What was published since the full sync was made follows it, so the two may differ.
-        generation, self._sent = _generation(chunks[0]), _generation(chunks[-1])
+        generation, self._sent = _generation_of_request(chunks[0]), _generation_of_request(chunks[-1])
         self._published = self._sent
         async with asyncio.timeout(FULL_SYNC_SECONDS):
             await call.write(hello)
@@ -332,7 +332,7 @@ class ReplicaLink:
         if not self._synced:
             self._unheard_since = self._clock()
 
-    async def _write(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
+    async def _write_delta(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
         """Write a delta. Raises: OSError or TimeoutError where the stream is of no use any more."""
         writing = asyncio.create_task(call.write(request))
         try:
@@ -349,17 +349,17 @@ class ReplicaLink:
             writing.cancel()
 
     @property
-    def _patience(self) -> float:
+    def _patience_seconds(self) -> float:
         """How long the replica may acknowledge nothing before it is synchronised anew, in seconds."""
         return SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS
 
     def _check_behind(self) -> None:
         """Raises: TimeoutError where a full sync is the way to bring the replica up to date."""
         too_much = self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes)
-        if too_much or self._silent(self._patience):
+        if too_much or self._has_been_silent(self._patience_seconds):
             raise TimeoutError("it does not follow; it will be synchronised anew")
 
-    async def _read(self, call: Any) -> None:
+    async def _read_acknowledgements(self, call: Any) -> None:
         try:
             async for answer in call:
                 if self._restarting.is_set():
@@ -389,20 +389,20 @@ class ReplicaLink:
         self._acknowledged = max(generation, self._acknowledged)
         if first:
             self._last_error = ""
-            self._failures.worked()
+            self._failures.clear()
             log.info("%s: in step at generation %d", self.address, generation)
             self._wake.set()  # less patience from now on
 
 
-def _generation(request: bytes) -> int:
+def _generation_of_request(request: bytes) -> int:
     return snapshot_pb2.SyncRequest.FromString(request).delta.to_generation
 
 
-def _identity(message: bytes) -> bytes:
+def _unchanged(message: bytes) -> bytes:
     return message
 
 
-def _reason(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, aio.AioRpcError):
         return f"{error.code().name}: {error.details()}"
     return str(error) or type(error).__name__

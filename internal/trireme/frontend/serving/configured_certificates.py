@@ -7,7 +7,7 @@ from trireme.config.loading import ConfigurationError
 from trireme_kube.componentbase.certificate_expiry import Certificate, of_file
 
 
-def of(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -> Iterator[Certificate]:
+def certificates_of(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -> Iterator[Certificate]:
     """All that the configuration names. `environment` is what kubeconfigs may refer to."""
     if completed.serving is not None:
         options = completed.serving.options

@@ -58,7 +58,7 @@ class FrontendState:
         )
 
 
-def of(
+def state_of_app(
     app: App,
     local: local_phases.LocalPhases,
     plugin_rows: Callable[[], list[dict[str, Any]]] = list,

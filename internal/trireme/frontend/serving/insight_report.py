@@ -28,10 +28,10 @@ async def evaluate_pod(
     response = await insight.explain(insight_pb2.ExplainRequest(pod=pod, nodes=nodes, scores=True))
     if not response.HasField("queued_pod"):
         return None
-    return _describe(response) | ({"notEvaluated": list(extenders)} if extenders else {})
+    return _evaluation_json(response) | ({"notEvaluated": list(extenders)} if extenders else {})
 
 
-def _describe(response: insight_pb2.ExplainResponse) -> Json:
+def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
     plugins = [
         {"plugin": plugin.name, "weight": plugin.weight, "skipped": plugin.skipped} for plugin in response.score_plugins
     ]
@@ -40,22 +40,22 @@ def _describe(response: insight_pb2.ExplainResponse) -> Json:
         "nodes": response.node_count,
         "feasibleNodes": response.feasible_count,
         "refusals": [
-            {**_status(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
+            {**_status_json(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
             for refusal in response.refusals
         ],
-        "feasible": [_node(node, response) for node in response.feasible_nodes],
+        "feasible": [_node_json(node, response) for node in response.feasible_nodes],
         "scorePlugins": plugins,
     }
     if response.HasField("pre_filter"):
-        out["preFilter"] = _status(response.pre_filter)
+        out["preFilter"] = _status_json(response.pre_filter)
     if response.HasField("score_failure"):
-        out["scoreFailure"] = _status(response.score_failure)
+        out["scoreFailure"] = _status_json(response.score_failure)
     if response.disconnected_ms:
         out["disconnectedSeconds"] = response.disconnected_ms / 1000
     return out
 
 
-def _node(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse) -> Json:
+def _node_json(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse) -> Json:
     scored = zip(response.score_plugins, node.scores, strict=True)
     return {
         "node": node.name,
@@ -64,7 +64,7 @@ def _node(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse)
     }
 
 
-def _status(message: status_pb2.Status) -> Json:
+def _status_json(message: status_pb2.Status) -> Json:
     found = wire_status.from_message(message)
     return {
         "plugin": found.plugin,

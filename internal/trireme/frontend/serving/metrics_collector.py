@@ -29,22 +29,22 @@ _ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 def instruments(state: FrontendState, completed: commandline.CompletedConfig) -> Iterable[Instrument]:
     """All instruments that read a frontend."""
-    yield from _waiting(state)
-    yield from _entering(state)
-    yield from _cache(state)
-    yield from _replicas(state)
-    yield from _process(state)
-    yield from _program(completed)
+    yield from _queue_instruments(state)
+    yield from _incoming_pod_instruments(state)
+    yield from _cache_instruments(state)
+    yield from _replica_instruments(state)
+    yield from _process_instruments(state)
+    yield from _version_and_gate_instruments(completed)
 
 
-def _waiting(state: FrontendState) -> Iterable[Instrument]:
+def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
     def pending() -> Mapping[Values, float]:
         statistics = state.scheduling.queue.statistics()
         members: dict[Values, float] = {
             ("incomplete",): statistics.waiting_for_group,
             ("pending",): statistics.group_in_flight,
         }
-        return {**members, **_labelled(statistics.pending)}
+        return {**members, **_by_one_label(statistics.pending)}
 
     def queued() -> Mapping[Values, float]:
         statistics = state.scheduling.queue.statistics()
@@ -57,7 +57,7 @@ def _waiting(state: FrontendState) -> Iterable[Instrument]:
 
     def in_flight() -> Mapping[Values, float]:
         statistics = state.scheduling.queue.statistics()
-        return {("PodPopped",): statistics.in_flight, **_labelled(statistics.in_flight_events)}
+        return {("PodPopped",): statistics.in_flight, **_by_one_label(statistics.in_flight_events)}
 
     def refused() -> Mapping[Values, float]:
         refused_by = state.scheduling.queue.statistics().refused_by
@@ -85,7 +85,7 @@ def _waiting(state: FrontendState) -> Iterable[Instrument]:
     )
 
 
-def _entering(state: FrontendState) -> Iterable[Instrument]:
+def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
     def entities() -> Mapping[Values, float]:
         """Pods that entered the queue.
 
@@ -113,31 +113,33 @@ def _entering(state: FrontendState) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_batches_total",
         "Batches taken from the queue.",
-        lambda: _one(state.scheduling.queue.statistics().batches),
+        lambda: _unlabelled(state.scheduling.queue.statistics().batches),
     )
     yield CountedElsewhere(
         "trireme_dropped_events_total",
         "Events for pods being scheduled that were dropped because too many were stored: such pods are tried again.",
-        lambda: _one(state.scheduling.queue.statistics().dropped_events),
+        lambda: _unlabelled(state.scheduling.queue.statistics().dropped_events),
     )
     yield Gauge(
         "trireme_refusal_groups",
         "Groups of refused pods that no event can tell apart.",
-        lambda: _one(state.scheduling.queue.statistics().refusal_groups),
+        lambda: _unlabelled(state.scheduling.queue.statistics().refusal_groups),
     )
 
 
-def _cache(state: FrontendState) -> Iterable[Instrument]:
+def _cache_instruments(state: FrontendState) -> Iterable[Instrument]:
     def sizes() -> Mapping[Values, float]:
         statistics = state.cluster.cache.statistics()
         return {("nodes",): statistics.nodes, ("pods",): statistics.pods, ("assumed_pods",): statistics.assumed_pods}
 
     yield Gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", sizes, ("type",))
-    yield Gauge("trireme_pod_classes", "Classes of pods.", lambda: _one(state.cluster.cache.statistics().classes))
+    yield Gauge(
+        "trireme_pod_classes", "Classes of pods.", lambda: _unlabelled(state.cluster.cache.statistics().classes)
+    )
     yield Gauge(
         "trireme_snapshot_generation",
         "Generation of the cluster cache; replicas follow it.",
-        lambda: _one(state.cluster.cache.statistics().generation),
+        lambda: _unlabelled(state.cluster.cache.statistics().generation),
     )
     yield Gauge(
         "informer_store_resource_version",
@@ -150,7 +152,7 @@ def _cache(state: FrontendState) -> Iterable[Instrument]:
     )
 
 
-def _replicas(state: FrontendState) -> Iterable[Instrument]:
+def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
     followers = state.phases.links.followers()
     labels = ("phase", "address")
 
@@ -220,7 +222,7 @@ def _replicas(state: FrontendState) -> Iterable[Instrument]:
     )
 
 
-def _process(state: FrontendState) -> Iterable[Instrument]:
+def _process_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "scheduler_goroutines",
         "Concurrent operations by kind: here the pods being bound.",
@@ -234,7 +236,9 @@ def _process(state: FrontendState) -> Iterable[Instrument]:
         lambda: {(_NAME,): int(state.context.leader.leading)},
         ("name",),
     )
-    yield Gauge("trireme_waiting_pods", "Pods waiting on Permit.", lambda: _one(len(state.scheduling.waiting.pods())))
+    yield Gauge(
+        "trireme_waiting_pods", "Pods waiting on Permit.", lambda: _unlabelled(len(state.scheduling.waiting.pods()))
+    )
     yield Gauge(
         "trireme_phase_available",
         "Whether a replica of the phase is available.",
@@ -255,9 +259,9 @@ def _process(state: FrontendState) -> Iterable[Instrument]:
     )
 
 
-def _program(completed: commandline.CompletedConfig) -> Iterable[Instrument]:
+def _version_and_gate_instruments(completed: commandline.CompletedConfig) -> Iterable[Instrument]:
     effective = completed.gates.effective
-    features = {(name, _stage(name, effective)): float(on) for name, on in completed.gates.all().items()}
+    features = {(name, _stage_label(name, effective)): float(on) for name, on in completed.gates.all().items()}
     yield Gauge(
         "kubernetes_feature_enabled",
         "Whether a feature gate is on.",
@@ -284,7 +288,12 @@ def _program(completed: commandline.CompletedConfig) -> Iterable[Instrument]:
         tuple(build),
         BETA,
     )
-    version = ("kube", versions.KUBERNETES.removeprefix("v"), _minor(effective.emulated), _minor(effective.oldest_peer))
+    version = (
+        "kube",
+        versions.KUBERNETES.removeprefix("v"),
+        _minor_version(effective.emulated),
+        _minor_version(effective.oldest_peer),
+    )
     yield Gauge(
         "version_info",
         "The binary version, the version whose behaviour is emulated, and the oldest compatible one.",
@@ -305,7 +314,7 @@ def _local_phases(statistics: Iterable[local_phases.LocalPhaseStatistics]) -> Ma
     return starts
 
 
-def _labelled(counts: Mapping[str, int]) -> dict[Values, float]:
+def _by_one_label(counts: Mapping[str, int]) -> dict[Values, float]:
     return {(label,): count for label, count in counts.items()}
 
 
@@ -315,15 +324,15 @@ def _group_version(resource: resources.Resource) -> tuple[str, str]:
     return (parts[1], parts[2]) if parts[0] == "apis" else ("", parts[1])
 
 
-def _stage(name: str, effective: versions.Effective) -> str:
+def _stage_label(name: str, effective: versions.Effective) -> str:
     """A feature's stage as the metric has it: general availability is the empty one."""
     stage = gates.table().at(name, effective).stage
     return "" if stage is gates.Stage.GA else stage.value
 
 
-def _one(value: float) -> Mapping[Values, float]:
+def _unlabelled(value: float) -> Mapping[Values, float]:
     return {(): value}
 
 
-def _minor(version: tuple[int, int]) -> str:
+def _minor_version(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"

@@ -29,17 +29,19 @@ def families(cache: cluster_cache.ClusterCache, queue: scheduling_queue.Scheduli
     for kind, name, text in (("limits", "limit", "Resource limits"), ("requests", "request", "Resource requests")):
         family = Metric(f"kube_pod_resource_{name}", _TEXT.format(text), "gauge")
         totals: dict[int, Nanos] = {}
-        for key, node, class_id in _pods(cache, queue):
+        for key, node, class_id in _key_node_and_class_of_pods(cache, queue):
             pod = cache.registry[class_id].pod
             total = totals.get(class_id)
             if total is None:
-                total = totals[class_id] = _total(pod, kind)
-            _add(family, key, node, pod, total)
+                total = totals[class_id] = _pod_total(pod, kind)
+            _add_samples(family, key, node, pod, total)
         if family.samples:
             yield family
 
 
-def _pods(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQueue) -> Iterator[tuple[str, str, int]]:
+def _key_node_and_class_of_pods(
+    cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQueue
+) -> Iterator[tuple[str, str, int]]:
     """Key, node and class of each pod; the node is empty if it has none."""
     for placed in cache.pods():
         yield placed.key, "" if placed.assumed else placed.node_name, placed.class_id
@@ -49,7 +51,7 @@ def _pods(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQ
             yield queued.key, "", pending.class_id
 
 
-def _add(family: Metric, key: str, node: str, pod: core_pb2.Pod, total: Nanos) -> None:
+def _add_samples(family: Metric, key: str, node: str, pod: core_pb2.Pod, total: Nanos) -> None:
     namespace, _, name = key.partition("/")
     for resource, nanos in total.items():
         if nanos:
@@ -60,18 +62,18 @@ def _add(family: Metric, key: str, node: str, pod: core_pb2.Pod, total: Nanos) -
                 "scheduler": pod.spec.scheduler_name,
                 "priority": str(pod.spec.priority),
                 "resource": resource,
-                "unit": _unit(resource),
+                "unit": _unit_of_resource(resource),
             }
             family.add_sample(family.name, labels, nanos / quantity.NANOS_PER_UNIT)
 
 
-def _unit(resource: str) -> str:
+def _unit_of_resource(resource: str) -> str:
     if resource.startswith(_HUGE_PAGES):
         return "bytes"
     return "integer" if resource.startswith(_VOLUMES) else _UNITS.get(resource, "")
 
 
-def _total(pod: core_pb2.Pod, kind: str) -> Nanos:
+def _pod_total(pod: core_pb2.Pod, kind: str) -> Nanos:
     """The total of one resource that a pod requests or is limited to.
 
     Containers together, or the most that init containers need in turn beside the sidecars started before them;
@@ -79,36 +81,36 @@ def _total(pod: core_pb2.Pod, kind: str) -> Nanos:
     """
 
     def of(container: core_pb2.Container) -> Nanos:
-        return _nanos(getattr(container.resources, kind))
+        return _amounts_in_nanos(getattr(container.resources, kind))
 
     total: Nanos = {}
     for container in pod.spec.containers:
-        _merge(total, of(container), int.__add__)
+        _combine_into(total, of(container), int.__add__)
     sidecars: Nanos = {}
     most: Nanos = {}
     for container in pod.spec.init_containers:
         own = of(container)
         if container.restart_policy == "Always":
-            _merge(total, own, int.__add__)
-            _merge(sidecars, own, int.__add__)
-            _merge(most, sidecars, max)
+            _combine_into(total, own, int.__add__)
+            _combine_into(sidecars, own, int.__add__)
+            _combine_into(most, sidecars, max)
         else:
-            _merge(own, sidecars, int.__add__)
-            _merge(most, own, max)
-    _merge(total, most, max)
-    for resource, nanos in _nanos(getattr(pod.spec.resources, kind)).items():
+            _combine_into(own, sidecars, int.__add__)
+            _combine_into(most, own, max)
+    _combine_into(total, most, max)
+    for resource, nanos in _amounts_in_nanos(getattr(pod.spec.resources, kind)).items():
         if resource in ("cpu", "memory") or resource.startswith(_HUGE_PAGES):
             total[resource] = nanos
-    for resource, nanos in _nanos(pod.spec.overhead).items():
+    for resource, nanos in _amounts_in_nanos(pod.spec.overhead).items():
         if kind == "requests" or total.get(resource):
             total[resource] = total.get(resource, 0) + nanos
     return total
 
 
-def _merge(into: Nanos, more: Nanos, combine: Callable[[int, int], int]) -> None:
+def _combine_into(into: Nanos, more: Nanos, combine: Callable[[int, int], int]) -> None:
     for resource, nanos in more.items():
         into[resource] = combine(into[resource], nanos) if resource in into else nanos
 
 
-def _nanos(quantities: Quantities) -> Nanos:
+def _amounts_in_nanos(quantities: Quantities) -> Nanos:
     return {name: quantity.parse_quantity(amount.string).nanos for name, amount in quantities.items()}

@@ -78,10 +78,10 @@ class PendingReport:
         self._permits = {pod.uid: pod.plugins for pod in waiting.pods()}
         self._leaving: dict[str, list[str]] | None = None
 
-    def of(self, pod: queued_pod.QueuedPodInfo) -> Json:
+    def entry_of(self, pod: queued_pod.QueuedPodInfo) -> Json:
         """The entry of one pod."""
         status = self._queue.contents.status_of(pod)
-        waits, summary = self._waits(pod, status)
+        waits, summary = self._what_it_waits_for(pod, status)
         return {
             "pod": pod.key,
             "uid": pod.uid,
@@ -100,12 +100,12 @@ class PendingReport:
         """One entry for all pods of one class that wait for the same; in the order of their first."""
         by_circumstances: dict[Hashable, list[queued_pod.QueuedPodInfo]] = {}
         for pod in pods:
-            by_circumstances.setdefault(self._circumstances(pod), []).append(pod)
+            by_circumstances.setdefault(self._shared_facts(pod), []).append(pod)
         found: dict[tuple[int, str], list[queued_pod.QueuedPodInfo]] = {}
         waits: dict[tuple[int, str], Json] = {}
         for same in by_circumstances.values():
             first = same[0]
-            for_what, summary = self._waits(first, self._queue.contents.status_of(first))
+            for_what, summary = self._what_it_waits_for(first, self._queue.contents.status_of(first))
             key = (first.record.class_id, summary)
             found.setdefault(key, []).extend(same)
             waits.setdefault(key, for_what)
@@ -124,7 +124,7 @@ class PendingReport:
             for (class_id, summary), same in found.items()
         ]
 
-    def _circumstances(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
+    def _shared_facts(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
         """The facts that pods waiting for the same share: so that of very many pods only a few are examined."""
         preemptions = self._preemptions
         if not isinstance(pod.state, _ALIKE) or self._nominated_node(pod):
@@ -142,27 +142,31 @@ class PendingReport:
         gate = pod.gated_by, pod.gate_reason
         return pod.record.class_id, type(pod.state), until, error, gate, pod.rejectors, parsed.gates, parsed.group
 
-    def _waits(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
+    def _what_it_waits_for(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
         retries = self._preemptions.retries
         match status.state:
             case Active():
-                return self._turn()
+                return self._waits_for_its_turn()
             case BackOff(moment):
                 until = self._to_wall(moment)
                 why = self._reporter.last_failure(pod.uid)
-                text = f"backs off after a failed attempt, until {_clock(until)}"
+                text = f"backs off after a failed attempt, until {_time_of_day(until)}"
                 return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
             case Gated() | Unschedulable() if retry := retries.delayed_retry(status.root or pod.uid):
                 why, until = retry[0], self._to_wall(retry[1])
-                return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
+                return {
+                    "for": "time",
+                    "until": until,
+                    "because": why,
+                }, f"{why}; is tried again at {_time_of_day(until)}"
             case Gated() as gate:
-                return self._gate(pod, status, gate)
+                return self._waits_at_gate(pod, status, gate)
             case Unschedulable():
-                return self._event(pod, status)
+                return self._waits_for_event(pod, status)
             case PreEnqueuePending():
                 return self._pre_enqueue_calls(pod)
             case WaitingForGroup() | GroupInFlight():
-                return _group(status)
+                return _waits_for_group(status)
             case _:
                 return self._under_way(pod)
 
@@ -170,34 +174,36 @@ class PendingReport:
         if failed := self._failed_call(pod):
             until = self._to_wall(failed.until)
             waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
-            text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
+            text = (
+                f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_time_of_day(until)}"
+            )
             return waits, text
         plugins = self._remote_queue.pre_enqueue_plugins(pod.record.profile)
-        return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
+        return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_alternatives_text(plugins)} agrees"
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
         """The failed call of a remote plugin that the pod waits for, unless it is being retried."""
         return self._remote_queue.pre_enqueue_calls.failure(pod.uid)
 
-    def _turn(self) -> Waits:
+    def _waits_for_its_turn(self) -> Waits:
         if not self._leading:
             return {"for": "leadership"}, "waits, because this frontend does not lead"
         if not self._synced:
             return {"for": "caches"}, "waits until the caches are synced"
         if self._missing:
-            return self._service(self._missing)
+            return self._waits_for_service(self._missing)
         return {"for": "turn"}, "waits for its turn"
 
-    def _service(self, missing: Sequence[str]) -> Waits:
+    def _waits_for_service(self, missing: Sequence[str]) -> Waits:
         names = " and ".join(missing)
         text = f"waits for {names}, which is not available"
         return {"for": "service", "services": list(missing)}, text
 
-    def _gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
+    def _waits_at_gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
         if gate.plugin == in_tree.PREEMPTION_PLUGIN:
             # A group preempts as one.
             preemptor = status.root or pod.uid
-            return self._preemption(self._preemptions.victims_of(preemptor), self._nominated_node(pod))
+            return self._waits_for_victims(self._preemptions.victims_of(preemptor), self._nominated_node(pod))
         if gate.plugin == self._membership.missing_plugin(pod.record.profile):
             why = "was rejected" if self._membership.is_rejected(gate.plugin) else "does not take part yet"
             text = f"waits for the plugin {gate.plugin}, which {why}"
@@ -212,21 +218,21 @@ class PendingReport:
             text += f": {gate.reason}"
         if status.group:
             waits["group"] = status.group
-            text += f", with its {_root(status)}"
+            text += f", with its {_root_group_name(status)}"
         return waits, text
 
-    def _event(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
+    def _waits_for_event(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
         node = self._nominated_node(pod)
         victims = self._preemptions.victims_of(pod.uid) or self._victims_on(node)
         if victims:
-            return self._preemption(victims, node)
+            return self._waits_for_victims(victims, node)
         events = event_phrases.likely_first(status.events)
         waits = {"for": "event", "plugins": list(status.rejectors), "events": events}
         when = f"when {event_phrases.events_summary(events)}" if events else "after five minutes"
         text = f"was refused by {', '.join(status.rejectors)}; is tried again {when}"
         return waits, text
 
-    def _preemption(self, victims: Sequence[str], node: str) -> Waits:
+    def _waits_for_victims(self, victims: Sequence[str], node: str) -> Waits:
         where = f" on node {node}" if node else ""
         text = f"waits until {', '.join(victims) or 'its victims'}{where} made room"
         return {"for": "preemption", "victims": list(victims), "node": node}, text
@@ -240,7 +246,7 @@ class PendingReport:
             return {"for": "permit", "plugins": list(plugins), "node": node}, text
         if placed is not None and not pod.record.pod.resized:
             if "bind" in self._missing:
-                return self._service(("bind",))
+                return self._waits_for_service(("bind",))
             if pod.uid in self._binding.reported_bound:
                 text = f"was bound to node {node} according to an extender; waits until the API server shows it"
                 return {"for": "binding", "node": node}, text
@@ -249,7 +255,7 @@ class PendingReport:
         if pending.parsed.flags & pod_projection.TERMINATING:
             return {"for": "deletion"}, "is being deleted, and not tried"
         missing = [phase for phase in self._missing if phase != "bind"]
-        return self._service(missing) if missing else ({"for": "attempt"}, "is being tried")
+        return self._waits_for_service(missing) if missing else ({"for": "attempt"}, "is being tried")
 
     def _nominated_node(self, pod: queued_pod.QueuedPodInfo) -> str:
         return self._queue.nominator.node_of(pod.uid)
@@ -271,23 +277,23 @@ def _first_queued(pod: queued_pod.QueuedPodInfo) -> float:
     return pod.initial_attempt_timestamp or pod.timestamp
 
 
-def _any(names: Sequence[str]) -> str:
+def _alternatives_text(names: Sequence[str]) -> str:
     return " or ".join(names) if names else "time to pass"
 
 
-def _clock(moment: float) -> str:
+def _time_of_day(moment: float) -> str:
     return f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%H:%M:%S} UTC"
 
 
-def _group(status: queue_status.QueueStatus) -> Waits:
+def _waits_for_group(status: queue_status.QueueStatus) -> Waits:
     if isinstance(status.state, WaitingForGroup):
         text = f"waits {status.state.missing}"
     else:
-        text = f"waits while its {_root(status)} is being scheduled"
+        text = f"waits while its {_root_group_name(status)} is being scheduled"
     return {"for": "group", "group": status.group}, text
 
 
-def _root(status: queue_status.QueueStatus) -> str:
+def _root_group_name(status: queue_status.QueueStatus) -> str:
     """The group that the pod is scheduled with."""
     root = batch_key.GroupKey.parse(status.root)
     return f"{root.api_kind} {root.name}"

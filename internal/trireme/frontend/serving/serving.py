@@ -53,9 +53,9 @@ async def serve(
     served = serving_site.FrontendSite(completed, state)
     async with contextlib.AsyncExitStack() as stack:
         if completed.serving is not None:
-            await stack.enter_async_context(_secure(completed, completed.serving, served, supervisor))
+            await stack.enter_async_context(_serve_over_tls(completed, completed.serving, served, supervisor))
         if completed.trireme.admin_socket:
-            await stack.enter_async_context(_local(completed.trireme.admin_socket, served))
+            await stack.enter_async_context(_serve_on_socket(completed.trireme.admin_socket, served))
         await stack.enter_async_context(served.loop_lag.measured(supervisor))
         await stack.enter_async_context(served.expiries.watched(supervisor))
         try:
@@ -65,7 +65,7 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def _local(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
+async def _serve_on_socket(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
     """The same site on a Unix socket without TLS; everybody who may open the file may read it."""
     runner = connection_limits.runner(served.site.application(None), SHUTDOWN_SECONDS)
     await runner.setup()
@@ -75,7 +75,7 @@ async def _local(path: str, served: serving_site.FrontendSite) -> AsyncIterator[
         yield
     finally:
         await runner.cleanup()
-        _remove(path)
+        _remove_socket(path)
 
 
 def _own_socket(path: str) -> socket.socket:
@@ -84,7 +84,7 @@ def _own_socket(path: str) -> socket.socket:
     # Nobody else may connect, not even between making the file and setting its mode.
     before = os.umask(0o177)
     try:
-        _remove(path)
+        _remove_socket(path)
         listener.bind(path)
     except OSError as error:
         listener.close()
@@ -94,12 +94,12 @@ def _own_socket(path: str) -> socket.socket:
     return listener
 
 
-def _remove(path: str) -> None:
+def _remove_socket(path: str) -> None:
     Path(path).unlink(missing_ok=True)
 
 
 @contextlib.asynccontextmanager
-async def _secure(
+async def _serve_over_tls(
     completed: commandline.CompletedConfig,
     serving: serving_config.Serving,
     served: serving_site.FrontendSite,
@@ -109,8 +109,12 @@ async def _secure(
     options = completed.options
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(serving.listener.close)
-        tokens = await _reviewer(stack, completed, serving.token_review is not None, options.authentication.kubeconfig)
-        access = await _reviewer(stack, completed, serving.access_review is not None, options.authorization.kubeconfig)
+        tokens = await _make_review_client(
+            stack, completed, serving.token_review is not None, options.authentication.kubeconfig
+        )
+        access = await _make_review_client(
+            stack, completed, serving.access_review is not None, options.authorization.kubeconfig
+        )
         trust = serving_trust.ClusterTrust(
             options.authentication,
             tokens,
@@ -136,7 +140,9 @@ async def _secure(
                 time.monotonic,
             ),
         )
-        async with _accepting(serving, contexts, served.site.application(served.access.ask(guard)), supervisor):
+        async with _accept_connections(
+            serving, contexts, served.site.application(served.access.ask(guard)), supervisor
+        ):
             following = supervisor.keep("authorities", trust.follow)
             try:
                 yield
@@ -145,7 +151,7 @@ async def _secure(
 
 
 @contextlib.asynccontextmanager
-async def _accepting(
+async def _accept_connections(
     serving: serving_config.Serving,
     contexts: tls_contexts.TlsContexts,
     application: web.Application,
@@ -182,7 +188,7 @@ class _Guard:
         self.verdict = authorizer.verdict
 
 
-async def _reviewer(
+async def _make_review_client(
     stack: contextlib.AsyncExitStack, completed: commandline.CompletedConfig, enabled: bool, kubeconfig: str
 ) -> client.ApiClient | None:
     """The connection for reviews; with its own rate limit, so that a scraper cannot slow down scheduling."""

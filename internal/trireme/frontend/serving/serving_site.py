@@ -70,7 +70,9 @@ class FrontendSite:
         # Since when no valid lease has been seen although we lead.
         self._expired_since: float | None = None
         self.loop_lag = event_loop.LoopLag()
-        self.expiries = certificate_expiry.Expiries(list(configured_certificates.of(completed, os.environ)))
+        self.expiries = certificate_expiry.Expiries(
+            list(configured_certificates.certificates_of(completed, os.environ))
+        )
         self.access = access_metrics.MeasuredGuard()
         options = completed.options.metrics
         allowed = {
@@ -175,22 +177,26 @@ class FrontendSite:
 
     def _pages(self) -> dict[str, Page]:
         pages: dict[str, Page] = {
-            "/metrics": self._metrics,
+            "/metrics": self._metrics_reply,
             "/metrics/slis": self._service_levels,
-            "/metrics/resources": self._resources,
-            "/configz": self._configuration,
-            "/trireme/v1/status": self._status,
-            "/trireme/v1/explain": self._explain,
+            "/metrics/resources": self._resources_reply,
+            "/configz": self._configuration_reply,
+            "/trireme/v1/status": self._status_report_reply,
+            "/trireme/v1/explain": self._explain_reply,
         }
         if self._completed.gates.enabled(FLAGZ_GATE):
-            pages["/flagz"] = self._page(self._flags_page())
+            pages["/flagz"] = self._negotiated_page(self._flags_page())
         if self._completed.gates.enabled(STATUSZ_GATE):
-            pages["/statusz"] = self._page(self._status_page())
+            pages["/statusz"] = self._negotiated_page(self._status_page())
         for path in self._health.paths():
             pages[path] = pages[f"{path}/*"] = self._health_page
         if self._completed.configuration.enable_profiling:
             pages |= profiling.pages()
-            pages |= {"/debug/flags": _flags_index, "/debug/flags/*": _flags_index, "/debug/flags/v": self._verbosity}
+            pages |= {
+                "/debug/flags": _flags_index,
+                "/debug/flags/*": _flags_index,
+                "/debug/flags/v": self._set_verbosity,
+            }
         return pages
 
     async def _health_page(self, request: Request) -> Reply | None:
@@ -201,35 +207,35 @@ class FrontendSite:
             return Reply(report.text.encode())
         return http_site.text(report.text, 200 if report.healthy else 500)
 
-    async def _metrics(self, request: Request) -> Reply:
+    async def _metrics_reply(self, request: Request) -> Reply:
         if request.method == "DELETE":
             self._registry.reset()
             return Reply(b"metrics reset\n")
-        return self._exposed(exposition.answer(self._registry.families(), request.headers))
+        return self._exposition_reply(exposition.answer(self._registry.families(), request.headers))
 
     async def _service_levels(self, request: Request) -> Reply:
         if request.method == "DELETE":
             self._slis.reset()
             return Reply(b"metrics reset\n")
-        return self._exposed(exposition.answer(self._slis.families(), request.headers))
+        return self._exposition_reply(exposition.answer(self._slis.families(), request.headers))
 
-    async def _resources(self, request: Request) -> Reply:
+    async def _resources_reply(self, request: Request) -> Reply:
         if not self._served.context.leader.leading:
             return Reply(b"")
         families = metrics_resources.families(self._served.cluster.cache, self._served.scheduling.queue)
-        return self._exposed(exposition.answer(families, request.headers))
+        return self._exposition_reply(exposition.answer(families, request.headers))
 
-    def _exposed(self, answer: exposition.Answer) -> Reply:
+    def _exposition_reply(self, answer: exposition.Answer) -> Reply:
         headers = {"Process-Start-Time-Unix": str(int(self._started))}
         if answer.content_encoding:
             headers["Content-Encoding"] = answer.content_encoding
         return Reply(answer.body, answer.content_type, headers=headers)
 
-    async def _configuration(self, _: Request) -> Reply:
+    async def _configuration_reply(self, _: Request) -> Reply:
         document = {"componentconfig": commandline.without_secrets(self._completed.document())}
         return Reply.of(status_documents.Document(200, http_site.JSON, golang.json_text(document)), sniff=False)
 
-    def _page(self, page: status_documents.Page) -> Page:
+    def _negotiated_page(self, page: status_documents.Page) -> Page:
         async def answer(request: Request) -> Reply:
             return Reply.of(page.answer(request.headers.get("Accept", ""), write_yaml))
 
@@ -279,7 +285,7 @@ class FrontendSite:
             space=" ",
         )
 
-    async def _verbosity(self, request: Request) -> Reply:
+    async def _set_verbosity(self, request: Request) -> Reply:
         if request.method != "PUT":
             return http_site.text("unsupported http method\n", 406, "text/plain")
         level = request.body.decode("utf-8", "replace").strip()
@@ -289,14 +295,14 @@ class FrontendSite:
         klog.set_verbosity(int(level))
         return http_site.text(f"successfully set klog.logging.verbosity to {level}\n", 200, "text/plain")
 
-    async def _status(self, request: Request) -> Reply:
+    async def _status_report_reply(self, request: Request) -> Reply:
         try:
             pods = int(request.query.get("pods", [str(status_report.MAX_PODS)])[0])
         except ValueError:
             return http_site.text("pods must be a number\n", 400)
-        return _json(status_report.status(self._served, pods))
+        return _json_reply(status_report.status(self._served, pods))
 
-    async def _explain(self, request: Request) -> Reply:
+    async def _explain_reply(self, request: Request) -> Reply:
         key = request.query.get("pod", [""])[0]
         if not key:
             return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)
@@ -318,7 +324,7 @@ class FrontendSite:
                 evaluation = {"error": str(error)}
             if evaluation is not None:
                 report["evaluation"] = evaluation
-        return _json(report)
+        return _json_reply(report)
 
 
 async def _flags_index(_: Request) -> Reply:
@@ -327,5 +333,5 @@ async def _flags_index(_: Request) -> Reply:
     return Reply(("\n".join((*lines, *rest, "</html>")) + "\n").encode(), "text/html; charset=utf-8")
 
 
-def _json(value: object) -> Reply:
+def _json_reply(value: object) -> Reply:
     return Reply(json.dumps(value).encode(), http_site.JSON)

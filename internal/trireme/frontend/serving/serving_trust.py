@@ -60,13 +60,13 @@ class ClusterTrust:
             if self._api is None or not self._needs_cluster:
                 continue
             try:
-                self._cluster_settings = await _settings(self._api)
+                self._cluster_settings = await _read_config_map(self._api)
             except (ApiError, ApiUnreachable) as error:
                 log.warning("keeping the authentication configuration in use: %s", error)
 
     def pem(self) -> bytes:
         """The certificates of all authorities."""
-        clients, proxies = self._bundles()
+        clients, proxies = self._client_and_proxy_authorities()
         return clients + b"\n" + proxies if clients or proxies else b""
 
     @property
@@ -84,25 +84,27 @@ class ClusterTrust:
 
     def trust(self) -> Trust:
         """The authorities that authenticate callers now."""
-        clients, proxies = self._bundles()
+        clients, proxies = self._client_and_proxy_authorities()
         sources = (clients, proxies, self._cluster_settings)
         if sources != self._sources:
             self._sources = sources
-            self._trust = Trust(_certificates(clients), self._proxies(_certificates(proxies)), self._with_uid)
+            self._trust = Trust(
+                _load_authorities(clients), self._trusted_proxies(_load_authorities(proxies)), self._with_uid
+            )
         return self._trust
 
     @property
     def _needs_cluster(self) -> bool:
         return not (self._options.client_ca_file and self._options.request_header_client_ca_file)
 
-    def _bundles(self) -> tuple[bytes, bytes]:
+    def _client_and_proxy_authorities(self) -> tuple[bytes, bytes]:
         """The authorities of clients and of proxies, PEM. Small files, read at each new connection."""
         return (
-            self._bundle(self._options.client_ca_file, "client-ca-file"),
-            self._bundle(self._options.request_header_client_ca_file, "requestheader-client-ca-file"),
+            self._read_authorities(self._options.client_ca_file, "client-ca-file"),
+            self._read_authorities(self._options.request_header_client_ca_file, "requestheader-client-ca-file"),
         )
 
-    def _bundle(self, file: str, key: str) -> bytes:
+    def _read_authorities(self, file: str, key: str) -> bytes:
         """The bundle in the file, or else in the ConfigMap; an unusable one changes nothing."""
         previous = self._usable.get(key, (b"", b""))
         try:
@@ -112,11 +114,11 @@ class ClusterTrust:
             return previous[1]
         if bundle == previous[0]:
             return previous[1]
-        usable = not bundle.strip() or bool(_certificates(bundle))
+        usable = not bundle.strip() or bool(_load_authorities(bundle))
         self._usable[key] = (bundle, bundle if usable else previous[1])
         return self._usable[key][1]
 
-    def _proxies(self, authorities: Sequence[x509.Certificate]) -> RequestHeaders:
+    def _trusted_proxies(self, authorities: Sequence[x509.Certificate]) -> RequestHeaders:
         options = self._options
         if options.request_header_client_ca_file:
             return RequestHeaders(
@@ -129,14 +131,14 @@ class ClusterTrust:
             )
         return RequestHeaders(
             authorities,
-            self._list("requestheader-allowed-names"),
-            self._list("requestheader-username-headers"),
-            self._list("requestheader-uid-headers"),
-            self._list("requestheader-group-headers"),
-            self._list("requestheader-extra-headers-prefix"),
+            self._list_setting("requestheader-allowed-names"),
+            self._list_setting("requestheader-username-headers"),
+            self._list_setting("requestheader-uid-headers"),
+            self._list_setting("requestheader-group-headers"),
+            self._list_setting("requestheader-extra-headers-prefix"),
         )
 
-    def _list(self, key: str) -> tuple[str, ...]:
+    def _list_setting(self, key: str) -> tuple[str, ...]:
         try:
             value = orjson.loads(self._cluster_settings.get(key) or "[]")
         except orjson.JSONDecodeError:
@@ -160,10 +162,10 @@ async def _look_up(connection: Connection) -> Mapping[str, str]:
     agent = release.user_agent()
     settings = client.ClientSettings(credentials.Source(connection.kubeconfig), agent, max_connections=1)
     async with await client.connect(settings) as api:
-        return await _settings(api)
+        return await _read_config_map(api)
 
 
-async def _settings(api: client.ApiClient) -> Mapping[str, str]:
+async def _read_config_map(api: client.ApiClient) -> Mapping[str, str]:
     """The ConfigMap's data; empty if it does not exist. Raises: ApiError, ApiUnreachable."""
     try:
         answer = (await api.read(CONFIG_MAP, deadline=REVIEW_SECONDS)).json()
@@ -184,7 +186,7 @@ class Reviews:
     async def token(self, token: str) -> User | None:
         """The user of the token; None: nobody's. Raises: ReviewError."""
         body = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token}}
-        status = await self._status("/apis/authentication.k8s.io/v1/tokenreviews", body)
+        status = await self._post_review("/apis/authentication.k8s.io/v1/tokenreviews", body)
         if not status.get("authenticated"):
             return None
         user = status.get("user") or {}
@@ -201,10 +203,10 @@ class Reviews:
         if user.extra:
             spec["extra"] = {key: list(values) for key, values in user.extra.items()}
         body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
-        status = await self._status("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+        status = await self._post_review("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
         return Verdict(bool(status.get("allowed")), status.get("reason") or "")
 
-    async def _status(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+    async def _post_review(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         try:
             answer = (await self._api.post(path, body, deadline=REVIEW_SECONDS)).json()
         except (ApiError, ApiUnreachable) as error:
@@ -213,7 +215,7 @@ class Reviews:
         return status if isinstance(status, dict) else {}
 
 
-def _certificates(pem: bytes) -> list[x509.Certificate]:
+def _load_authorities(pem: bytes) -> list[x509.Certificate]:
     if not pem.strip():
         return []
     try:

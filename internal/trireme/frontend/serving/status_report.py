@@ -32,7 +32,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
     cache = state.cluster.cache.statistics()
     return {
         "version": release.installed_version(),
-        "leadership": _leadership(state),
+        "leadership": _leadership_json(state),
         "synced": state.synced,
         "missing": state.phases.links.missing() if state.context.leader.leading else [],
         "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": state.scheduling.binding.binding_count},
@@ -45,7 +45,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
             "podClasses": cache.classes,
             "generation": cache.generation,
         },
-        "replicas": _replicas(state),
+        "replicas": _replicas_json(state),
         "plugins": state.plugin_rows(),
         "children": [dataclasses.asdict(child) for child in state.local.statistics()],
         "informers": [
@@ -53,7 +53,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
             for entry in (informer.statistics() for informer in state.informers)
         ],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in state.scheduling.waiting.pods()],
-        "pending": [report.of(pod) for pod in pending[:max_pods]],
+        "pending": [report.entry_of(pod) for pod in pending[:max_pods]],
         "pendingAlike": report.grouped(pending),
         "pendingPods": len(pending),
     }
@@ -64,8 +64,8 @@ def explain(state: FrontendState, key: str) -> Json | None:
     queued = state.scheduling.queue.contents.get(key)
     if queued is None:
         placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
-        return _foreign(state, key) if placed is None else _placed(state, placed)
-    out = state.pending_report().of(queued)
+        return _pod_of_other_scheduler(state, key) if placed is None else _placed_pod_json(state, placed)
+    out = state.pending_report().entry_of(queued)
     pending = queued.record.pod
     if pending.invalid:
         out["invalid"] = pending.invalid
@@ -73,12 +73,12 @@ def explain(state: FrontendState, key: str) -> Json | None:
         out["condition"] = dict(zip(("status", "reason", "message", "since"), pending.parsed.condition, strict=True))
     answer = state.phases.answers.get((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
-        out |= _answer(state.cluster.cache, answer)
-    out["story"] = _transitions(state, key)
+        out |= _last_answer_json(state.cluster.cache, answer)
+    out["story"] = _transitions_json(state, key)
     return out
 
 
-def _leadership(state: FrontendState) -> Json:
+def _leadership_json(state: FrontendState) -> Json:
     leader = state.context.leader
     term = leader.term
     if term is None:
@@ -87,7 +87,7 @@ def _leadership(state: FrontendState) -> Json:
     return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds}
 
 
-def _replicas(state: FrontendState) -> Json:
+def _replicas_json(state: FrontendState) -> Json:
     newest = state.cluster.cache.generation
     out: Json = {}
     links = state.phases.links
@@ -111,7 +111,7 @@ def _replicas(state: FrontendState) -> Json:
     return out
 
 
-def _foreign(state: FrontendState, key: str) -> Json | None:
+def _pod_of_other_scheduler(state: FrontendState, key: str) -> Json | None:
     """A pending pod of another scheduler; None: there is no such pod."""
     scheduler = state.scheduling.handlers.scheduler_of(key)
     if not scheduler:
@@ -127,8 +127,8 @@ def _foreign(state: FrontendState, key: str) -> Json | None:
     }
 
 
-def _placed(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
-    story = _transitions(state, pod.key)
+def _placed_pod_json(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
+    story = _transitions_json(state, pod.key)
     bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
     return {
@@ -144,14 +144,14 @@ def _placed(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
     }
 
 
-def _transitions(state: FrontendState, key: str) -> list[Json]:
+def _transitions_json(state: FrontendState, key: str) -> list[Json]:
     """The pod's last transitions in the queue, oldest first."""
     moves = state.scheduling.queue.contents.transitions_of(key)
     at = state.to_wall
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 
 
-def _answer(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer) -> Json:
+def _last_answer_json(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer) -> Json:
     """Filter's last answer about the pod's class: how many nodes pass, and why each of the others does not."""
     refusals = []
     numbers = {id(entry): number for number, entry in enumerate(answer.statuses, start=1)}
@@ -164,7 +164,7 @@ def _answer(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer)
                 "messages": list(entry.messages),
                 "reasons": [{"code": reason.code, **dict(reason.parameters)} for reason in entry.reasons],
                 "nodes": count,
-                "examples": list(_names(cache, slots[:MAX_NODES], answer.generation)),
+                "examples": list(_node_names(cache, slots[:MAX_NODES], answer.generation)),
             }
         )
     return {
@@ -175,7 +175,7 @@ def _answer(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer)
     }
 
 
-def _names(cache: cluster_cache.ClusterCache, slots: Iterable[int], generation: int) -> Iterable[str]:
+def _node_names(cache: cluster_cache.ClusterCache, slots: Iterable[int], generation: int) -> Iterable[str]:
     for slot in slots:
         name = cache.node_at(int(slot), generation)
         if name is not None:

@@ -23,7 +23,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     value.setdefault("minCandidateNodesAbsolute", 100)
 
 
-def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     percentage, absolute = args["minCandidateNodesPercentage"], args["minCandidateNodesAbsolute"]
     percentage_path = child(path, "minCandidateNodesPercentage")
@@ -39,4 +39,4 @@ def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Pr
     return problems
 
 
-ARGS = PluginArgs(_SCHEMA, _validate, "got args of type <nil>, want *DefaultPreemptionArgs", _set_defaults)
+ARGS = PluginArgs(_SCHEMA, _problems_of_args, "got args of type <nil>, want *DefaultPreemptionArgs", _set_defaults)

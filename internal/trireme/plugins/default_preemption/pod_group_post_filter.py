@@ -56,7 +56,7 @@ class PodGroupPreemption:
         if not victims:
             return _no_victims(status.unresolvable(SPEC.name, "No preemption victims found for incoming preemptor"))
         budgets = disruption_budgets.DisruptionBudgets(snap)
-        violating = budgets.violating([row for victim in victims for row in victim.rows])
+        violating = budgets.violating_rows([row for victim in victims for row in victim.rows])
         out = filter_phase_pb2.ListPodGroupVictimsResponse()
         out.victims.extend(
             _victim_message(victim, snap, len(violating.intersection(victim.rows))) for victim in victims
@@ -80,7 +80,7 @@ class PodGroupPreemption:
         count = sum(len(victim.pods) for victim in evicted)
         text = f"found a placement for podgroup, preempting {count} victims"
         out = filter_phase_pb2.ReprievePodGroupVictimsResponse(
-            status=_prefixed(status.Status(status.Code.SUCCESS, "", (text,)))
+            status=_status_with_prefix(status.Status(status.Code.SUCCESS, "", (text,)))
         )
         out.disruption.victims = count
         out.disruption.violations = sum(victim.violations for victim in evicted)
@@ -112,7 +112,7 @@ class _Reprieve:
         self._snap = snap
         self._filters: dict[int, dry_run_filter.DryRunFilter] = {}
         self._asynchronous: dict[int, async_dry_runs.AsyncDryRuns] = {}
-        nominees = nominated_pods.nominees(snap, request.priority)
+        nominees = nominated_pods.nominees_of_priority(snap, request.priority)
         for number, of_class in class_columns.items():
             pod_class = snap.classes[number]
             asynchronous = async_dry_runs.for_class(chain, of_class, pod_class, snap, nominees)
@@ -140,7 +140,7 @@ class _Reprieve:
         reprieved = _NO_PODS
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             # The cluster has room for all pods in it. Besides them there may be too many.
-            if self._some_not_in_cluster and not self._fits(self._members, over):
+            if self._some_not_in_cluster and not self._fit_on_their_nodes(self._members, over):
                 return staying
             for number in order:
                 mark = over.mark
@@ -148,7 +148,7 @@ class _Reprieve:
                 added = self._pods_of(victim)
                 over.add(added[:, 0], added[:, 1])
                 members = self._affected_members(victim)
-                fits = self._fits(members, over)
+                fits = self._fit_on_their_nodes(members, over)
                 if fits and self._asynchronous:
                     fits = await self._asynchronous_fits(members, np.concatenate([reprieved, added]), over)
                 if fits:
@@ -189,12 +189,12 @@ class _Reprieve:
         over.check()
         return fits
 
-    def _fits(self, members: Sequence[_Member], over: overlay.SnapshotOverlay) -> bool:
+    def _fit_on_their_nodes(self, members: Sequence[_Member], over: overlay.SnapshotOverlay) -> bool:
         """Whether these members fit where they are, by the synchronous plugins."""
         rows = np.array([row for _, _, row in members if row != _NOT_IN_CLUSTER], dtype=np.intp)
         mark = over.mark
         over.remove(rows)
-        fits = all(self._run_fits(*run, over) for run in _runs(members))
+        fits = all(self._run_fits(*run, over) for run in _runs_of_equal_members(members))
         over.drop_added(mark)
         over.restore(rows[np.isin(rows, over.overlaid_pods.removed)])
         return fits
@@ -218,7 +218,7 @@ class _Reprieve:
         return True
 
 
-def _runs(members: Sequence[_Member]) -> Iterator[tuple[int, int, list[int]]]:
+def _runs_of_equal_members(members: Sequence[_Member]) -> Iterator[tuple[int, int, list[int]]]:
     """Class, slot and rows of members in a row that are of one class and on one slot."""
     for (pod_class, slot), run in groupby(members, key=lambda member: member[:2]):
         yield pod_class, slot, [row for _, _, row in run]
@@ -235,7 +235,7 @@ def _is_under_way(request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: sn
     slots = [snap.nodes.slot_of_name[name] for name in nominated if name in snap.nodes.slot_of_name]
     table = snap.pods
     there = np.isin(table.slot[: table.size], slots)
-    lower = victims_with_groups.membership(snap).priority[table.pod_class[: table.size]] < request.priority
+    lower = victims_with_groups.group_membership_of(snap).priority[table.pod_class[: table.size]] < request.priority
     return bool((there & lower & ((table.flags[: table.size] & pods.PREEMPTED) != 0)).any())
 
 
@@ -255,10 +255,10 @@ def _victim_message(
 
 
 def _no_victims(entry: status.Status) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-    return filter_phase_pb2.ListPodGroupVictimsResponse(status=_prefixed(entry))
+    return filter_phase_pb2.ListPodGroupVictimsResponse(status=_status_with_prefix(entry))
 
 
-def _prefixed(entry: status.Status) -> status_pb2.Status:
+def _status_with_prefix(entry: status.Status) -> status_pb2.Status:
     texts = tuple(_PREFIX + text for text in entry.messages)
     return wire_status.to_message(status.Status(entry.code, entry.plugin, texts))
 

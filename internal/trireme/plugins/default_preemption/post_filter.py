@@ -91,40 +91,40 @@ class DefaultPreemption:
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
     ) -> filter_pb2.PostFilterResponse | post_filter_context.Candidates:
         """Evict the victims on the best node, or say why that would not help. A status of any kind has a text."""
-        ineligible = self._ineligible(context, snap)
+        ineligible = self._reason_not_to_preempt(context, snap)
         if ineligible:
-            return _response(status.unschedulable(self.name, ineligible))
+            return _refusal_response(status.unschedulable(self.name, ineligible))
         if context.candidates is not None:
             left = candidate_selection.from_messages(context.candidates, snap)
             if left:
-                return _evict(context, snap, candidate_selection.select(left, snap))
-            return _response(status.unschedulable(self.name, "no candidate node for preemption"))
+                return _nominate_and_evict(context, snap, candidate_selection.select_candidate(left, snap))
+            return _refusal_response(status.unschedulable(self.name, "no candidate node for preemption"))
         for _ in range(post_filter_context.MAX_TRIES):
             try:
-                found = await self._search(context, snap)
+                found = await self._search_candidates(context, snap)
                 break
             except snapshot.OutOfStepError as error:
                 moved = str(error)
                 # The columns are brought up to date here, where other calls are answered meanwhile.
                 context = dataclasses.replace(context, columns=await context.refresh())
         else:
-            return _response(status.error(self.name, moved))
+            return _refusal_response(status.error(self.name, moved))
         if found.candidates and context.list_candidates:
             return candidate_selection.to_messages(found.candidates, snap)
         if found.candidates:
-            return _evict(context, snap, candidate_selection.select(found.candidates, snap))
+            return _nominate_and_evict(context, snap, candidate_selection.select_candidate(found.candidates, snap))
         return self._no_candidates(found, snap.nodes.count)
 
     def _no_candidates(self, found: _Search, nodes: int) -> filter_pb2.PostFilterResponse:
         if found.errors:
             texts = list(dict.fromkeys(found.errors))
-            return _response(status.error(self.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
+            return _refusal_response(status.error(self.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
         others = nodes - found.refused.total()
         refusals = [*found.refused.items(), (_NOT_HELPFUL, others)] if others else list(found.refused.items())
         text = fit_reasons.reasons_sentence(nodes, refusals)
-        return _response(status.unschedulable(self.name, text), clear_nomination=True)
+        return _refusal_response(status.unschedulable(self.name, text), clear_nomination=True)
 
-    def _ineligible(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> str:
+    def _reason_not_to_preempt(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> str:
         """Why the pod may not preempt at all; empty: it may."""
         pod_class = context.pod_class
         if pod_class.pod.spec.preemption_policy == "Never":
@@ -146,14 +146,16 @@ class DefaultPreemption:
             return victims_with_groups.on_slots(snap, slots, priority)
         return potential_victims.on_slots(snap, slots, priority=priority)
 
-    async def _search(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> _Search:
+    async def _search_candidates(
+        self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
+    ) -> _Search:
         """Find candidates by dry runs. Raises: OutOfStepError."""
         found = _Search()
         slots = context.slots_where_preemption_may_help(snap.nodes.live_slots())
         if not slots.size:
             return found
         wanted = found.wanted = self._count.for_nodes(slots.size)
-        slots = np.roll(slots, -_offset(context, slots.size))
+        slots = np.roll(slots, -_first_node_to_try(context, slots.size))
         dry_runs = _DryRuns(context, snap, slots, groups=self._groups)
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~dry_runs.has_victims))
         slots = slots[dry_runs.has_victims]
@@ -192,7 +194,7 @@ class _DryRuns:
         else:
             find_victims = functools.partial(potential_victims.on_slots, snap, priority=priority)
             self.has_victims = potential_victims.has_victims(snap, priority)[slots]
-        nominees = nominated_pods.nominees(snap, priority, context.cycle.pod.metadata.uid)
+        nominees = nominated_pods.nominees_of_priority(snap, priority, context.cycle.pod.metadata.uid)
         pending = context.pending
         if pending is not None and pending.slots:
             nominees = pending.added_to(nominees)
@@ -204,7 +206,7 @@ class _DryRuns:
         filters = dry_run_filter.DryRunFilter(*of_class)
         self._plain: dry_run_cache.DryRuns = dry_run.DryRun(snap, filters, budgets, find_victims, asynchronous)
         if filters.by_slot and not (chain.asynchronous or budgets or self._group_slots.size):
-            self._plain = _cached(self._plain, context, snap)
+            self._plain = _with_cache_of_class(self._plain, context, snap)
         self._of_groups: dry_run_cache.DryRuns | None = None
         if self._group_slots.size:
             filters = dry_run_filter.DryRunFilter(*of_class, isolated=False)
@@ -218,7 +220,7 @@ class _DryRuns:
         return [await self._of_groups.run(slots[with_groups]), await self._plain.run(slots[~with_groups])]
 
 
-def _cached(
+def _with_cache_of_class(
     runs: dry_run_cache.DryRuns, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
 ) -> dry_run_cache.DryRuns:
     """The dry runs with the cache of the class: the result on a node follows from this node alone."""
@@ -226,12 +228,12 @@ def _cached(
     if pending is not None:
         pending.independent = True
     results = {} if pending is None else pending.results
-    return dry_run_cache.cached(runs, context.columns, snap, context.chain.synchronous, context.cycle, results)
+    return dry_run_cache.with_cache(runs, context.columns, snap, context.chain.synchronous, context.cycle, results)
 
 
 def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
     """The slots of those of the victims that are evicted with all of their group. Shape: (slot,)."""
-    whole_group = victims_with_groups.membership(snap).whole_group[snap.pods.pod_class[victims]]
+    whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.pod_class[victims]]
     return np.unique(snap.pods.slot[victims[whole_group > 0]])
 
 
@@ -254,18 +256,18 @@ def _add_result(
             found.errors.append(refusal.message)
 
 
-def _offset(context: post_filter_context.PostFilterContext, nodes: int) -> int:
+def _first_node_to_try(context: post_filter_context.PostFilterContext, nodes: int) -> int:
     cycle = context.cycle
     return random.Random(f"{context.seed} {cycle.pod_class} {cycle.pod.metadata.uid}").randrange(nodes)
 
 
-def _evict(
+def _nominate_and_evict(
     context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot, candidate: dry_run.Candidate
 ) -> filter_pb2.PostFilterResponse:
     """Nominate the candidate's node and evict its victims, but for those that are being deleted already."""
     node_name = snap.nodes.names[candidate.slot]
     text = f"found a potential placement for pod on node {node_name}, preempting {len(candidate.rows)} victims"
-    response = _response(status.Status(status.Code.SUCCESS, "", (text,)))
+    response = _refusal_response(status.Status(status.Code.SUCCESS, "", (text,)))
     response.nominated_node = node_name
     response.disruption.victims = len(candidate.rows)
     response.disruption.violations = candidate.violations
@@ -284,7 +286,7 @@ def _evict(
     return response
 
 
-def _response(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
+def _refusal_response(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
     prefixed = status.Status(entry.code, entry.plugin, tuple(_PREFIX + text for text in entry.messages))
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)
 

@@ -35,11 +35,11 @@ class AllocatedDevices:
 
     def add(self, claimed: ClaimedDevice) -> None:
         """A claim holds this."""
-        self._count(claimed, 1)
+        self._change_count(claimed, 1)
 
     def remove(self, claimed: ClaimedDevice) -> None:
         """A claim holds this no longer."""
-        self._count(claimed, -1)
+        self._change_count(claimed, -1)
 
     def consumed(self, device: devices.DeviceId) -> devices.Amounts:
         """How much of the device is allocated, by capacity name; in nanos."""
@@ -49,7 +49,7 @@ class AllocatedDevices:
         """Whether any claim holds any of it."""
         return device in self.dedicated or device in self.shared
 
-    def _count(self, claimed: ClaimedDevice, sign: int) -> None:
+    def _change_count(self, claimed: ClaimedDevice, sign: int) -> None:
         counts = self.shared if claimed.shared else self.dedicated
         counts[claimed.device] += sign
         if not counts[claimed.device]:
@@ -74,13 +74,13 @@ def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool)
             yield ClaimedDevice(device, False, None)
         elif result.consumed_capacity:
             yield ClaimedDevice(
-                device, True, {name: _nanos(value.string) for name, value in result.consumed_capacity.items()}
+                device, True, {name: _nanos_or_zero(value.string) for name, value in result.consumed_capacity.items()}
             )
         else:
             yield ClaimedDevice(device, True, None)
 
 
-def _nanos(text: str) -> int:
+def _nanos_or_zero(text: str) -> int:
     try:
         return quantity.parse_quantity(text).nanos
     except ValueError:

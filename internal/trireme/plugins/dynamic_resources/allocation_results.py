@@ -42,14 +42,14 @@ def allocation_result(
         if on.binding_conditions:
             result.binding_conditions.extend(selected.device.message.binding_conditions)
             result.binding_failure_conditions.extend(selected.device.message.binding_failure_conditions)
-    _configure(out, solution)
-    selector = _selector(solution, node_name, on)
+    _add_device_configurations(out, solution)
+    selector = _node_selector(solution, node_name, on)
     if selector is not None:
         out.node_selector.CopyFrom(selector)
     return out
 
 
-def _configure(out: resource_pb2.AllocationResult, solution: allocator.ClaimSolution) -> None:
+def _add_device_configurations(out: resource_pb2.AllocationResult, solution: allocator.ClaimSolution) -> None:
     """Parameters of the classes first, each class once; then those of the claim that are about what was chosen."""
     configs = out.devices.config
     of_class: dict[str, range] = {}
@@ -71,19 +71,21 @@ def _configure(out: resource_pb2.AllocationResult, solution: allocator.ClaimSolu
             configs.add(source=_FROM_CLAIM, requests=stated.requests, device_configuration=stated.device_configuration)
     for config in configs:
         # None named means all of them.
-        if config.requests and all(_names(config.requests, request) for request in solution.requests):
+        if config.requests and all(_names_request(config.requests, request) for request in solution.requests):
             del config.requests[:]
 
 
-def _names(named: Iterable[str], request: device_request.DeviceRequest) -> bool:
+def _names_request(named: Iterable[str], request: device_request.DeviceRequest) -> bool:
     return bool({request.parent or request.name, request.full_name} & set(named))
 
 
-def _selector(solution: allocator.ClaimSolution, node_name: str, on: features.Features) -> core_pb2.NodeSelector | None:
+def _node_selector(
+    solution: allocator.ClaimSolution, node_name: str, on: features.Features
+) -> core_pb2.NodeSelector | None:
     """Where all devices can be used; None: everywhere."""
     term = core_pb2.NodeSelectorTerm()
     for selected in solution.selected:
-        placement = _placement(selected.device)
+        placement = _device_placement(selected.device)
         if placement.node_name or (selected.device.message.binds_to_node and not on.stable):
             only = core_pb2.NodeSelector()
             only.node_selector_terms.add().match_fields.add(key="metadata.name", operator="In", values=[node_name])
@@ -100,7 +102,7 @@ def _selector(solution: allocator.ClaimSolution, node_name: str, on: features.Fe
     return core_pb2.NodeSelector(node_selector_terms=[term])
 
 
-def _placement(device: devices.Device) -> devices.DevicePlacement:
+def _device_placement(device: devices.Device) -> devices.DevicePlacement:
     return device.placement if device.slice.per_device else device.slice.placement
 
 

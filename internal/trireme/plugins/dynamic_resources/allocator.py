@@ -205,13 +205,13 @@ class Allocator:
         if len(self._solutions[number].selected) + request.count - have > MAX_DEVICES:
             raise _TooManyError
         if request.all:
-            deselect = self._select(number, request, request.all_devices[have], must=True)
-            return deselect is not None and self._continue(number, at, request, have, _BEGINNING, deselect)
+            deselect = self._select_device(number, request, request.all_devices[have], must=True)
+            return deselect is not None and self._allocate_rest(number, at, request, have, _BEGINNING, deselect)
         for device, following in self._devices_from(start):
             if not self._is_candidate(number, request, device):
                 continue
-            deselect = self._select(number, request, device, must=False)
-            if deselect is not None and self._continue(number, at, request, have, following, deselect):
+            deselect = self._select_device(number, request, device, must=False)
+            if deselect is not None and self._allocate_rest(number, at, request, have, following, deselect):
                 return True
         return False
 
@@ -225,7 +225,7 @@ class Allocator:
                 for device_at in range(first, len(candidates)):
                     yield candidates[device_at], (pool_at, slice_at, device_at + 1)
 
-    def _continue(
+    def _allocate_rest(
         self, number: int, at: int, request: DeviceRequest, have: int, start: Start, deselect: Callable[[], None]
     ) -> bool:
         """All after a device that was selected, which is deselected if that fails."""
@@ -268,7 +268,7 @@ class Allocator:
 
     # Selecting one device
 
-    def _select(
+    def _select_device(
         self, number: int, request: DeviceRequest, device: devices.Device, must: bool
     ) -> Callable[[], None] | None:
         """Select the device; returns how to deselect it, or None if it cannot be had.
@@ -282,15 +282,15 @@ class Allocator:
         consumes = bool(device.consumes) and not (shareable and self._has_shares(device))
         if consumes and not self._counters.suffice(device):
             return None
-        if self._on.taints and _repels(device, request):
+        if self._on.taints and _has_untolerated_taint(device, request):
             return None
-        if not self._constrain(number, request, device, must):
+        if not self._satisfies_constraints(number, request, device, must):
             return None
         if self._on.consumable and not self._has_capacity(claim, request, device, "rechecking"):
-            self._unconstrain(number, request, len(self._constraints[number]))
+            self._undo_constraints(number, request, len(self._constraints[number]))
             return None
-        consumed = self._share(claim, request, device) if shareable else None
-        return self._add(number, SelectedDevice(request, device, consumed), consumes)
+        consumed = self._consumed_share(claim, request, device) if shareable else None
+        return self._count_as_selected(number, SelectedDevice(request, device, consumed), consumes)
 
     def _is_available(self, number: int, request: DeviceRequest, device: devices.Device, shareable: bool) -> bool:
         """Whether no other claim has the device, and all that it needs is supported."""
@@ -301,7 +301,7 @@ class Allocator:
         skips = self._on.experimental and bool(device.slice.message.spec.skip_node_operations)
         return not skips or (self._on.optional_node_operations and self._skips_operations)
 
-    def _share(
+    def _consumed_share(
         self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, device: devices.Device
     ) -> Mapping[str, quantity.Quantity]:
         """What the request consumes of a device that is shared."""
@@ -311,7 +311,7 @@ class Allocator:
             where = f"claim {claim_name(claim)}, request {request.name}"
             raise AllocationError(f"{where}: computing consumed capacity for device {device.name}: {error}") from error
 
-    def _add(self, number: int, selected: SelectedDevice, consumes: bool) -> Callable[[], None]:
+    def _count_as_selected(self, number: int, selected: SelectedDevice, consumes: bool) -> Callable[[], None]:
         """Count the device as selected for the claim; returns how to undo that."""
         device = selected.device
         give_back = self._counters.take(device) if consumes else None
@@ -329,23 +329,23 @@ class Allocator:
                 self._shares[device.id].pop()
                 if not self._shares[device.id]:
                     del self._shares[device.id]
-            self._unconstrain(number, selected.request, len(self._constraints[number]))
+            self._undo_constraints(number, selected.request, len(self._constraints[number]))
             if give_back is not None:
                 give_back()
 
         return deselect
 
-    def _constrain(self, number: int, request: DeviceRequest, device: devices.Device, must: bool) -> bool:
+    def _satisfies_constraints(self, number: int, request: DeviceRequest, device: devices.Device, must: bool) -> bool:
         """Whether all constraints of the claim allow the device; if so they count it."""
         for count, constraint in enumerate(self._constraints[number]):
             try:
                 allowed = constraint.add(request, device)
             except (AllocationError, TimedOutError):
-                self._unconstrain(number, request, count)
+                self._undo_constraints(number, request, count)
                 raise
             if allowed:
                 continue
-            self._unconstrain(number, request, count)
+            self._undo_constraints(number, request, count)
             if must:
                 where = f"claim {claim_name(self._claims[number])}, request {request.name}"
                 why = "because a claim constraint would not be satisfied"
@@ -353,7 +353,7 @@ class Allocator:
             return False
         return True
 
-    def _unconstrain(self, number: int, request: DeviceRequest, count: int) -> None:
+    def _undo_constraints(self, number: int, request: DeviceRequest, count: int) -> None:
         """The first constraints of the claim, so many, no longer count the request's last device."""
         for constraint in reversed(self._constraints[number][:count]):
             constraint.remove(request)
@@ -364,7 +364,7 @@ class Allocator:
         return device.id in allocated.shared or bool(allocated.consumed(device.id)) or device.id in self._shares
 
 
-def _repels(device: devices.Device, request: DeviceRequest) -> bool:
+def _has_untolerated_taint(device: devices.Device, request: DeviceRequest) -> bool:
     """Whether the device has a taint that the request does not tolerate."""
     return any(
         taint.effect in _BLOCKING and not device_taints.is_tolerated(taint, request.spec.tolerations)

@@ -31,7 +31,7 @@ def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
         value.setdefault("bindingTimeout", Duration(600 * golang.SECOND))
 
 
-def _validate(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     timeout, where = args.get("filterTimeout"), child(path, "filterTimeout")
     if timeout is not None:
@@ -68,4 +68,4 @@ def read(args: JsonArgs, gates: Mapping[str, bool]) -> Args:
     )
 
 
-ARGS = PluginArgs(_SCHEMA, _validate, "got args of type <nil>, want *DynamicResourcesArgs", _set_defaults)
+ARGS = PluginArgs(_SCHEMA, _problems_of_args, "got args of type <nil>, want *DynamicResourcesArgs", _set_defaults)

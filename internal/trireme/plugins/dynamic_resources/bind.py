@@ -80,20 +80,22 @@ class _PodClaims:
         try:
             state = bind_phase_plugin.own_state(NAME, self._item)
             if not state:
-                return _result(status_pb2.CODE_SKIP)
+                return _result_with_code(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
-            written = [await self._write(claim) for claim in claims.claims]
-            await self._note_resources(claims.node_allocatable)
+            written = [await self._write_claim(claim) for claim in claims.claims]
+            await self._write_node_allocatable_status(claims.node_allocatable)
             timeout = self._timeout
-            waiting = timeout is not None and [claim for _, claim in written if not self._ready(claim, timeout)]
+            waiting = timeout is not None and [
+                claim for _, claim in written if not self._are_devices_ready(claim, timeout)
+            ]
         except (_Failed, ValueError) as failure:
             error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
         if not waiting or timeout is None:
-            return _result(status_pb2.CODE_SUCCESS)
-        return self._wait(replace(claims, claims=tuple(one for one, _ in written)), timeout)
+            return _result_with_code(status_pb2.CODE_SUCCESS)
+        return self._wait_result(replace(claims, claims=tuple(one for one, _ in written)), timeout)
 
-    def _wait(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
+    def _wait_result(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
         """Until a claim changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
         result = bind_pb2.PreBindResult(
@@ -105,7 +107,7 @@ class _PodClaims:
         result.timeout.CopyFrom(duration_pb2.Duration(seconds=int(timeout)))
         return result
 
-    def _ready(self, raw: Json, timeout: float) -> bool:
+    def _are_devices_ready(self, raw: Json, timeout: float) -> bool:
         """Whether the claim's devices are prepared. Raises: _Failed where they will not be."""
         claim = decode.decode(raw, resource_pb2.ResourceClaim)
         if not binding_conditions.has_conditions(claim):
@@ -120,21 +122,21 @@ class _PodClaims:
 
     # Writing
 
-    async def _write(self, one: reserve_state.ClaimToReserve) -> tuple[reserve_state.ClaimToReserve, Json]:
+    async def _write_claim(self, one: reserve_state.ClaimToReserve) -> tuple[reserve_state.ClaimToReserve, Json]:
         """Write what is not written yet; answers the claim as it is now."""
         if one.make and not one.name:
-            one = await self._make(one)
+            one = await self._create_extended_claim(one)
         try:
-            claim = await self._reserve(one)
+            claim = await self._allocate_and_reserve(one)
             if one.make:
-                await self._note(one)
+                await self._write_extended_resource_status(one)
         except _Failed:
             if one.make:
                 await claim_writes.delete_claim(self._writer, one.namespace, one.name, one.uid)
             raise
         return replace(one, reserved=True), claim
 
-    async def _make(self, one: reserve_state.ClaimToReserve) -> reserve_state.ClaimToReserve:
+    async def _create_extended_claim(self, one: reserve_state.ClaimToReserve) -> reserve_state.ClaimToReserve:
         pod = self._item.pod
         if one.stale:
             left = await claim_writes.delete_claim(self._writer, one.namespace, one.stale, "")
@@ -147,11 +149,11 @@ class _PodClaims:
             raise _Failed(f"create claim for extended resources {one.namespace}/: {error}") from error
         return replace(one, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
 
-    async def _reserve(self, one: reserve_state.ClaimToReserve) -> Json:
+    async def _allocate_and_reserve(self, one: reserve_state.ClaimToReserve) -> Json:
         """Write allocation and user; answers the claim. Raises: _Failed."""
         path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
-        unread = await self._protect(one)
+        unread = await self._add_finalizer(one)
         for _ in range(claim_writes.ROUNDS):
             found, unread = unread or await self._writer.get(path, claim_writes.DEADLINE_SECONDS), None
             if not isinstance(found, api_writes.Written):
@@ -159,11 +161,11 @@ class _PodClaims:
             claim = found.obj
             if one.uid and claim["metadata"].get("uid") != one.uid:
                 raise _Failed(f"claim {full} is another one now")
-            if self._uses(one, claim):
+            if self._is_reserved(one, claim):
                 return claim
             if one.reserved:
                 raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
-            doing, outcome = await self._put_reservation(one, claim)
+            doing, outcome = await self._try_to_put_reservation(one, claim)
             if isinstance(outcome, api_writes.Written):
                 return outcome.obj
             why = outcome.message
@@ -171,7 +173,9 @@ class _PodClaims:
                 break
         raise _Failed(f"{doing}: {why}")
 
-    async def _put_reservation(self, one: reserve_state.ClaimToReserve, claim: Json) -> tuple[str, api_writes.Outcome]:
+    async def _try_to_put_reservation(
+        self, one: reserve_state.ClaimToReserve, claim: Json
+    ) -> tuple[str, api_writes.Outcome]:
         """Protect the claim if necessary, and write its status; returns what was done last, and the outcome of that."""
         path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         reserved = self._reserved_claim(one, claim)
@@ -184,7 +188,7 @@ class _PodClaims:
         doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
         return doing, await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
 
-    async def _protect(self, one: reserve_state.ClaimToReserve) -> api_writes.Written | None:
+    async def _add_finalizer(self, one: reserve_state.ClaimToReserve) -> api_writes.Written | None:
         """The claim, protected from deletion; None if it has to be read first.
 
         Most need not be read, which spares a request.
@@ -197,7 +201,7 @@ class _PodClaims:
         )
         return outcome if isinstance(outcome, api_writes.Written) else None
 
-    def _uses(self, one: reserve_state.ClaimToReserve, claim: Json) -> bool:
+    def _is_reserved(self, one: reserve_state.ClaimToReserve, claim: Json) -> bool:
         """Whether the claim is reserved for the pod or, where that counts, for its group."""
         users = (claim.get("status") or {}).get("reservedFor") or ()
         uid, group = self._item.pod.uid, claim_bodies.group_user(one.group, "")
@@ -210,7 +214,7 @@ class _PodClaims:
             raise _Failed(f"claim {full} got deleted in the meantime")
         known = (claim.get("status") or {}).get("allocation")
         allocation = one.allocation
-        if allocation is not None and known and _same(allocation, known):
+        if allocation is not None and known and _are_same_devices(allocation, known):
             # Another pod of its group was faster.
             allocation = None
         if allocation is not None:
@@ -225,7 +229,7 @@ class _PodClaims:
         user = claim_bodies.group_user(one.group, one.group_uid) if one.group_uid else claim_bodies.pod_user(pod)
         return claim_bodies.reserved_claim(claim, allocation, user, now)
 
-    async def _note(self, one: reserve_state.ClaimToReserve) -> None:
+    async def _write_extended_resource_status(self, one: reserve_state.ClaimToReserve) -> None:
         """Tell in the pod's status which requests give its containers what they ask for."""
         if not one.mappings:
             return
@@ -240,7 +244,7 @@ class _PodClaims:
             full = f"{pod.namespace}/{pod.name}"
             raise _Failed(f"update pod {full} ExtendedResourceClaimStatus: {outcome.message}")
 
-    async def _note_resources(self, statuses: Sequence[Json]) -> None:
+    async def _write_node_allocatable_status(self, statuses: Sequence[Json]) -> None:
         """Tell in the pod's status what its claims take of the node."""
         if not statuses:
             return
@@ -255,7 +259,7 @@ class _PodClaims:
             raise _Failed(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
 
 
-def _same(reserved: Json, known: Json) -> bool:
+def _are_same_devices(reserved: Json, known: Json) -> bool:
     """Whether both are the same devices; when they were given is not looked at."""
     one, other = (decode.decode(each, resource_pb2.AllocationResult) for each in (reserved, known))
     one.ClearField("allocation_timestamp")
@@ -263,5 +267,5 @@ def _same(reserved: Json, known: Json) -> bool:
     return one == other
 
 
-def _result(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
+def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
     return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))

@@ -17,7 +17,7 @@ def ready(claim: resource_pb2.ResourceClaim) -> bool:
     for result in claim.status.allocation.devices.results:
         if not result.binding_conditions:
             continue
-        conditions = _conditions(claim, result)
+        conditions = _conditions_of_device(claim, result)
         if conditions is None:
             return False
         for name in result.binding_failure_conditions:
@@ -46,7 +46,7 @@ def has_conditions(claim: resource_pb2.ResourceClaim) -> bool:
     return any(result.binding_conditions for result in claim.status.allocation.devices.results)
 
 
-def _conditions(
+def _conditions_of_device(
     claim: resource_pb2.ResourceClaim, result: resource_pb2.DeviceRequestAllocationResult
 ) -> dict[str, meta_pb2.Condition] | None:
     device_id = (result.driver, result.pool, result.device)

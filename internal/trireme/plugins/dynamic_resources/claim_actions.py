@@ -25,13 +25,13 @@ async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionC
         context.begin_round()
         outcome = await context.writer.get(path, claim_writes.DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Written):
-            outcome = await _deallocate(context.writer, path, action, outcome)
+            outcome = await _deallocate_claim_read(context.writer, path, action, outcome)
         if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
             break
     return _without_gone(outcome)
 
 
-async def _deallocate(
+async def _deallocate_claim_read(
     writer: ApiWriter, path: str, action: bind_pb2.Action, found: api_writes.Written
 ) -> api_writes.Outcome:
     """As deallocate, of the claim as it was read."""
@@ -39,7 +39,7 @@ async def _deallocate(
     if found.obj["metadata"].get("uid") != requested.uid:
         return api_writes.Gone(f"resourceclaim {requested.namespace}/{requested.name} is another one now")
     if requested.delete:
-        return await _delete(writer, path, found.obj, requested.uid)
+        return await _delete_unprotected(writer, path, found.obj, requested.uid)
     try:
         freed = claim_bodies.deallocated_claim(found.obj, requested.user_uid or action.pod.uid)
     except ValueError as error:
@@ -60,7 +60,7 @@ async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.Action
     return _without_gone(outcome)
 
 
-async def _delete(writer: ApiWriter, path: str, claim: Mapping[str, Any], uid: str) -> api_writes.Outcome:
+async def _delete_unprotected(writer: ApiWriter, path: str, claim: Mapping[str, Any], uid: str) -> api_writes.Outcome:
     freed = claim_bodies.unprotected_claim(claim)
     if freed is not None:
         outcome = await writer.put(path, freed, claim_writes.DEADLINE_SECONDS)

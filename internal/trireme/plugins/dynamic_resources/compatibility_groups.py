@@ -23,8 +23,8 @@ class CompatibilityGroups:
         # By set of counters; no entry without devices.
         self._common: dict[str, _Common] = {}
         for device in allocated:
-            for counter_set, groups in _groups(device):
-                self._common[counter_set] = _with(self._common.get(counter_set), groups)
+            for counter_set, groups in _groups_by_counter_set(device):
+                self._common[counter_set] = _common_groups_with(self._common.get(counter_set), groups)
 
     def add(self, device: devices.Device) -> Before | None:
         """Add the device to all sets of counters that it draws on; returns what `undo_add` needs.
@@ -32,13 +32,13 @@ class CompatibilityGroups:
         None: the device does not go with those that are there, and nothing has changed.
         """
         before: Before = {}
-        for counter_set, groups in _groups(device):
+        for counter_set, groups in _groups_by_counter_set(device):
             common = self._common.get(counter_set)
-            if common is not None and not _compatible(common, groups):
+            if common is not None and not _is_compatible(common, groups):
                 self.undo_add(before)
                 return None
             before.setdefault(counter_set, common)
-            self._common[counter_set] = _with(common, groups)
+            self._common[counter_set] = _common_groups_with(common, groups)
         return before
 
     def undo_add(self, before: Before) -> None:
@@ -50,16 +50,16 @@ class CompatibilityGroups:
                 self._common[counter_set] = common
 
 
-def _groups(device: devices.Device) -> Iterable[tuple[str, frozenset[str]]]:
+def _groups_by_counter_set(device: devices.Device) -> Iterable[tuple[str, frozenset[str]]]:
     return ((each.counter_set, frozenset(each.compatibility_groups)) for each in device.message.consumes_counters)
 
 
-def _compatible(common: _Common, groups: frozenset[str]) -> bool:
+def _is_compatible(common: _Common, groups: frozenset[str]) -> bool:
     without, shared = common
     return without if not groups else not without and bool(shared & groups)
 
 
-def _with(common: _Common | None, groups: frozenset[str]) -> _Common:
+def _common_groups_with(common: _Common | None, groups: frozenset[str]) -> _Common:
     if common is None:
         return not groups, groups
     without, shared = common

@@ -32,17 +32,17 @@ class Constraint(abc.ABC):
 
     def add(self, request: DeviceRequest, device: devices.Device) -> bool:
         """Whether the device may be selected; if so it is counted."""
-        if not self._concerns(request):
+        if not self._applies_to(request):
             return True
         value = self._lookup(request, device, self._attribute)
         return value is not None and self._push(value)
 
     def remove(self, request: DeviceRequest) -> None:
         """The device selected last for this request is no longer counted."""
-        if self._concerns(request):
+        if self._applies_to(request):
             self._pop()
 
-    def _concerns(self, request: DeviceRequest) -> bool:
+    def _applies_to(self, request: DeviceRequest) -> bool:
         name, alternative = request.name_and_alternative
         if not self._requests or name in self._requests:
             return True

@@ -35,13 +35,13 @@ def fits(
     consumed = {}
     for name, capacity in capacities.items():
         try:
-            consumed[name] = _consumed(requests.get(name), capacity, fractional)
+            consumed[name] = _consumed_amount(requests.get(name), capacity, fractional)
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from error
         if consumed[name].nanos < 0:
             raise CapacityError(f'capacity "{name}": {_NEGATIVE}')
     for name, capacity in capacities.items():
-        if _violates(consumed[name], capacity.policy, fractional):
+        if _violates_policy(consumed[name], capacity.policy, fractional):
             return False
         if used.get(name, 0) + consumed[name].nanos + taking.get(name, 0) > capacity.value.nanos:
             return False
@@ -53,13 +53,13 @@ def consumption(requests: Requests, capacities: Capacities, fractional: bool) ->
     out = {}
     for name, capacity in capacities.items():
         try:
-            out[name] = _consumed(requests.get(name), capacity, fractional)
+            out[name] = _consumed_amount(requests.get(name), capacity, fractional)
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from error
     return out
 
 
-def _consumed(
+def _consumed_amount(
     requested: quantity.Quantity | None, capacity: devices.DeviceCapacity, fractional: bool
 ) -> quantity.Quantity:
     policy = capacity.policy
@@ -68,11 +68,11 @@ def _consumed(
     if policy is None:
         return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
-        return _rounded_up(requested, policy.valid_range, policy.valid_range.min, fractional)
+        return _rounded_up_by_policy(requested, policy.valid_range, policy.valid_range.min, fractional)
     return next((value for value in policy.valid_values if requested.nanos <= value.nanos), requested)
 
 
-def _rounded_up(
+def _rounded_up_by_policy(
     requested: quantity.Quantity, limits: devices.CapacityRange, least: quantity.Quantity, fractional: bool
 ) -> quantity.Quantity:
     if requested.nanos < least.nanos:
@@ -83,7 +83,7 @@ def _rounded_up(
     if _in_milli(limits, fractional):
         if requested.nanos % _MILLI or abs(requested.nanos) > _INT64_MAX * _MILLI:
             raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} is not a representable milli value")
-        milli = _up(requested.milli_value(), least.milli_value(), step.milli_value())
+        milli = _round_up_to_step(requested.milli_value(), least.milli_value(), step.milli_value())
         if milli > _INT64_MAX:
             raise CapacityError(
                 f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes the milli-value range"
@@ -91,19 +91,19 @@ def _rounded_up(
         return quantity.Quantity(milli * _MILLI, step.format)
     if requested.nanos > _INT64_MAX * _NANOS:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} exceeds MaxInt64")
-    whole = _up(requested.value(), least.value(), step.value())
+    whole = _round_up_to_step(requested.value(), least.value(), step.value())
     if least.value() >= 0 and whole > _INT64_MAX:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes MaxInt64")
     return quantity.Quantity(whole * _NANOS, step.format)
 
 
-def _up(requested: int, least: int, step: int) -> int:
+def _round_up_to_step(requested: int, least: int, step: int) -> int:
     if step == 0:
         raise CapacityError("integer divide by zero")
     return least - (least - requested) // step * step
 
 
-def _violates(taken: quantity.Quantity, policy: devices.CapacityPolicy | None, fractional: bool) -> bool:
+def _violates_policy(taken: quantity.Quantity, policy: devices.CapacityPolicy | None, fractional: bool) -> bool:
     if policy is None or (policy.default is not None and taken == policy.default):
         return False
     if policy.valid_range is not None:

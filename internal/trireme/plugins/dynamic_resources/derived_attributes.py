@@ -39,17 +39,17 @@ _GO_TYPES: Final = {
 
 def attribute_of(value: Any) -> resource_pb2.DeviceAttribute:
     """The value as an attribute. Raises: ValueError where no attribute can have it."""
-    value = _native(value)
+    value = _as_go_value(value)
     out = resource_pb2.DeviceAttribute()
     fields = _FIELDS.get(type(value))
     if fields is not None:
-        setattr(out, fields[0], _stated(value))
+        setattr(out, fields[0], _attribute_text(value))
         return out
     if not isinstance(value, list):
         raise ValueError(f"unsupported CEL return type: {_go_type(value)}")
     if not value:
         return out
-    elements = [_native(each) for each in value]
+    elements = [_as_go_value(each) for each in value]
     fields = _FIELDS.get(type(elements[0]))
     if fields is None:
         raise ValueError(f"unsupported list element type: {_go_type(elements[0])}")
@@ -57,18 +57,18 @@ def attribute_of(value: Any) -> resource_pb2.DeviceAttribute:
         if type(each) is not type(elements[0]):
             wanted = f"expected list element at index {at} to be {fields[2]}"
             raise ValueError(f"{wanted}, got {_go_type(each)}")
-    getattr(out, fields[1]).extend(map(_stated, elements))
+    getattr(out, fields[1]).extend(map(_attribute_text, elements))
     return out
 
 
-def _native(value: Any) -> Any:
+def _as_go_value(value: Any) -> Any:
     """What Go has in the place of the value: of an optional value what it holds, of a type its name."""
     while isinstance(value, values.Optional) and value.present:
         value = value.value
     return value.name if isinstance(value, values.TypeName) else value
 
 
-def _stated(value: Any) -> Any:
+def _attribute_text(value: Any) -> Any:
     return str(value) if isinstance(value, semver.Version) else value
 
 

@@ -33,25 +33,39 @@ class DeviceCounts:
         failed = np.zeros(slots.shape[0], dtype=np.bool_)
         for entry in (entry for of_pool in known.by_pool.values() for entry in of_pool):
             if not entry.per_device:
-                _count(known, device_class, entry.devices, _at(snap, entry, entry.placement, slots), total, failed)
+                _count_devices(
+                    known,
+                    device_class,
+                    entry.devices,
+                    _slots_with_devices(snap, entry, entry.placement, slots),
+                    total,
+                    failed,
+                )
                 # A selector that cannot be read ends the count.
                 failed |= bool(entry.placement.problem)
                 continue
             for device in entry.devices:
-                _count(known, device_class, [device], _at(snap, None, device.placement, slots), total, failed)
+                _count_devices(
+                    known,
+                    device_class,
+                    [device],
+                    _slots_with_devices(snap, None, device.placement, slots),
+                    total,
+                    failed,
+                )
                 failed |= bool(device.placement.problem)
         total[:, failed] = 0
         return total[0], total[1]
 
 
-def _at(
+def _slots_with_devices(
     snap: snapshot.Snapshot,
     entry: devices.DeviceSlice | None,
     placement: devices.DevicePlacement,
     slots: arrays.SlotArray,
 ) -> arrays.BoolArray:
     """Which of the slots have the devices; all of them where a slice (`entry`) states nothing. Shape: (slot,)."""
-    if placement.all_nodes or (entry is not None and not placement.stated):
+    if placement.all_nodes or (entry is not None and not placement.is_set):
         return np.ones(slots.shape[0], dtype=np.bool_)
     out = np.zeros(slots.shape[0], dtype=np.bool_)
     if placement.node_name:
@@ -61,7 +75,7 @@ def _at(
     return out
 
 
-def _count(
+def _count_devices(
     known: inventory.DeviceInventory,
     device_class: resource_pb2.DeviceClass,
     there: Sequence[devices.Device],
@@ -73,7 +87,7 @@ def _count(
     if not at.any():
         return
     try:
-        chosen = [device for device in there if _matches(known, device_class, device)]
+        chosen = [device for device in there if _matches_class(known, device_class, device)]
     except (expressions.CompileError, expressions.DeviceExpressionError):
         failed |= at
         return
@@ -81,7 +95,9 @@ def _count(
     total[1, at] += sum(known.allocated.contains(device.id) for device in chosen)
 
 
-def _matches(known: inventory.DeviceInventory, device_class: resource_pb2.DeviceClass, device: devices.Device) -> bool:
+def _matches_class(
+    known: inventory.DeviceInventory, device_class: resource_pb2.DeviceClass, device: devices.Device
+) -> bool:
     selectors = [each.cel.expression for each in device_class.spec.selectors if each.HasField("cel")]
     return all(device.matches(expression, known.selectors, _never) for expression in selectors)
 

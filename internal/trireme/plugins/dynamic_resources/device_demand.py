@@ -75,14 +75,14 @@ def demand_of(
         return None
     claims = tuple(each.claim for each in stated)
     group = pod.spec.scheduling_group.pod_group_name
-    shared = frozenset(claim.metadata.uid for claim in claims if _check(claim, group, known, snap, on))
+    shared = frozenset(claim.metadata.uid for claim in claims if _check_claim(claim, group, known, snap, on))
     uid = pod.metadata.uid
     return DeviceDemand(
         stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared
     )
 
 
-def _check(
+def _check_claim(
     claim: resource_pb2.ResourceClaim,
     group: str,
     known: inventory.DeviceInventory,

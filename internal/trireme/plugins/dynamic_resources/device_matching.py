@@ -38,8 +38,8 @@ class DeviceMatcher:
         if known is None:
             device_class = request.device_class
             known = self._matching[key] = (
-                self._selected(f"class {device_class.metadata.name}", device_class.spec.selectors, device)
-                and self._selected(f"claim {claim_name(claim)}", request.spec.selectors, device)
+                self._meets_selectors(f"class {device_class.metadata.name}", device_class.spec.selectors, device)
+                and self._meets_selectors(f"claim {claim_name(claim)}", request.spec.selectors, device)
                 and (not device.slice.per_device or self._is_reachable(device))
             )
         return known
@@ -66,7 +66,9 @@ class DeviceMatcher:
             raise AllocationError(device.placement.problem)
         return self._reachable(device)
 
-    def _selected(self, where: str, selectors: Sequence[resource_pb2.DeviceSelector], device: devices.Device) -> bool:
+    def _meets_selectors(
+        self, where: str, selectors: Sequence[resource_pb2.DeviceSelector], device: devices.Device
+    ) -> bool:
         for at, selector in enumerate(selectors):
             try:
                 if not device.matches(selector.cel.expression, self._selectors, self._out_of_time):

@@ -106,12 +106,12 @@ class DeviceSearch:
             demand = self.demand_or_none(pod_class, snap)
             if demand is None or not demand.allocates or demand.stale_claim is not None:
                 return False
-            kind = self._unsearched(pod_class, demand, snap, left, remembering)
+            kind = self._first_kind_to_search(pod_class, demand, snap, left, remembering)
             if kind is None:
                 break
             version = demand.inventory.version(kind[0])
             slot = left[0]
-            outcome = await pausing.run(functools.partial(self._search, pod_class, demand, snap, kind, slot))
+            outcome = await pausing.run(functools.partial(self._search_for_kind, pod_class, demand, snap, kind, slot))
             known = inventory.inventory_of(snap, self.on)
             if known is demand.inventory and known.version(kind[0]) == version:
                 self._prepared_outcomes(snap)[pod_class.id, kind] = version, outcome
@@ -124,7 +124,7 @@ class DeviceSearch:
     ) -> "dict[tuple[int, NodeKind], tuple[int, SearchOutcome]]":
         return snap.derived(self._key, _PreparedOutcomes).found
 
-    def _unsearched(
+    def _first_kind_to_search(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
@@ -134,11 +134,13 @@ class DeviceSearch:
     ) -> "NodeKind | None":
         """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
         known = demand.inventory
-        memory = self._memory(demand) if remembering else {}
+        memory = self._remembered_outcomes(demand) if remembering else {}
         prepared = self._prepared_outcomes(snap)
         while left:
             slot = left[0]
-            if snap.nodes.alive[slot] and not (demand.extended_resources and self._unfit(demand, snap, slot)):
+            if snap.nodes.alive[slot] and not (
+                demand.extended_resources and self._lacks_extended_resource(demand, snap, slot)
+            ):
                 lacking = self.lacking(demand, snap, slot) if demand.extended_resources else ()
                 kind = (known.view(slot), lacking)
                 version = known.version(kind[0])
@@ -172,24 +174,24 @@ class DeviceSearch:
         if demand.stale_claim is not None:
             yield list(range(slots.shape[0])), SearchOutcome(refusal=device_demand.unresolvable(STALE_CLAIM))
             return
-        kinds, without_search, unfit = self._by_kind(demand, snap, slots)
+        kinds, without_search, unfit = self._slots_by_kind(demand, snap, slots)
         if unfit:
             yield unfit, SearchOutcome(refusal=device_demand.unresolvable(CANNOT_FIT))
         if without_search:
             yield without_search, None
-        memory = self._memory(demand) if remembering and kinds else {}
+        memory = self._remembered_outcomes(demand) if remembering and kinds else {}
         late: SearchOutcome | None = None
         for kind, positions in kinds.items():
             if late is not None:
                 yield positions, late
                 continue
-            outcome = self._outcome(pod_class, demand, snap, kind, int(slots[positions[0]]), memory)
+            outcome = self._outcome_for_kind(pod_class, demand, snap, kind, int(slots[positions[0]]), memory)
             if outcome.late:
                 # One node on which it takes too long ends the attempt; the others need not be tried.
                 late = outcome
             yield positions, outcome
 
-    def _outcome(
+    def _outcome_for_kind(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
@@ -207,17 +209,19 @@ class DeviceSearch:
         if prepared is not None and prepared[0] == version:
             outcome = prepared[1]
         else:
-            outcome = self._search(pod_class, demand, snap, kind, slot)
+            outcome = self._search_for_kind(pod_class, demand, snap, kind, slot)
         # What is wrong with a claim names it, and so is said of no other.
         if not outcome.late and (outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR):
             memory[kind[0]] = (version, outcome)
         return outcome
 
-    def _memory(self, demand: device_demand.DeviceDemand) -> dict[inventory.NodeView, tuple[int, SearchOutcome]]:
+    def _remembered_outcomes(
+        self, demand: device_demand.DeviceDemand
+    ) -> dict[inventory.NodeView, tuple[int, SearchOutcome]]:
         """Outcomes for claims that ask for the same, by what nodes see; those for extended resources are not kept."""
         return {} if demand.extended_resources else demand.inventory.remembered_outcomes(demand.claim_specs)
 
-    def _by_kind(
+    def _slots_by_kind(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
     ) -> tuple[dict[NodeKind, list[int]], list[int], list[int]]:
         """Sort positions in `slots`: by kind of node, where there is nothing to search for, where nothing can fit."""
@@ -230,7 +234,7 @@ class DeviceSearch:
         for at, slot in enumerate(slots.tolist()):
             if not demand.extended_resources:
                 kinds.setdefault((view(slot), ()), []).append(at)
-            elif self._unfit(demand, snap, slot):
+            elif self._lacks_extended_resource(demand, snap, slot):
                 unfit.append(at)
             else:
                 lacking = self.lacking(demand, snap, slot)
@@ -238,16 +242,20 @@ class DeviceSearch:
                 (kinds.setdefault((view(slot), lacking), []) if searched else without_search).append(at)
         return kinds, without_search, unfit
 
-    def _unfit(self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
+    def _lacks_extended_resource(
+        self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
+    ) -> bool:
         """Whether neither the node nor devices can give one of the extended resources."""
         classes_of = demand.inventory.class_of_resource
-        return any(name not in classes_of and not _allocatable(snap, name, slot) for name in demand.extended_resources)
+        return any(
+            name not in classes_of and not _allocatable_amount(snap, name, slot) for name in demand.extended_resources
+        )
 
     def lacking(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
     ) -> tuple[str, ...]:
         """The extended resources that devices must give on the node, by name."""
-        lacking = [name for name in demand.extended_resources if not _allocatable(snap, name, slot)]
+        lacking = [name for name in demand.extended_resources if not _allocatable_amount(snap, name, slot)]
         return tuple(sorted(name for name in lacking if name in demand.inventory.class_of_resource))
 
     def claim_statuses(
@@ -275,7 +283,7 @@ class DeviceSearch:
         once = {each.claim.metadata.uid: each for each in claims}
         return node_allocatable.claim_statuses(pod_class.pod, once.values(), uids, there)
 
-    def _search(
+    def _search_for_kind(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
@@ -293,7 +301,7 @@ class DeviceSearch:
         known = demand.inventory
         given = allocator.AllocatorInputs(known.classes, known.allocated, known.selectors, self.on)
         search = allocator.Allocator(
-            given, known.pools(view), claims, view.reaches, self._deadline(), view.skips_operations
+            given, known.pools(view), claims, view.reaches, self._make_deadline_check(), view.skips_operations
         )
         try:
             solutions = search.allocate()
@@ -308,7 +316,7 @@ class DeviceSearch:
             return SearchOutcome(refusal=device_demand.unresolvable(CANNOT_ALLOCATE))
         return SearchOutcome(solutions=solutions)
 
-    def _deadline(self) -> Callable[[], bool]:
+    def _make_deadline_check(self) -> Callable[[], bool]:
         limited = self.on.filter_timeout and self.args.filter_timeout > 0
         ends = self._clock() + self.args.filter_timeout if limited else math.inf
 
@@ -323,7 +331,7 @@ class DeviceSearch:
         return SearchOutcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
 
 
-def _allocatable(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:
+def _allocatable_amount(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:
     """How much of the resource the node itself has."""
     number = snap.nodes.resource_names.intern(name)
     snap.nodes.ensure_resource_rows()

@@ -7,10 +7,10 @@ from trireme.v1 import resource_pb2
 
 def is_tolerated(taint: resource_pb2.DeviceTaint, tolerations: Sequence[resource_pb2.DeviceToleration]) -> bool:
     """Whether any of the tolerations accepts the taint."""
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
+    return any(_tolerates_taint(toleration, taint) for toleration in tolerations)
 
 
-def _tolerates(toleration: resource_pb2.DeviceToleration, taint: resource_pb2.DeviceTaint) -> bool:
+def _tolerates_taint(toleration: resource_pb2.DeviceToleration, taint: resource_pb2.DeviceTaint) -> bool:
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -60,7 +60,7 @@ class DevicePlacement:
     problem: str = ""
 
     @property
-    def stated(self) -> bool:
+    def is_set(self) -> bool:
         """Whether anything is set."""
         return bool(self.node_name) or self.all_nodes or self.selector is not None
 
@@ -109,7 +109,7 @@ class Device:
         """As expressions see it. Raises: DeviceExpressionError where an attribute cannot be read."""
         if self._values is None:
             try:
-                self._values = _values(self)
+                self._values = _cel_attributes_and_capacity(self)
             except expressions.DeviceExpressionError as error:
                 self._values = error
         if isinstance(self._values, expressions.DeviceExpressionError):
@@ -186,18 +186,18 @@ def read_slice(
         pool,
         spec.pool.generation,
         spec.pool.resource_slice_count,
-        _placement(spec),
+        _read_placement(spec),
         spec.per_device_node_selection,
         message,
-        tuple((entry.name, _amounts(entry.counters)) for entry in spec.shared_counters),
+        tuple((entry.name, _counter_amounts(entry.counters)) for entry in spec.shared_counters),
     )
     out.stands_for_resources = any(device.node_allocatable_resources for device in spec.devices)
-    applying = [rule for rule in rules if _applies(rule.spec, pool)]
-    out.devices = tuple(_device(device, out, applying, shareable) for device in spec.devices)
+    applying = [rule for rule in rules if _rule_applies_to_pool(rule.spec, pool)]
+    out.devices = tuple(_read_device(device, out, applying, shareable) for device in spec.devices)
     return out
 
 
-def _device(
+def _read_device(
     message: resource_pb2.Device, owner: DeviceSlice, rules: Sequence[resource_pb2.DeviceTaintRule], shareable: bool
 ) -> Device:
     added = [
@@ -209,15 +209,15 @@ def _device(
         (*owner.pool, message.name),
         message,
         owner,
-        {name: _capacity(entry) for name, entry in message.capacity.items()},
+        {name: _read_capacity(entry) for name, entry in message.capacity.items()},
         shareable and message.allow_multiple_allocations,
-        tuple((entry.counter_set, _amounts(entry.counters)) for entry in message.consumes_counters),
-        _placement(message),
+        tuple((entry.counter_set, _counter_amounts(entry.counters)) for entry in message.consumes_counters),
+        _read_placement(message),
         (*message.taints, *added),
     )
 
 
-def _applies(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
+def _rule_applies_to_pool(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
     """Whether a rule is about devices of the pool; one without a selector is about all."""
     selector = spec.device_selector
     if selector.HasField("driver") and selector.driver != pool[0]:
@@ -225,7 +225,7 @@ def _applies(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
     return not selector.HasField("pool") or selector.pool == pool[1]
 
 
-def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> DevicePlacement:
+def _read_placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> DevicePlacement:
     selector = spec.node_selector if spec.HasField("node_selector") else None
     if selector is None or spec.node_name or spec.all_nodes:
         return DevicePlacement(spec.node_name, spec.all_nodes, selector)
@@ -233,53 +233,55 @@ def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> De
     return DevicePlacement("", False, selector, terms, node_selectors.selector_problem(selector))
 
 
-def _amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
-    return {name: _amount(counter.value).nanos for name, counter in counters.items()}
+def _counter_amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
+    return {name: _read_amount(counter.value).nanos for name, counter in counters.items()}
 
 
-def _capacity(message: resource_pb2.DeviceCapacity) -> DeviceCapacity:
+def _read_capacity(message: resource_pb2.DeviceCapacity) -> DeviceCapacity:
     policy = None
     if message.HasField("request_policy"):
         stated = message.request_policy
         limits = stated.valid_range
         policy = CapacityPolicy(
-            _optional(stated, "default"),
-            tuple(_amount(value) for value in stated.valid_values),
-            CapacityRange(_optional(limits, "min"), _optional(limits, "max"), _optional(limits, "step"))
+            _optional_amount(stated, "default"),
+            tuple(_read_amount(value) for value in stated.valid_values),
+            CapacityRange(
+                _optional_amount(limits, "min"), _optional_amount(limits, "max"), _optional_amount(limits, "step")
+            )
             if stated.HasField("valid_range")
             else None,
         )
-    return DeviceCapacity(_amount(message.value), policy)
+    return DeviceCapacity(_read_amount(message.value), policy)
 
 
-def _optional(message: Any, name: str) -> quantity.Quantity | None:
+def _optional_amount(message: Any, name: str) -> quantity.Quantity | None:
     if not message.HasField(name):
         return None
-    return _amount(getattr(message, name))
+    return _read_amount(getattr(message, name))
 
 
-def _amount(message: meta_pb2.Quantity) -> quantity.Quantity:
+def _read_amount(message: meta_pb2.Quantity) -> quantity.Quantity:
     """The amount; none stated is nothing."""
     return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 
 
-def _values(device: Device) -> cel_values.Map:
+def _cel_attributes_and_capacity(device: Device) -> cel_values.Map:
     driver = device.id[0]
     attributes: dict[str, dict[str, Any]] = {}
     for full, attribute in device.message.attributes.items():
-        domain, name = _qualified(full, driver)
+        domain, name = _split_domain(full, driver)
         try:
             attributes.setdefault(domain, {})[name] = _attribute_value(attribute)
         except ValueError as error:
             raise expressions.DeviceExpressionError(f"attribute {full}: {error}") from error
     capacity: dict[str, dict[str, Any]] = {}
     for full, entry in device.message.capacity.items():
-        domain, name = _qualified(full, driver)
+        domain, name = _split_domain(full, driver)
         capacity.setdefault(domain, {})[name] = quantities_and_versions.quantity_of(entry.value.string or "0")
     return expressions.cel_device(driver, device.allow_multiple, attributes, capacity)
 
 
-def _qualified(name: str, driver: str) -> tuple[str, str]:
+def _split_domain(name: str, driver: str) -> tuple[str, str]:
     domain, slash, bare = name.partition("/")
     return (domain, bare) if slash else (driver, name)
 
@@ -289,12 +291,12 @@ def _attribute_value(attribute: resource_pb2.DeviceAttribute) -> Any:
         if getattr(attribute, name):
             return list(getattr(attribute, name))
     if attribute.versions:
-        return [_version(text) for text in attribute.versions]
+        return [_parse_version(text) for text in attribute.versions]
     stated = scalar_value(attribute)
     if stated is None:
         raise ValueError("unsupported attribute value")
     kind, value = stated
-    return _version(str(value)) if kind == "version" else value
+    return _parse_version(str(value)) if kind == "version" else value
 
 
 def scalar_value(attribute: resource_pb2.DeviceAttribute) -> tuple[str, int | bool | str] | None:
@@ -308,7 +310,7 @@ def scalar_value(attribute: resource_pb2.DeviceAttribute) -> tuple[str, int | bo
     return ("version", attribute.version) if attribute.HasField("version") else None
 
 
-def _version(text: str) -> Any:
+def _parse_version(text: str) -> Any:
     try:
         return semver.parse(text)
     except ValueError as error:

@@ -54,7 +54,7 @@ class CompiledExpressions:
         Raises: CompileError, DeviceExpressionError, program.InterruptedEvaluationError where it is `expired`.
         """
         try:
-            return _truth(self._value(self.compiled(expression), device, expired))
+            return _as_bool(self._evaluate(self.compiled(expression), device, expired))
         except DeviceExpressionError as error:
             text = str(error)
             raise DeviceExpressionError(text + _HINT if "no such key:" in text else text) from None
@@ -66,13 +66,13 @@ class CompiledExpressions:
 
         Raises: CompileError, DeviceExpressionError, program.InterruptedEvaluationError where it is `expired`.
         """
-        value = self._value(self.compiled(expression, attribute=True), device, expired)
+        value = self._evaluate(self.compiled(expression, attribute=True), device, expired)
         try:
             return derived_attributes.attribute_of(value)
         except ValueError as error:
             raise DeviceExpressionError(str(error)) from error
 
-    def _value(self, compiled: program.Program, device: values.Map, expired: Callable[[], bool] | None) -> Any:
+    def _evaluate(self, compiled: program.Program, device: values.Map, expired: Callable[[], bool] | None) -> Any:
         try:
             return compiled.evaluate({"device": device}, expired)[0]
         except program.CostLimitError:
@@ -120,13 +120,13 @@ def cel_device(
     )
 
 
-def _truth(value: Any) -> bool:
+def _as_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     kind = values.type_name(value)
     try:
         if isinstance(value, values.Optional) and value.present:
-            return _truth(value.value)
+            return _as_bool(value.value)
     except DeviceExpressionError as error:
         inner = values.type_name(value.value)
         raise DeviceExpressionError(str(error).replace(f"of type {inner} ", f"of type {kind} ")) from None

@@ -43,8 +43,8 @@ async def create_claim(
     """The pod's claim: the one that a call before this one made, or a new one. Raises: NotMadeError."""
     why = ""
     for number in range(_NAMES):
-        name = _name(pod, one, number)
-        made = await writer.create(collection, _claim(pod, one, name), deadline)
+        name = _claim_name(pod, one, number)
+        made = await writer.create(collection, _claim_body(pod, one, name), deadline)
         if isinstance(made, api_writes.Written):
             return made.obj
         why = made.message
@@ -69,7 +69,7 @@ async def created_claim(
 ) -> AsyncIterator[str]:
     """The names of claims that were made for this, of which there is one at most. Ends where one cannot be read."""
     for number in range(_NAMES):
-        name = _name(pod, one, number)
+        name = _claim_name(pod, one, number)
         there = await writer.get(f"{collection}/{name}", deadline)
         if not isinstance(there, api_writes.Written):
             return
@@ -78,18 +78,18 @@ async def created_claim(
             return
 
 
-def _name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, number: int) -> str:
+def _claim_name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, number: int) -> str:
     wanted = [pod.uid, one.requests, one.allocation, one.stale, number]
     digest = hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).digest()
     suffix = "".join(_CHARACTERS[byte % len(_CHARACTERS)] for byte in digest[:_SUFFIX_LENGTH])
-    return f"{_prefix(pod)[: _LONGEST_NAME - _SUFFIX_LENGTH]}{suffix}"
+    return f"{_claim_name_prefix(pod)[: _LONGEST_NAME - _SUFFIX_LENGTH]}{suffix}"
 
 
-def _prefix(pod: cycle_pb2.PodIdentity) -> str:
+def _claim_name_prefix(pod: cycle_pb2.PodIdentity) -> str:
     return f"{pod.name}-extended-resources-"
 
 
-def _claim(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, name: str) -> Json:
+def _claim_body(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, name: str) -> Json:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -97,7 +97,7 @@ def _claim(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, name: 
         "metadata": {
             "namespace": one.namespace,
             "name": name,
-            "generateName": _prefix(pod),
+            "generateName": _claim_name_prefix(pod),
             "annotations": {EXTENDED_CLAIM: "true"},
             "ownerReferences": [owner],
         },

@@ -37,10 +37,10 @@ class _Request:
 
 def device_backed_requests(pod_class: classes.PodClass) -> Mapping[str, int]:
     """The resources among those asked for that devices might stand for, with amounts."""
-    return pod_class.memo("DynamicResources.extended", _asked)
+    return pod_class.memo("DynamicResources.extended", _requested_extended_resources)
 
 
-def _asked(pod_class: classes.PodClass) -> dict[str, int]:
+def _requested_extended_resources(pod_class: classes.PodClass) -> dict[str, int]:
     return {
         name: amount
         for name, amount in pod_class.amounts.filtering.items()

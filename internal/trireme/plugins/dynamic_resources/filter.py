@@ -103,12 +103,14 @@ class DynamicResourcesFilter:
             elif self._search.on.node_allocatable:
                 solutions = [] if outcome is None else outcome.solutions or []
                 for at in positions:
-                    refusal = self._no_room(pod_class, state, snap, int(slots[at]), solutions)
+                    refusal = self._no_devices_status(pod_class, state, snap, int(slots[at]), solutions)
                     if refusal is not None:
                         refused.setdefault(refusal, []).append(at)
         for refusal, positions in refused.items():
             index[positions] = table.intern(refusal)
-        unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, {}), axis=0)
+        unavailable: arrays.BoolArray = np.logical_or.reduce(
+            self._unavailable_claim_mask(state, snap, slots, {}), axis=0
+        )
         unavailable &= index == interfaces.PASSES
         if unavailable.any():
             index[unavailable] = table.intern(device_demand.unresolvable(NOT_AVAILABLE))
@@ -119,7 +121,7 @@ class DynamicResourcesFilter:
             index[lacking & searched] = table.intern(device_demand.unresolvable(text))
         return interfaces.Verdicts(index)
 
-    def _no_room(
+    def _no_devices_status(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
@@ -151,7 +153,7 @@ class DynamicResourcesFilter:
         if demand is None:
             return []
         lacking: arrays.BoolArray = np.logical_or.reduce(
-            self._unavailable(demand, snap, slots, pending_allocations or {}), axis=1
+            self._unavailable_claim_mask(demand, snap, slots, pending_allocations or {}), axis=1
         )
         return [claim for claim, lacks in zip(demand.claims, lacking.tolist(), strict=True) if lacks]
 
@@ -171,7 +173,7 @@ class DynamicResourcesFilter:
         """The claims with the devices found for them on the node."""
         return self._reserve.reserve(pod_class, pod, snap, slot)
 
-    def _unavailable(
+    def _unavailable_claim_mask(
         self,
         demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
@@ -185,14 +187,14 @@ class DynamicResourcesFilter:
             allocation = claim.status.allocation if allocated else pending_allocations.get(claim.metadata.uid)
             if allocation is None:
                 continue
-            if allocated and self._search.on.binding_conditions and self._is_lost(claim):
+            if allocated and self._search.on.binding_conditions and self._is_allocation_lost(claim):
                 out[at] = True
                 continue
             skips = allocated and claim.metadata.uid not in demand.shared
             out[at] = availability.unavailable_slots(allocation, snap, slots, skips=skips)
         return out
 
-    def _is_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
+    def _is_allocation_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
         """Whether the claim's devices are waited for in vain."""
         try:
             ready = binding_conditions.ready(claim)

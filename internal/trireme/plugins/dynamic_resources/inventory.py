@@ -86,10 +86,10 @@ class DeviceInventory:
         self._follow_classes()
         self._follow_claims(seen)
         if self._follow_slices(seen):
-            self._look(snap.nodes.live_slots())
+            self._find_views(snap.nodes.live_slots())
         else:
             changed = snap.nodes.changed_since(seen, pods=False)
-            self._look(changed[snap.nodes.alive[changed]])
+            self._find_views(changed[snap.nodes.alive[changed]])
         self._generation = snap.generation
 
     def view(self, slot: int) -> NodeView:
@@ -140,7 +140,10 @@ class DeviceInventory:
         # Of several classes for one resource the newest counts, and of these the first by name.
         for entry in sorted(known, key=lambda entry: entry.metadata.name, reverse=True):
             name = entry.spec.extended_resource_name
-            if name and (name not in self.class_of_resource or _age(entry) >= _age(self.class_of_resource[name])):
+            if name and (
+                name not in self.class_of_resource
+                or _creation_order(entry) >= _creation_order(self.class_of_resource[name])
+            ):
                 self.class_of_resource[name] = entry
 
     # Claims
@@ -156,9 +159,9 @@ class DeviceInventory:
             claims = self._snap.objects.all(CLAIM)
             keys = [(claim.metadata.namespace, claim.metadata.name) for claim in claims]
         for key in keys:
-            self._count(key, self._snap.objects.get(CLAIM, *key))
+            self._count_claim_devices(key, self._snap.objects.get(CLAIM, *key))
 
-    def _count(self, key: objects.Key, claim: resource_pb2.ResourceClaim | None) -> None:
+    def _count_claim_devices(self, key: objects.Key, claim: resource_pb2.ResourceClaim | None) -> None:
         before = self._held.pop(key, ())
         for claimed in before:
             self.allocated.remove(claimed)
@@ -229,7 +232,7 @@ class DeviceInventory:
 
     # Views
 
-    def _look(self, slots: arrays.SlotArray) -> None:
+    def _find_views(self, slots: arrays.SlotArray) -> None:
         """Find out what these slots' nodes see, and store it as their views.
 
         A slice is seen by every node, by those that it names or selects, or by each device for itself.
@@ -250,24 +253,26 @@ class DeviceInventory:
                 everywhere.append(name)
             elif entry.placement.problem:
                 text = f"failed to perform node selection for slice {name}: {entry.placement.problem}"
-                _note(problems, names, name, text)
-            elif entry.placement.stated:
-                for slot in self._where(entry.placement, slots, names):
+                _keep_first_problem(problems, names, name, text)
+            elif entry.placement.is_set:
+                for slot in self._slots_of_placement(entry.placement, slots, names):
                     names[slot].append(name)
             else:
-                self._look_at_devices(entry, slots, names, reached, problems)
-        supporting = self._supporting(slots) if self._on.optional_node_operations else frozenset[int]()
+                self._find_reachable_devices(entry, slots, names, reached, problems)
+        supporting = self._slots_supporting_skips(slots) if self._on.optional_node_operations else frozenset[int]()
         for slot in slots.tolist():
             seen = tuple(sorted([*names[slot], *everywhere]))
             reaches = frozenset(reached.get(slot, ()))
-            self._views[slot] = self._view((seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1]))
+            self._views[slot] = self._view_of_slices(
+                (seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1])
+            )
 
-    def _supporting(self, slots: arrays.SlotArray) -> frozenset[int]:
+    def _slots_supporting_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
         """Those of the slots whose nodes support slices that skip steps on the node."""
         declared = node_operations.declare_skipping(self._snap.nodes, slots)
         return frozenset(slots[declared].tolist())
 
-    def _look_at_devices(
+    def _find_reachable_devices(
         self,
         entry: devices.DeviceSlice,
         slots: arrays.SlotArray,
@@ -283,14 +288,14 @@ class DeviceInventory:
         for device in entry.devices:
             if device.placement.problem:
                 where = f"failed to perform node selection for device {device.id[2]} in slice {entry.name}"
-                _note(problems, names.keys() - seen, entry.name, f"{where}: {device.placement.problem}")
-            for slot in self._where(device.placement, slots, names):
+                _keep_first_problem(problems, names.keys() - seen, entry.name, f"{where}: {device.placement.problem}")
+            for slot in self._slots_of_placement(device.placement, slots, names):
                 reached.setdefault(slot, []).append(device.id)
                 seen.add(slot)
         for slot in seen:
             names[slot].append(entry.name)
 
-    def _where(
+    def _slots_of_placement(
         self, placement: devices.DevicePlacement, slots: arrays.SlotArray, looking: Mapping[int, list[str]]
     ) -> list[int]:
         """Those of the slots that it is about; `looking` has them all."""
@@ -304,7 +309,7 @@ class DeviceInventory:
             return []
         return list(slots[node_selection.matches_any(nodes, placement.terms, slots)].tolist())
 
-    def _view(self, key: _Key) -> NodeView:
+    def _view_of_slices(self, key: _Key) -> NodeView:
         view = self._view_of.get(key)
         if view is None:
             slices = tuple(self._slices[name] for name in key[0])
@@ -313,18 +318,18 @@ class DeviceInventory:
         return view
 
 
-def _note(problems: dict[int, tuple[str, str]], slots: Iterable[int], name: str, text: str) -> None:
+def _keep_first_problem(problems: dict[int, tuple[str, str]], slots: Iterable[int], name: str, text: str) -> None:
     for slot in slots:
         if slot not in problems or name < problems[slot][0]:
             problems[slot] = name, text
 
 
-def _age(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
+def _creation_order(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
     created = entry.metadata.creation_timestamp
     return created.seconds, created.nanos
 
 
-def _key(claim: resource_pb2.ResourceClaim) -> objects.Key:
+def _claim_key(claim: resource_pb2.ResourceClaim) -> objects.Key:
     return claim.metadata.namespace, claim.metadata.name
 
 

@@ -118,9 +118,9 @@ def claim_statuses(
         return None
     by_name: dict[str, Status] = {}
     for each in concerned:
-        made = _status(each, there)
+        made = _claim_status(each, there)
         if made is not None:
-            made.containers.extend(_containers(pod, each.claim.metadata.uid, uids))
+            made.containers.extend(_containers_using_claim(pod, each.claim.metadata.uid, uids))
             by_name[each.claim.metadata.name] = made
     return tuple(by_name[name] for name in sorted(by_name))
 
@@ -140,7 +140,7 @@ def resource_refusal(
     problem = _exceeds_pod_level(with_status) if rules.pod_level and stated else ""
     if problem:
         return status.unresolvable(device_demand.NAME, problem)
-    return _fit(amounts.amounts_with_claims(with_status, rules), snap, slot)
+    return _refusal_if_lacking(amounts.amounts_with_claims(with_status, rules), snap, slot)
 
 
 def _is_concerned(claim: ClaimDevices, there: NodeDevices) -> bool:
@@ -157,7 +157,7 @@ def _is_concerned(claim: ClaimDevices, there: NodeDevices) -> bool:
 # The status of the pod
 
 
-def _status(each: ClaimDevices, there: NodeDevices) -> Status | None:
+def _claim_status(each: ClaimDevices, there: NodeDevices) -> Status | None:
     """What the claim comes to; None: nothing. Raises: NodeAllocatableError."""
     metadata = each.claim.metadata
     full = f"claim {metadata.namespace}/{metadata.name}, device"
@@ -171,9 +171,9 @@ def _status(each: ClaimDevices, there: NodeDevices) -> Status | None:
             raise NodeAllocatableError(f"{full} {name}, driver {driver}: {error}") from error
         for resource, stated in sorted(device.node_allocatable_resources.items()):
             if stated.HasField("mapping"):
-                amount = _mapped(stated.mapping, held, f"{full} {name}", resource)
+                amount = _mapped_amount(stated.mapping, held, f"{full} {name}", resource)
                 if amount is not None:
-                    mapping[resource] = _plus(mapping.get(resource), amount)
+                    mapping[resource] = _add_amounts(mapping.get(resource), amount)
             if stated.HasField("overhead"):
                 _add_overhead(overhead, resource, stated.overhead)
     if not mapping and not overhead:
@@ -185,7 +185,7 @@ def _status(each: ClaimDevices, there: NodeDevices) -> Status | None:
     return out
 
 
-def _mapped(
+def _mapped_amount(
     stated: resource_pb2.NodeAllocatableMapping, held: HeldDevice, full: str, resource: str
 ) -> quantity.Quantity | None:
     """How much of the resource the device stands for; None: the mapping says nothing of it."""
@@ -196,18 +196,18 @@ def _mapped(
         consumed = held.consumed.get(stated.capacity_key)
         if consumed is None or not stated.HasField("capacity_multiplier"):
             return consumed
-        return _times(consumed, _amount(stated.capacity_multiplier))
-    return _amount(stated.device_multiplier) if stated.HasField("device_multiplier") else None
+        return _multiply(consumed, _read_amount(stated.capacity_multiplier))
+    return _read_amount(stated.device_multiplier) if stated.HasField("device_multiplier") else None
 
 
-def _times(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.Quantity:
+def _multiply(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.Quantity:
     """The product, rounded up to a nano."""
     if factor.nanos == _ONE.nanos:
         return amount
     return quantity.Quantity(-(-amount.nanos * factor.nanos // quantity.NANOS_PER_UNIT), amount.format)
 
 
-def _plus(before: quantity.Quantity | None, amount: quantity.Quantity) -> quantity.Quantity:
+def _add_amounts(before: quantity.Quantity | None, amount: quantity.Quantity) -> quantity.Quantity:
     if before is None or not before.nanos:
         return amount
     return quantity.Quantity(before.nanos + amount.nanos, before.format)
@@ -222,18 +222,18 @@ def _add_overhead(
         return
     total = totals.setdefault(resource, core_pb2.NodeAllocatableOverheadResources(name=resource))
     if stated.HasField("per_pod"):
-        before = _amount(total.per_pod) if total.HasField("per_pod") else None
-        total.per_pod.string = str(_plus(before, _amount(stated.per_pod)))
+        before = _read_amount(total.per_pod) if total.HasField("per_pod") else None
+        total.per_pod.string = str(_add_amounts(before, _read_amount(stated.per_pod)))
     if stated.HasField("per_container"):
-        before = _amount(total.per_container) if total.HasField("per_container") else None
-        total.per_container.string = str(_plus(before, _amount(stated.per_container)))
+        before = _read_amount(total.per_container) if total.HasField("per_container") else None
+        total.per_container.string = str(_add_amounts(before, _read_amount(stated.per_container)))
 
 
-def _amount(message: meta_pb2.Quantity) -> quantity.Quantity:
+def _read_amount(message: meta_pb2.Quantity) -> quantity.Quantity:
     return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 
 
-def _containers(pod: core_pb2.Pod, uid: str, uids: Mapping[str, str]) -> Iterator[str]:
+def _containers_using_claim(pod: core_pb2.Pod, uid: str, uids: Mapping[str, str]) -> Iterator[str]:
     """The containers that use the claim, as often as they name it."""
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         for named in container.resources.claims:
@@ -269,7 +269,7 @@ def _exceeds_pod_level(pod: core_pb2.Pod) -> str:
     return ""
 
 
-def _fit(needed: Mapping[str, int], snap: snapshot_view.SnapshotView, slot: int) -> status.Status | None:
+def _refusal_if_lacking(needed: Mapping[str, int], snap: snapshot_view.SnapshotView, slot: int) -> status.Status | None:
     """Why the node at the slot has too little left; None: it has enough."""
     reasons, unresolvable = [], False
     table, at = snap.nodes, np.array([slot])

@@ -14,26 +14,26 @@ def selector_problem(selector: core_pb2.NodeSelector) -> str:
     found = [
         text
         for at, term in enumerate(selector.node_selector_terms)
-        for text in selectors.problems(term, f"nodeSelectorTerms[{at}]")
+        for text in selectors.term_problems(term, f"nodeSelectorTerms[{at}]")
     ]
     if not found:
         return ""
     distinct = list(dict.fromkeys(found))
     why = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-    return f"failed to parse node selector {_written(selector)}: {why}"
+    return f"failed to parse node selector {_go_selector_text(selector)}: {why}"
 
 
-def _written(selector: core_pb2.NodeSelector) -> str:
+def _go_selector_text(selector: core_pb2.NodeSelector) -> str:
     """The selector as its Go type writes itself."""
     terms = "".join(
-        f"NodeSelectorTerm{{MatchExpressions:{_requirements(term.match_expressions)},"
-        f"MatchFields:{_requirements(term.match_fields)},}},"
+        f"NodeSelectorTerm{{MatchExpressions:{_go_requirements_text(term.match_expressions)},"
+        f"MatchFields:{_go_requirements_text(term.match_fields)},}},"
         for term in selector.node_selector_terms
     )
     return f"&NodeSelector{{NodeSelectorTerms:[]NodeSelectorTerm{{{terms}}},}}"
 
 
-def _requirements(stated: Sequence[core_pb2.NodeSelectorRequirement]) -> str:
+def _go_requirements_text(stated: Sequence[core_pb2.NodeSelectorRequirement]) -> str:
     written = "".join(
         f"NodeSelectorRequirement{{Key:{each.key},Operator:{each.operator},Values:[{' '.join(each.values)}],}},"
         for each in stated

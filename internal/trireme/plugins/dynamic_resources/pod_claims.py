@@ -45,7 +45,7 @@ def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_gro
     found = []
     namespace = pod.metadata.namespace
     for stated in pod.spec.resource_claims:
-        name, made = _name(pod, stated)
+        name, made = _claim_name(pod, stated)
         if name is None:
             continue
         claim: resource_pb2.ResourceClaim | None = snap.objects.get(inventory.CLAIM, namespace, name)
@@ -56,7 +56,7 @@ def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_gro
         if made:
             _check_owner(claim, pod, of_groups)
         found.append((stated, claim))
-    group = _group(pod, snap) if of_groups and found else None
+    group = _pod_group_of(pod, snap) if of_groups and found else None
     return [
         PodClaim(claim, group if group is not None and _is_of(stated, group) else None, stated.name)
         for stated, claim in found
@@ -74,7 +74,7 @@ def claims_of_group(
     namespace = group.metadata.namespace
     full = f"{namespace}/{group.metadata.name}"
     for stated in group.spec.resource_claims:
-        if not _supported(stated):
+        if not _is_supported(stated):
             raise ClaimError(f"PodGroup {full}, spec.resourceClaim {stated.name}: {_UNSUPPORTED}")
         made = not stated.HasField("resource_claim_name")
         name: str | None = stated.resource_claim_name
@@ -99,7 +99,7 @@ def reserved_for(claim: resource_pb2.ResourceClaim, uid: str, group: str = "") -
     )
 
 
-def _name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | None, bool]:
+def _claim_name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | None, bool]:
     """The claim's name, None where the pod does without it; and whether it was made for the pod or its group."""
     full = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if stated.HasField("resource_claim_name"):
@@ -130,7 +130,7 @@ def _controller_uid(claim: resource_pb2.ResourceClaim) -> str | None:
     return next((owner.uid for owner in claim.metadata.owner_references if owner.controller), None)
 
 
-def _group(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView) -> scheduling_pb2.PodGroup | None:
+def _pod_group_of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView) -> scheduling_pb2.PodGroup | None:
     """The pod's group; None: it has none. Raises: ClaimError where it is not there, or has a claim of no kind."""
     name = pod.spec.scheduling_group.pod_group_name
     if not name:
@@ -145,19 +145,19 @@ def _group(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView) -> scheduling_pb
 def _is_of(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.PodGroup) -> bool:
     """Whether what the pod states is the group's claim. Raises: ClaimError for a claim of the group of no kind."""
     for own in group.spec.resource_claims:
-        if not _supported(own):
+        if not _is_supported(own):
             full = f"{group.metadata.namespace}/{group.metadata.name}"
             raise ClaimError(f"PodGroup {full} claim {own.name}: {_UNSUPPORTED}")
-        if own.name == stated.name and _source(own) == _source(stated):
+        if own.name == stated.name and _claim_and_template_names(own) == _claim_and_template_names(stated):
             return True
     return False
 
 
-def _supported(stated: Stated) -> bool:
+def _is_supported(stated: Stated) -> bool:
     return stated.HasField("resource_claim_name") or stated.HasField("resource_claim_template_name")
 
 
-def _source(stated: Stated) -> tuple[str | None, str | None]:
+def _claim_and_template_names(stated: Stated) -> tuple[str | None, str | None]:
     """The claim that is named, and the template."""
     return (
         stated.resource_claim_name if stated.HasField("resource_claim_name") else None,

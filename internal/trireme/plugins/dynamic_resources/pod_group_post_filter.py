@@ -60,7 +60,7 @@ def _post_filter(
         # It does not filter, and so keeps nothing of the pods.
         out.status.CopyFrom(wire_status.to_message(status.error(device_filter.NAME, "not found")))
         return out
-    unavailable = list(_unavailable(plugin, request, snap))
+    unavailable = list(_unusable_claims_by_member(plugin, request, snap))
     given_up: set[str] = set()
     all_found = True
     for member, claims in zip(request.tried, unavailable, strict=True):
@@ -83,7 +83,7 @@ def _post_filter(
     return out
 
 
-def _unavailable(
+def _unusable_claims_by_member(
     plugin: device_filter.DynamicResourcesFilter,
     request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,

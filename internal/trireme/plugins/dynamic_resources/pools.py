@@ -39,9 +39,9 @@ def is_usable(entry: devices.DeviceSlice, on: features.Features) -> bool:
     """Whether slices like this one are looked at at all."""
     if not on.partitionable and (entry.message.spec.HasField("per_device_node_selection") or entry.counter_sets):
         return False
-    if _hidden(entry, on):
+    if _is_unsafe_without_groups(entry, on):
         return False
-    return entry.placement.stated or entry.per_device or seen_everywhere(entry, on)
+    return entry.placement.is_set or entry.per_device or seen_everywhere(entry, on)
 
 
 def seen_everywhere(entry: devices.DeviceSlice, on: features.Features) -> bool:
@@ -49,7 +49,7 @@ def seen_everywhere(entry: devices.DeviceSlice, on: features.Features) -> bool:
     return on.stable and bool(entry.counter_sets)
 
 
-def _hidden(entry: devices.DeviceSlice, on: features.Features) -> bool:
+def _is_unsafe_without_groups(entry: devices.DeviceSlice, on: features.Features) -> bool:
     """Whether the slice has compatibility groups, without which its devices must not be allocated."""
     return entry.uses_groups and not on.compatibility_groups
 
@@ -71,14 +71,14 @@ def gather_pools(
         if of_pool and entry.generation > of_pool[0].generation:
             of_pool.clear()
         of_pool.append(entry)
-    found = (_pool(pool, entries, by_pool.get(pool, ()), on) for pool, entries in newest.items())
+    found = (_make_pool(pool, entries, by_pool.get(pool, ()), on) for pool, entries in newest.items())
     # Devices that need no preparation come first.
     return tuple(
         sorted((pool for pool in found if pool is not None), key=lambda pool: (pool.binding_conditions, pool.id))
     )
 
 
-def _pool(
+def _make_pool(
     pool: devices.PoolId,
     entries: list[devices.DeviceSlice],
     everywhere: Sequence[devices.DeviceSlice],
@@ -90,14 +90,16 @@ def _pool(
     if len(entries) != size:
         if any(entry.generation > generation for entry in everywhere):
             return None
-        whole = [entry for entry in everywhere if entry.generation == generation and not _hidden(entry, on)]
+        whole = [
+            entry for entry in everywhere if entry.generation == generation and not _is_unsafe_without_groups(entry, on)
+        ]
         if len(whole) != size:
             return Pool(pool, incomplete=True)
         rest = [entry for entry in whole if entry not in entries]
-    return _complete(pool, sorted(entries, key=lambda entry: entry.name), rest, on)
+    return _make_checked_pool(pool, sorted(entries, key=lambda entry: entry.name), rest, on)
 
 
-def _complete(
+def _make_checked_pool(
     pool: devices.PoolId,
     entries: Sequence[devices.DeviceSlice],
     rest: Sequence[devices.DeviceSlice],

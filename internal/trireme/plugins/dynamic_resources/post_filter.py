@@ -38,28 +38,30 @@ class Deallocation:
         Fails if PreFilter ended before this plugin's turn: kube-scheduler does not find what it keeps there.
         """
         if context.chain.skips_class(self.name, context.pod_class):
-            return _answer(status.unschedulable(self.name))
-        if context.pre_filter is not None and not self._reached(context):
-            return _answer(status.error(self.name, "not found"))
+            return _response_with(status.unschedulable(self.name))
+        if context.pre_filter is not None and not self._was_filter_called(context):
+            return _response_with(status.error(self.name, "not found"))
         metadata = context.cycle.pod.metadata
         pod = cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
-        claims = self._plugin.unavailable_claims(context.pod_class, snap, self._refusing(context, snap))
+        claims = self._plugin.unavailable_claims(context.pod_class, snap, self._slots_refused_for_claims(context, snap))
         for claim in claims:
             if unused_but_by(claim, pod.uid):
-                return _answer(status.unschedulable(self.name, _FREED), release_action(pod, claim))
+                return _response_with(status.unschedulable(self.name, _FREED), release_action(pod, claim))
         stale = self._plugin.stale_claim(context.pod_class, snap, pod.uid)
         if stale is not None and context.pre_filter is None:
-            return _answer(status.unschedulable(self.name, _DELETED), release_action(pod, stale, delete=True))
-        return _answer(status.unschedulable(self.name))
+            return _response_with(status.unschedulable(self.name, _DELETED), release_action(pod, stale, delete=True))
+        return _response_with(status.unschedulable(self.name))
 
-    def _reached(self, context: post_filter_context.PostFilterContext) -> bool:
+    def _was_filter_called(self, context: post_filter_context.PostFilterContext) -> bool:
         refusal, order = context.pre_filter, list(context.chain.order)
         ended = refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         if not ended or refusal is None or refusal.plugin not in order:
             return True
         return self.name in order and order.index(self.name) <= order.index(refusal.plugin)
 
-    def _refusing(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> arrays.SlotArray:
+    def _slots_refused_for_claims(
+        self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
+    ) -> arrays.SlotArray:
         """The slots where a claim cannot be used, of those that this plugin was called for."""
         if context.index is None:
             return np.zeros(0, dtype=np.intp)
@@ -98,7 +100,7 @@ def unused_but_by(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
     return not users or (len(users) == 1 and users[0].uid == uid)
 
 
-def _answer(result: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
+def _response_with(result: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(result), actions=actions)
 
 

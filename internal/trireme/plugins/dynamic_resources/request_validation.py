@@ -42,9 +42,11 @@ class RequestValidator:
         for request in claim.spec.devices.requests:
             self._check_features(claim, request)
             if request.first_available:
-                alternatives = [self._request(claim, each, each.name, request.name) for each in request.first_available]
+                alternatives = [
+                    self._make_request(claim, each, each.name, request.name) for each in request.first_available
+                ]
             else:
-                alternatives = [self._request(claim, request.exactly, request.name, "")]
+                alternatives = [self._make_request(claim, request.exactly, request.name, "")]
             requests.append(alternatives)
         least = sum(min(request.count for request in alternatives) for alternatives in requests)
         if least > MAX_DEVICES:
@@ -65,7 +67,7 @@ class RequestValidator:
             if each.HasField("capacity"):
                 raise AllocationError(f"claim {claim_name(claim)}, subrequest {each.name}: {disabled}")
 
-    def _request(
+    def _make_request(
         self,
         claim: resource_pb2.ResourceClaim,
         spec: RequestSpec,

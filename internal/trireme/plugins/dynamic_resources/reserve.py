@@ -45,11 +45,11 @@ class DeviceReserve:
             return interfaces.ReserveResult(_not_reserved("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []
         try:
-            return self._reserved(pod_class, pod, demand, snap, slot, solutions)
+            return self._claims_to_assume(pod_class, pod, demand, snap, slot, solutions)
         except (allocation_results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
             return interfaces.ReserveResult(_not_reserved(str(error)))
 
-    def _reserved(
+    def _claims_to_assume(
         self,
         pod_class: classes.PodClass,
         pod: cycle_pb2.PodIdentity,
@@ -62,16 +62,18 @@ class DeviceReserve:
         assumed = []
         entries = []
         # A pod may name a claim twice: the first of what was found for it counts.
-        found = {_identity(solution.claim): solution for solution in reversed(solutions)}
+        found = {_namespace_and_name(solution.claim): solution for solution in reversed(solutions)}
         groups = self._search.on.group_claims
-        for stated in {_identity(each.claim): each for each in demand.pod_claims}.values():
+        for stated in {_namespace_and_name(each.claim): each for each in demand.pod_claims}.values():
             claim = stated.claim
-            solution = found.pop(_identity(claim), None)
+            solution = found.pop(_namespace_and_name(claim), None)
             if solution is None and claim.metadata.uid not in demand.shared:
                 # It has its devices already: nothing is assumed, and PreBind adds the pod to its users.
                 entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, None, of_groups=groups))
                 continue
-            allocated = claim if solution is None else self._allocated(solution, claim.metadata.uid, snap, slot)
+            allocated = (
+                claim if solution is None else self._claim_with_allocation(solution, claim.metadata.uid, snap, slot)
+            )
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             given = allocated.status.allocation
             entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, given, of_groups=groups))
@@ -80,7 +82,7 @@ class DeviceReserve:
             if not solution.claim.spec.devices.requests:
                 # Device plugins give all of it on this node.
                 continue
-            allocated = self._allocated(solution, pod.uid, snap, slot)
+            allocated = self._claim_with_allocation(solution, pod.uid, snap, slot)
             allocated.metadata.name = extended_resources.IN_MEMORY + pod.uid
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             lacking = self._search.lacking(demand, snap, slot)
@@ -98,7 +100,7 @@ class DeviceReserve:
         left = reserve_state.DeviceClaims(tuple(entries), node_allocatable=tuple(map(encode.encode, counted or ())))
         return interfaces.ReserveResult(None, tuple(assumed), left.to_bytes(), counted or ())
 
-    def _allocated(
+    def _claim_with_allocation(
         self, solution: allocator.ClaimSolution, owner: str, snap: snapshot_view.SnapshotView, slot: int
     ) -> resource_pb2.ResourceClaim:
         """The claim as it will be."""
@@ -112,7 +114,7 @@ class DeviceReserve:
         return out
 
 
-def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
+def _namespace_and_name(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
     return claim.metadata.namespace, claim.metadata.name
 
 

@@ -58,11 +58,11 @@ class DeviceClaims:
         """Decode it. Raises: ValueError for anything else."""
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
-            claims = tuple(_claim(entry) for entry in fields["claims"])
+            claims = tuple(_claim_from_json(entry) for entry in fields["claims"])
             return DeviceClaims(claims, fields["reported"], tuple(fields["node_allocatable"]))
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error
 
 
-def _claim(entry: Mapping[str, Any]) -> ClaimToReserve:
+def _claim_from_json(entry: Mapping[str, Any]) -> ClaimToReserve:
     return ClaimToReserve(**{**entry, "requests": tuple(entry["requests"]), "mappings": tuple(entry["mappings"])})

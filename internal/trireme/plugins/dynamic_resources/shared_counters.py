@@ -26,13 +26,13 @@ class SharedCounters:
 
     def take(self, device: devices.Device) -> Callable[[], None]:
         """Take what the device consumes; returns what gives it back, which is called in reverse order."""
-        self._consume(device, 1)
+        self._change_available(device, 1)
         before = self._groups_of(device).add(device) if self._on.compatibility_groups else None
 
         def give_back() -> None:
             if before is not None:
                 self._groups_of(device).undo_add(before)
-            self._consume(device, -1)
+            self._change_available(device, -1)
 
         return give_back
 
@@ -58,13 +58,13 @@ class SharedCounters:
 
     def _enough_for(self, device: devices.Device) -> bool:
         available = self._available_in(self._pool_of[device.id])
-        self._consume(device, 1)
+        self._change_available(device, 1)
         # All counters of the pool are checked: one that was overdrawn before keeps every device from being taken.
         enough = all(amount >= 0 for amount in available.values())
-        self._consume(device, -1)
+        self._change_available(device, -1)
         return enough
 
-    def _consume(self, device: devices.Device, sign: int) -> None:
+    def _change_available(self, device: devices.Device, sign: int) -> None:
         available = self._available_in(self._pool_of[device.id])
         for counter_set, counters in device.consumes:
             for name, amount in counters.items():

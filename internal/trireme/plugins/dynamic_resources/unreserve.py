@@ -19,15 +19,15 @@ async def unreserve(writer: ApiWriter, pod: api_writes.PodName, state: bytes) ->
     claims = reserve_state.DeviceClaims.from_bytes(state)
     for one in claims.claims:
         if one.make:
-            failed = await _unmake_for(writer, pod, one)
+            failed = await _delete_extended_claims(writer, pod, one)
         else:
-            failed = await _leave(writer, one, pod.uid)
+            failed = await _remove_from_claim(writer, one, pod.uid)
         if failed is not None:
             return failed
-    return await _take_back_resources(writer, pod) if claims.node_allocatable else None
+    return await _clear_resource_status(writer, pod) if claims.node_allocatable else None
 
 
-async def _take_back_resources(writer: ApiWriter, pod: api_writes.PodName) -> api_writes.Outcome | None:
+async def _clear_resource_status(writer: ApiWriter, pod: api_writes.PodName) -> api_writes.Outcome | None:
     """Write that the pod's claims take nothing of a node any more.
 
     As a list that is empty, since one that is missing may be an old client's.
@@ -37,7 +37,9 @@ async def _take_back_resources(writer: ApiWriter, pod: api_writes.PodName) -> ap
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone, api_writes.Conflict)) else outcome
 
 
-async def _leave(writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str) -> api_writes.Outcome | None:
+async def _remove_from_claim(
+    writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str
+) -> api_writes.Outcome | None:
     """The pod does not use the claim any more."""
     path = claim_writes.claim_path(one.namespace, one.name)
     found = await writer.get(path, claim_writes.DEADLINE_SECONDS)
@@ -53,7 +55,7 @@ async def _leave(writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str)
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
 
-async def _unmake_for(
+async def _delete_extended_claims(
     writer: ApiWriter, pod: api_writes.PodName, one: reserve_state.ClaimToReserve
 ) -> api_writes.Outcome | None:
     """Delete the claim that was made for the pod's extended resources, whether or not its name was noted."""

@@ -44,13 +44,15 @@ class _Hints:
         pod: core_pb2.Pod = new.pod
         if not pod.spec.HasField("scheduling_group"):
             return helps_none
-        return self._members(pod.metadata.namespace, ("pod_group", pod.spec.scheduling_group.pod_group_name))
+        return self._hint_for_members_of_tree(
+            pod.metadata.namespace, ("pod_group", pod.spec.scheduling_group.pod_group_name)
+        )
 
     def after_group(self, old: None, new: scheduling_pb2.PodGroup) -> ClassHint:
-        return self._members(new.metadata.namespace, ("pod_group", new.metadata.name))
+        return self._hint_for_members_of_tree(new.metadata.namespace, ("pod_group", new.metadata.name))
 
     def after_composite(self, old: None, new: scheduling_pb2.CompositePodGroup) -> ClassHint:
-        return self._members(new.metadata.namespace, ("composite_pod_group", new.metadata.name))
+        return self._hint_for_members_of_tree(new.metadata.namespace, ("composite_pod_group", new.metadata.name))
 
     def after_update(self, old: scheduling_pb2.PodGroup, new: scheduling_pb2.PodGroup) -> ClassHint:
         before, after = old.spec.scheduling_policy, new.spec.scheduling_policy
@@ -58,19 +60,19 @@ class _Hints:
             return helps_none
         return self.after_group(None, new)
 
-    def _members(self, namespace: str, key: _Key) -> ClassHint:
+    def _hint_for_members_of_tree(self, namespace: str, key: _Key) -> ClassHint:
         """The pods of the tree that the group is in."""
-        root = self._root(namespace, key)
+        root = self._root_of_tree(namespace, key)
 
         def helps(pod_class: classes.PodClass) -> bool:
             spec = pod_class.pod.spec
             if root is None or pod_class.namespace != namespace or not spec.HasField("scheduling_group"):
                 return False
-            return self._root(namespace, ("pod_group", spec.scheduling_group.pod_group_name)) == root
+            return self._root_of_tree(namespace, ("pod_group", spec.scheduling_group.pod_group_name)) == root
 
         return helps
 
-    def _root(self, namespace: str, key: _Key) -> _Key | None:
+    def _root_of_tree(self, namespace: str, key: _Key) -> _Key | None:
         """The topmost group of the tree; None: some group on the way is not there, or is part of itself."""
         cluster = self._cluster
         if cluster is None:

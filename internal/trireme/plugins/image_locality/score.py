@@ -26,7 +26,7 @@ class ImageLocality:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The class's images."""
-        return pod_class.memo(self.name, _images)
+        return pod_class.memo(self.name, _image_names)
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
@@ -50,7 +50,7 @@ def normalized_name(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"
 
 
-def _images(pod_class: classes.PodClass) -> tuple[str, ...]:
+def _image_names(pod_class: classes.PodClass) -> tuple[str, ...]:
     spec = pod_class.pod.spec
     named = [container.image for container in (*spec.init_containers, *spec.containers)]
     named += [volume.volume_source.image.reference for volume in spec.volumes if volume.volume_source.HasField("image")]

@@ -52,7 +52,7 @@ _NO_LABELS: Mapping[str, str] = {}
 
 def terms_of(pod_class: classes.PodClass) -> AffinityTerms:
     """The class's terms as they are stated."""
-    return pod_class.memo("affinity_terms", _read)
+    return pod_class.memo("affinity_terms", _read_terms)
 
 
 def required_terms(pod_class: classes.PodClass) -> tuple[tuple[AffinityTerm, ...], tuple[AffinityTerm, ...]]:
@@ -60,8 +60,8 @@ def required_terms(pod_class: classes.PodClass) -> tuple[tuple[AffinityTerm, ...
     affinity = pod_class.pod.spec.affinity
     pod, anti = affinity.pod_affinity, affinity.pod_anti_affinity
     return (
-        tuple(_term(pod_class, each) for each in pod.required_during_scheduling_ignored_during_execution),
-        tuple(_term(pod_class, each) for each in anti.required_during_scheduling_ignored_during_execution),
+        tuple(_read_term(pod_class, each) for each in pod.required_during_scheduling_ignored_during_execution),
+        tuple(_read_term(pod_class, each) for each in anti.required_during_scheduling_ignored_during_execution),
     )
 
 
@@ -83,10 +83,10 @@ class ResolvedTerms:
         if self._generation != generation:
             stated = terms_of(self._class)
             self.terms = AffinityTerms(
-                _resolved(stated.affinity, snap),
-                _resolved(stated.anti_affinity, snap),
-                _resolved(stated.preferred, snap),
-                _resolved(stated.preferred_anti, snap),
+                _resolve_namespaces(stated.affinity, snap),
+                _resolve_namespaces(stated.anti_affinity, snap),
+                _resolve_namespaces(stated.preferred, snap),
+                _resolve_namespaces(stated.preferred_anti, snap),
             )
             self._generation = generation
 
@@ -112,11 +112,11 @@ def namespace_labels(snap: snapshot_view.SnapshotView, name: str) -> dict[str, s
     return {} if namespace is None else dict(namespace.metadata.labels)
 
 
-def _resolved(terms: Sequence[AffinityTerm], snap: snapshot_view.SnapshotView) -> tuple[AffinityTerm, ...]:
-    return tuple(_resolved_term(term, snap) for term in terms)
+def _resolve_namespaces(terms: Sequence[AffinityTerm], snap: snapshot_view.SnapshotView) -> tuple[AffinityTerm, ...]:
+    return tuple(_resolve_namespaces_of_term(term, snap) for term in terms)
 
 
-def _resolved_term(term: AffinityTerm, snap: snapshot_view.SnapshotView) -> AffinityTerm:
+def _resolve_namespaces_of_term(term: AffinityTerm, snap: snapshot_view.SnapshotView) -> AffinityTerm:
     selector = term.namespace_selector
     if selector.empty or selector == label_selectors.NOTHING:
         return term
@@ -124,7 +124,7 @@ def _resolved_term(term: AffinityTerm, snap: snapshot_view.SnapshotView) -> Affi
     return AffinityTerm(term.key, term.selector, term.namespaces.union(found), label_selectors.NOTHING, term.weight)
 
 
-def _read(pod_class: classes.PodClass) -> AffinityTerms:
+def _read_terms(pod_class: classes.PodClass) -> AffinityTerms:
     spec = pod_class.pod.spec
     if not spec.HasField("affinity"):
         return _NONE
@@ -139,10 +139,10 @@ def _read(pod_class: classes.PodClass) -> AffinityTerms:
             return ()
 
     def required(stated: Sequence[core_pb2.PodAffinityTerm]) -> Callable[[], tuple[AffinityTerm, ...]]:
-        return lambda: tuple(_term(pod_class, each) for each in stated)
+        return lambda: tuple(_read_term(pod_class, each) for each in stated)
 
     def weighted(stated: Sequence[core_pb2.WeightedPodAffinityTerm]) -> Callable[[], tuple[AffinityTerm, ...]]:
-        return lambda: tuple(_term(pod_class, each.pod_affinity_term, each.weight) for each in stated)
+        return lambda: tuple(_read_term(pod_class, each.pod_affinity_term, each.weight) for each in stated)
 
     affinity = read("requiredAffinityTerms", required(pod.required_during_scheduling_ignored_during_execution))
     anti_affinity = read(
@@ -156,7 +156,7 @@ def _read(pod_class: classes.PodClass) -> AffinityTerms:
     return AffinityTerms(affinity, anti_affinity, preferred, preferred_anti, problem)
 
 
-def _term(pod_class: classes.PodClass, stated: core_pb2.PodAffinityTerm, weight: int = 0) -> AffinityTerm:
+def _read_term(pod_class: classes.PodClass, stated: core_pb2.PodAffinityTerm, weight: int = 0) -> AffinityTerm:
     selector = namespace_selector = label_selectors.NOTHING
     if stated.HasField("label_selector"):
         selector = label_selectors.parse(stated.label_selector)

@@ -24,7 +24,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     value.setdefault("hardPodAffinityWeight", 1)
 
 
-def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     weight = args["hardPodAffinityWeight"]
     if not 0 <= weight <= 100:
         return [invalid(child(path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]")]
@@ -45,4 +45,4 @@ def read(args: JsonArgs) -> Args:
     return Args(hard_weight=args.get("hardPodAffinityWeight", 1), ignore_preferred_of_existing=ignores)
 
 
-ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type InterPodAffinityArgs, got <nil>", _set_defaults)
+ARGS = PluginArgs(_SCHEMA, _problems_of_args, "want args to be of type InterPodAffinityArgs, got <nil>", _set_defaults)

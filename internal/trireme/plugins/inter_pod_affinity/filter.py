@@ -83,7 +83,7 @@ class InterPodAffinityFilter:
         anti_affinity: domain_sums.Sums = {}
         if terms.anti_affinity:
             anti_affinity = domain_sums.domain_sums_of(snap, _anti_affinity_counter(terms.anti_affinity, snap))
-        apart = _apart(pod_class, snap, terms)
+        apart = _keys_excluding_own_class(pod_class, snap, terms)
         return interfaces.PreFilterResult(state=_State(terms, affinity, first, anti_affinity, existing, apart))
 
     def filter(
@@ -108,9 +108,11 @@ class InterPodAffinityFilter:
             if not sums_state.first:
                 there &= each.sums[here] > 0
             index[~there] = table.intern(self._refused)
-        return interfaces.Verdicts(index, _capacity(sums_state.apart, snap, slots))
+        return interfaces.Verdicts(index, _capacity_by_anti_affinity(sums_state.apart, snap, slots))
 
-    def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
+    def affected_slots(
+        self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int
+    ) -> arrays.SlotArray | None:
         """The slots in domains where something counts that did not, or the other way round."""
         old: _State = before
         new: _State = now
@@ -156,7 +158,9 @@ class InterPodAffinityFilter:
                 first &= each.everywhere == 0
             for each in by_key:
                 index[~(each.inside & (first | (each.sums > 0)))] = table.intern(self._refused)
-        return interfaces.Verdicts(index, _capacity(_apart(pod_class, snap, terms), snap, slots))
+        return interfaces.Verdicts(
+            index, _capacity_by_anti_affinity(_keys_excluding_own_class(pod_class, snap, terms), snap, slots)
+        )
 
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
@@ -259,7 +263,7 @@ class _IsolatedSums:
         self.everywhere = int(per_value[1:].sum()) + np.where(self.inside, changes, 0)
 
 
-def _capacity(
+def _capacity_by_anti_affinity(
     apart: Sequence[str], snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
 ) -> arrays.Int32Array | None:
     """One pod a node under keys by which the class keeps itself out, where each domain is one node. Shape: (slot,)."""
@@ -295,7 +299,9 @@ def _anti_affinity_counter(
     return class_counters.class_counter(snap, ("anti_affinity", terms), weigh)
 
 
-def _apart(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, terms: Terms) -> tuple[str, ...]:
+def _keys_excluding_own_class(
+    pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, terms: Terms
+) -> tuple[str, ...]:
     """The keys of anti-affinity by which the class keeps itself out, seen from either side."""
     labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
     keys = [key for key, _ in affinity_terms.weights_by_key(terms.anti_affinity, pod_class)]

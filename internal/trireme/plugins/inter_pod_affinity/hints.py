@@ -28,12 +28,12 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         before = None if old is None else context.cluster.class_of(old.pod)
         after = None if new is None else context.cluster.class_of(new.pod)
         if before is None:
-            return lambda pod_class: _about_all(_terms(pod_class)[0], after)
+            return lambda pod_class: _about_all(_required_terms(pod_class)[0], after)
         if after is None:
-            return lambda pod_class: _freed(pod_class, before)
+            return lambda pod_class: _anti_affinity_ends(pod_class, before)
 
         def helps(pod_class: classes.PodClass) -> bool:
-            liked, disliked = _terms(pod_class)
+            liked, disliked = _required_terms(pod_class)
             if not _about_all(liked, before) and _about_all(liked, after):
                 return True
             return _about_any(disliked, before) and not _about_any(disliked, after)
@@ -52,7 +52,7 @@ def _after_node_of_terms(old: core_pb2.Node | None, new: core_pb2.Node) -> Class
     before: _Labels = {} if old is None else old.metadata.labels
 
     def helps(pod_class: classes.PodClass) -> bool:
-        liked, disliked = _terms(pod_class)
+        liked, disliked = _required_terms(pod_class)
         if any(term.key in after and before.get(term.key) != after[term.key] for term in liked):
             return True
         if old is None:
@@ -62,16 +62,16 @@ def _after_node_of_terms(old: core_pb2.Node | None, new: core_pb2.Node) -> Class
     return helps
 
 
-def _terms(pod_class: classes.PodClass) -> tuple[Sequence[_Term], Sequence[_Term]]:
+def _required_terms(pod_class: classes.PodClass) -> tuple[Sequence[_Term], Sequence[_Term]]:
     """The terms that must hold. Raises: InvalidSelectorError."""
     return pod_class.memo("hints/required_terms", affinity_terms.required_terms)
 
 
-def _freed(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:
+def _anti_affinity_ends(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:
     """Whether the pod dislikes the one that is gone, or that one disliked it."""
-    if _about_any(_terms(pod_class)[1], gone):
+    if _about_any(_required_terms(pod_class)[1], gone):
         return True
-    return _about_any(_terms(gone)[1], pod_class)
+    return _about_any(_required_terms(gone)[1], pod_class)
 
 
 def _about_all(terms: Sequence[_Term], pod_class: classes.PodClass | None) -> bool:

@@ -61,7 +61,7 @@ class AffinityScores:
         """Scores are normalised over the feasible nodes."""
         self._feasible = None if feasible.all() else np.flatnonzero(feasible)
 
-    def raw(self) -> arrays.Int64Array:
+    def raw_scores(self) -> arrays.Int64Array:
         """Sums of weights."""
         if self._raw is None:
             raw = self._constant
@@ -70,7 +70,7 @@ class AffinityScores:
             self._raw = raw
         return self._raw
 
-    def normalized(self, raw: arrays.Int64Array) -> arrays.Int64Array:
+    def normalized_scores(self, raw: arrays.Int64Array) -> arrays.Int64Array:
         """Linear between the lowest and the highest; all 0 where they are equal."""
         among = raw if self._feasible is None else raw[self._feasible]
         if not among.size:

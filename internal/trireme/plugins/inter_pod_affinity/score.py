@@ -55,7 +55,7 @@ class InterPodAffinityScore:
             text = f'running PreScore plugin "{self.name}": failed to parse pod: {stated.problem}'
             return status.error(self.name, text)
         sums = domain_sums.domain_sums_of(snap, self._score_counter(pod_class, snap))
-        adds = self._weigher(pod_class, snap)(pod_class)
+        adds = self._weight_function(pod_class, snap)(pod_class)
         skipped = not any(each.counted for each in sums.values())
         if skipped and sums:
             # Weights that cancel out are no reason to be skipped: some term is about some pod.
@@ -84,11 +84,13 @@ class InterPodAffinityScore:
 
     def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
         key = ("affinity_score", *self._score_key(pod_class, snap))
-        return snap.derived(key, lambda _: class_counters.ClassCounter(self._weigher(pod_class, snap)))
+        return snap.derived(key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap)))
 
     def _hit_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
         key = ("affinity_hits", *self._score_key(pod_class, snap))
-        return snap.derived(key, lambda _: class_counters.ClassCounter(self._weigher(pod_class, snap, hits=True)))
+        return snap.derived(
+            key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap, hits=True))
+        )
 
     def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
@@ -96,7 +98,7 @@ class InterPodAffinityScore:
         seen = domain_sums.labels_as_key(pod_class.labels, labels)
         return (self._args, own.preferred, own.preferred_anti, pod_class.namespace, *seen)
 
-    def _weigher(
+    def _weight_function(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False
     ) -> class_counters.ClassWeights:
         """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""

@@ -66,7 +66,7 @@ _NODE_AFFINITY = struct(
 _SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedAffinity", _NODE_AFFINITY))
 
 
-def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     affinity = args.get("addedAffinity")
     if affinity is None:
         return []
@@ -140,5 +140,8 @@ def _is_int64(text: str) -> bool:
 
 
 ARGS = PluginArgs(
-    _SCHEMA, _validate, "args are not of type NodeAffinityArgs, got <nil>", core_types=frozenset({_NODE_AFFINITY.name})
+    _SCHEMA,
+    _problems_of_args,
+    "args are not of type NodeAffinityArgs, got <nil>",
+    core_types=frozenset({_NODE_AFFINITY.name}),
 )

@@ -24,7 +24,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
             return helps_none
 
         def helps(pod_class: classes.PodClass) -> bool:
-            return _matches(pod_class, new) and (old is None or not _matches(pod_class, old))
+            return _node_matches(pod_class, new) and (old is None or not _node_matches(pod_class, old))
 
         return helps
 
@@ -35,7 +35,7 @@ def _any_matches(terms: Sequence[selectors.NodeTerm], node: core_pb2.Node) -> bo
     return any(term.matches(node.metadata.name, node.metadata.labels) for term in terms)
 
 
-def _matches(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
+def _node_matches(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
     """Whether the node is as the pod asks. Raises: ValueError where only a term that cannot be read might say so."""
     wanted = required_affinity.required_affinity_of(pod_class)
     if any(node.metadata.labels.get(key) != value for key, value in wanted.labels.items()):
@@ -46,7 +46,7 @@ def _matches(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
     problems = [
         problem
         for index, term in enumerate(stated.node_selector_terms)
-        for problem in selectors.problems(term, f"nodeSelectorTerms[{index}]")
+        for problem in selectors.term_problems(term, f"nodeSelectorTerms[{index}]")
     ]
     if problems:
         raise ValueError(", ".join(problems))

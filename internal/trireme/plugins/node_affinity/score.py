@@ -32,7 +32,7 @@ class NodeAffinityScore:
     reads: tuple[str, ...] = ()
 
     def __init__(self, added: core_pb2.NodeAffinity | None = None) -> None:
-        self._added = _preferred(core_pb2.NodeAffinity() if added is None else added)
+        self._added = _preferred_terms(core_pb2.NodeAffinity() if added is None else added)
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The preferred terms, the profile's and the class's own; an error where one of the class's cannot be read."""
@@ -42,7 +42,7 @@ class NodeAffinityScore:
         wrong = _preferred_problems(stated)
         if wrong:
             return status.error(self.name, f'running PreScore plugin "{self.name}": {wrong}')
-        own = pod_class.memo(f"{self.name}/preferred", lambda of: _preferred(of.pod.spec.affinity.node_affinity))
+        own = pod_class.memo(f"{self.name}/preferred", lambda of: _preferred_terms(of.pod.spec.affinity.node_affinity))
         return (*self._added, *own)
 
     def score(
@@ -56,7 +56,7 @@ class NodeAffinityScore:
         return out
 
 
-def _preferred(affinity: core_pb2.NodeAffinity) -> tuple[_Preferred, ...]:
+def _preferred_terms(affinity: core_pb2.NodeAffinity) -> tuple[_Preferred, ...]:
     out = []
     for entry in affinity.preferred_during_scheduling_ignored_during_execution:
         term = selectors.parse_term(entry.preference)
@@ -71,7 +71,7 @@ def _preferred_problems(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> s
         problem
         for index, entry in enumerate(stated)
         if entry.weight != 0
-        for problem in selectors.problems(entry.preference, f"[{index}]")
+        for problem in selectors.term_problems(entry.preference, f"[{index}]")
     ]
     distinct = list(dict.fromkeys(found))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""

@@ -43,14 +43,14 @@ def read(args: JsonArgs) -> Args:
     )
 
 
-def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     return [
-        *_conflicts(path, args, "presentLabels", "absentLabels"),
-        *_conflicts(path, args, "presentLabelsPreference", "absentLabelsPreference"),
+        *_labels_in_both(path, args, "presentLabels", "absentLabels"),
+        *_labels_in_both(path, args, "presentLabelsPreference", "absentLabelsPreference"),
     ]
 
 
-def _conflicts(path: str, args: JsonArgs, present: str, absent: str) -> list[Problem]:
+def _labels_in_both(path: str, args: JsonArgs, present: str, absent: str) -> list[Problem]:
     """No label may be in both lists; of one that is listed twice as present, the last place is named."""
     places = {label: place for place, label in enumerate(args.get(present) or ())}
     return [
@@ -60,4 +60,4 @@ def _conflicts(path: str, args: JsonArgs, present: str, absent: str) -> list[Pro
     ]
 
 
-ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type NodeLabelArgs, got <nil>")
+ARGS = PluginArgs(_SCHEMA, _problems_of_args, "want args to be of type NodeLabelArgs, got <nil>")

@@ -25,7 +25,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     args_schema.set_default_weights(value["resources"])
 
 
-def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     seen: set[str] = set()
     for position, resource in enumerate(args.get("resources") or ()):
@@ -46,5 +46,5 @@ class Args:
 
 
 ARGS = PluginArgs(
-    _SCHEMA, _validate, "want args to be of type NodeResourcesBalancedAllocationArgs, got <nil>", _set_defaults
+    _SCHEMA, _problems_of_args, "want args to be of type NodeResourcesBalancedAllocationArgs, got <nil>", _set_defaults
 )

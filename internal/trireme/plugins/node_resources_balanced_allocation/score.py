@@ -55,11 +55,11 @@ class NodeResourcesBalancedAllocation:
             before.append(np.minimum((used - entry.own) / divisor, 1.0))
             counts.append(np.broadcast_to(capacity > 0, used.shape))
         counted = np.array(counts)
-        gain = _balance(np.array(after), counted) - _balance(np.array(before), counted)
+        gain = _balance_score(np.array(after), counted) - _balance_score(np.array(before), counted)
         return 50 + (50 + gain) // 2
 
 
-def _balance(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArray) -> arrays.Int64Array:
+def _balance_score(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArray) -> arrays.Int64Array:
     """100 where all fractions are equal, less the further they are apart.
 
     Shapes: (resource, slot, copy) → (slot, copy).

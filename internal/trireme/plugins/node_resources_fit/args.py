@@ -52,7 +52,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     args_schema.set_default_weights(strategy["resources"])
 
 
-def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     for position, name in enumerate(args.get("ignoredResources") or ()):
         problems.extend(label_name(index(child(path, "ignoredResources"), position), name))
@@ -64,10 +64,10 @@ def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Pr
     where, strategy = child(path, "scoringStrategy"), args.get("scoringStrategy")
     if strategy is None:
         return [*problems, required(where, "ScoringStrategy field is required")]
-    return problems + _scoring_strategy(where, strategy)
+    return problems + _scoring_strategy_problems(where, strategy)
 
 
-def _scoring_strategy(path: str, strategy: JsonArgs) -> list[Problem]:
+def _scoring_strategy_problems(path: str, strategy: JsonArgs) -> list[Problem]:
     problems: list[Problem] = []
     kind = strategy.get("type", "")
     if kind not in _STRATEGIES:
@@ -126,5 +126,9 @@ def read(args: JsonArgs, features: Mapping[str, bool]) -> Args:
 
 
 ARGS = PluginArgs(
-    _SCHEMA, _validate, "want args to be of type NodeResourcesFitArgs, got <nil>", _set_defaults, validated_early=False
+    _SCHEMA,
+    _problems_of_args,
+    "want args to be of type NodeResourcesFitArgs, got <nil>",
+    _set_defaults,
+    validated_early=False,
 )

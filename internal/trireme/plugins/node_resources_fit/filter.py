@@ -54,7 +54,7 @@ class NodeResourcesFitFilter:
         requested = [
             (name, amount)
             for name, amount in pod_class.amounts.filtering.items()
-            if amount > 0 and not self._ignored(name)
+            if amount > 0 and not self._is_ignored(name)
         ]
         names = snap.nodes.resource_names
         demand = _Demand(
@@ -81,7 +81,7 @@ class NodeResourcesFitFilter:
         crowded = copies < 1
         lacking = []
         unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
-        own = _own_place(pod_class, snap, slots) if self._args.resizing and pod_class.pod.spec.node_name else None
+        own = _own_node(pod_class, snap, slots) if self._args.resizing and pod_class.pod.spec.node_name else None
         for name, number, amount, backed in zip(
             demand.names, demand.numbers, demand.amounts, demand.device_backed, strict=True
         ):
@@ -105,13 +105,13 @@ class NodeResourcesFitFilter:
         refused = np.flatnonzero(copies < 1)
         if refused.size:
             flags = [each[refused] for each in (unresolvable, crowded, *lacking)]
-            first, inverse = _distinct(flags)
+            first, inverse = _distinct_combinations(flags)
             kinds = np.array(flags)[:, first].T
             numbers = [table.intern(self._refusal(kind[0], kind[1], kind[2:], demand)) for kind in kinds.tolist()]
             index[refused] = np.array(numbers, dtype=np.int16)[inverse]
         return interfaces.Verdicts(index, np.minimum(np.maximum(copies, 0), interfaces.UNLIMITED).astype(np.int32))
 
-    def _ignored(self, name: str) -> bool:
+    def _is_ignored(self, name: str) -> bool:
         if not amounts.is_extended(name):
             return False
         return name in self._args.ignored_resources or name.split("/", 1)[0] in self._args.ignored_groups
@@ -132,7 +132,7 @@ class NodeResourcesFitFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnPlace:
+class _OwnNode:
     """Where a pod that is resized is, among the given slots, and what it counts as there."""
 
     at: int
@@ -151,19 +151,19 @@ class _OwnPlace:
             too_much[self.at] = amount - min(amount, self.counted.get(name, 0)) > allocatable[self.at]
 
 
-def _own_place(
+def _own_node(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
-) -> _OwnPlace | None:
+) -> _OwnNode | None:
     """Where the class's one pod is; None where its node is not given, or the pod is not there."""
     slot = snap.nodes.slot_of_name.get(pod_class.pod.spec.node_name, -1)
     at = np.flatnonzero(slots == slot)
     if not at.size:
         return None
     own = snap.class_of_pod(pod_class.pod.metadata.uid, slot)
-    return None if own is None else _OwnPlace(int(at[0]), snap.classes[own].amounts.placed)
+    return None if own is None else _OwnNode(int(at[0]), snap.classes[own].amounts.placed)
 
 
-def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:
+def _distinct_combinations(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:
     """The distinct combinations of flags: where each occurs first, and which one each entry has. Shape: flags (n,)."""
     if flags[0].shape[0] == 1:
         return _ONE, _ONE

@@ -26,7 +26,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeResourcesFit: room that is given back, or a node with more of what the pod asks for."""
     by_devices = context.features.enabled("DRAExtendedResource")
     resizing = context.features.enabled(resizes.GATE)
-    elsewhere = _elsewhere if resizing else _never_elsewhere
+    elsewhere = _is_resized_elsewhere if resizing else _never_resized_elsewhere
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
         before = None if old is None else amounts.node_allocatable(old.status.allocatable)
@@ -36,8 +36,10 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         def helps(pod_class: classes.PodClass) -> bool:
             if elsewhere(pod_class, new.metadata.name):
                 return False
-            requested = _readable(pod_class).filtering
-            return _fits_empty(requested, after, backed) and (before is None or _more(requested, before, after, backed))
+            requested = _amounts_if_valid(pod_class).filtering
+            return _fits_empty(requested, after, backed) and (
+                before is None or _has_more_of_requested(requested, before, after, backed)
+            )
 
         return helps
 
@@ -54,7 +56,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleDown",), always))
     if resizing:
         wanted.append(ClusterEventWithHint("AssignedPod", ("UpdatePodScaleUp",), _after_scale_up))
-        wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _resized))
+        wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _is_resize_deferred))
     return wanted
 
 
@@ -67,19 +69,19 @@ def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
 
 def _after_scale_up(old: Any, new: Any) -> ClassHint:
     """A pod that grows takes the room that a resize waits for: it may have to be made by preemption now."""
-    return lambda pod_class: pod_class.resize_deferred and not _elsewhere(pod_class, new.node_name)
+    return lambda pod_class: pod_class.resize_deferred and not _is_resized_elsewhere(pod_class, new.node_name)
 
 
-def _resized(pod_class: classes.PodClass) -> bool:
+def _is_resize_deferred(pod_class: classes.PodClass) -> bool:
     return pod_class.resize_deferred
 
 
-def _elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
+def _is_resized_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
     """Whether the pod is resized where it is, on another node than this."""
     return pod_class.resize_deferred and pod_class.pod.spec.node_name != node_name
 
 
-def _never_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
+def _never_resized_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
     return False
 
 
@@ -87,14 +89,14 @@ def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[
     def after(old: Any, new: Any) -> ClassHint:
         if not new.node_name:
             return helps_none
-        before = _readable(context.cluster.class_of(old.pod)).compared
-        now = _readable(context.cluster.class_of(new.pod)).compared
+        before = _amounts_if_valid(context.cluster.class_of(old.pod)).compared
+        now = _amounts_if_valid(context.cluster.class_of(new.pod)).compared
         freed = {name for name, amount in before.items() if amount > now.get(name, 0)}
 
         def helps(pod_class: classes.PodClass) -> bool:
             if elsewhere(pod_class, new.node_name):
                 return False
-            return any(amount and name in freed for name, amount in _readable(pod_class).compared.items())
+            return any(amount and name in freed for name, amount in _amounts_if_valid(pod_class).compared.items())
 
         return helps if freed else helps_none
 
@@ -110,7 +112,7 @@ def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.
         names.add(device_resources.CLASS_RESOURCE_PREFIX + new.metadata.name)
 
     def helps(pod_class: classes.PodClass) -> bool:
-        return not names.isdisjoint(_readable(pod_class).filtering)
+        return not names.isdisjoint(_amounts_if_valid(pod_class).filtering)
 
     return helps
 
@@ -126,7 +128,9 @@ def _fits_empty(requested: Mapping[str, int], allocatable: Mapping[str, int], ba
     return True
 
 
-def _more(requested: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int], backed: _Backed) -> bool:
+def _has_more_of_requested(
+    requested: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int], backed: _Backed
+) -> bool:
     """Whether the node has more than before of something that the pod asks for."""
     if after.get(amounts.PODS, 0) > before.get(amounts.PODS, 0):
         return True
@@ -158,7 +162,7 @@ def _never_backed(name: str) -> bool:
     return False
 
 
-def _readable(pod_class: classes.PodClass) -> amounts.PodAmounts:
+def _amounts_if_valid(pod_class: classes.PodClass) -> amounts.PodAmounts:
     if pod_class.invalid is not None:
         raise ValueError(pod_class.invalid)
     return pod_class.amounts

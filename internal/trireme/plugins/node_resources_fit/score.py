@@ -69,7 +69,7 @@ class NodeResourcesFitScore:
             capacity, requested = resource_usage.allocatable_and_usage(
                 snap, entry, slots, copies, nonzero=True, devices=self._devices
             )
-            score = self._score(requested, np.maximum(capacity, 1))
+            score = self._score_by_strategy(requested, np.maximum(capacity, 1))
             counts = np.broadcast_to(capacity > 0, score.shape)
             if self._shape is not None:
                 counts = counts & (score > 0)
@@ -80,15 +80,15 @@ class NodeResourcesFitScore:
             return np.floor(total / divisor + 0.5).astype(np.int64)
         return total // divisor
 
-    def _score(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
+    def _score_by_strategy(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
         over = requested > capacity
         if self._args.strategy == fit_args.LEAST_ALLOCATED:
-            return np.where(over, 0, _percent(capacity - requested, capacity))
-        utilization = np.where(over, 100, _percent(requested, capacity))
+            return np.where(over, 0, _percentage(capacity - requested, capacity))
+        utilization = np.where(over, 100, _percentage(requested, capacity))
         return utilization if self._shape is None else self._shape[utilization]
 
 
-def _percent(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:
+def _percentage(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:
     """Part × 100 / whole, for 0 ≤ part ≤ whole; where it is out of range the caller does not look. Shape: as `part`."""
     return np.clip(part, 0, None) * 100 // whole
 

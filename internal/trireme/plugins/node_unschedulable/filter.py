@@ -32,7 +32,7 @@ class NodeUnschedulable:
     ) -> interfaces.PreFilterResult:
         """Skip pods that tolerate the taint of unschedulable nodes."""
         own = pod_class.pod.spec.tolerations
-        tolerated = tolerations.tolerated(own, tolerations.UNSCHEDULABLE, comparing=self._comparing)
+        tolerated = tolerations.is_tolerated(own, tolerations.UNSCHEDULABLE, comparing=self._comparing)
         return interfaces.PreFilterResult(skip=tolerated)
 
     def filter(

@@ -22,7 +22,9 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
     def after_own(old: Any, new: Any) -> ClassHint:
         own = new.pod.spec.tolerations
-        return helps_all if tolerations.tolerated(own, tolerations.UNSCHEDULABLE, comparing=comparing) else helps_none
+        return (
+            helps_all if tolerations.is_tolerated(own, tolerations.UNSCHEDULABLE, comparing=comparing) else helps_none
+        )
 
     return (
         ClusterEventWithHint("Node", ("Add", "UpdateNodeTaint"), after_node),

@@ -75,10 +75,10 @@ class NodeVolumeLimits:
             at = np.flatnonzero(present == csi_node)
             if at.size:
                 subset = _SlotSubset(slots[at], at)
-                self._judge(pod_class, snap, csi_node, subset, table, index)
+                self._write_verdicts(pod_class, snap, csi_node, subset, table, index)
         return interfaces.Verdicts(index)
 
-    def _judge(
+    def _write_verdicts(
         self,
         pod_class: classes.PodClass,
         snap: snapshot_view.SnapshotView,
@@ -95,7 +95,7 @@ class NodeVolumeLimits:
             index[subset.at] = table.intern(missing)
             return
         except volumes_attachments.VolumeError as error:
-            index[subset.at] = table.intern(self._failed(str(error)))
+            index[subset.at] = table.intern(self._error_status(str(error)))
             return
         if not volumes:
             return
@@ -132,7 +132,7 @@ class NodeVolumeLimits:
         positions = dict(zip(subset.slots.tolist(), subset.at.tolist(), strict=True))
         for slot, text in attached.errors().items():
             if slot in positions and csi.limited[slot]:
-                index[positions[slot]] = table.intern(self._failed(text))
+                index[positions[slot]] = table.intern(self._error_status(text))
 
     def _check_drivers(
         self,
@@ -155,7 +155,7 @@ class NodeVolumeLimits:
             )
             index[subset.at[lacking]] = table.intern(refusal)
 
-    def _failed(self, text: str) -> status.Status:
+    def _error_status(self, text: str) -> status.Status:
         return status.error(self.name, f'running "{self.name}" filter plugin: {text}')
 
 

@@ -63,7 +63,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     value["defaultingType"] = value.get("defaultingType") or "System"
 
 
-def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     kind, constraints = args["defaultingType"], args.get("defaultConstraints") or ()
     where = child(path, "defaultingType")
@@ -74,7 +74,7 @@ def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Pr
     seen: set[tuple[str, str]] = set()
     for position, constraint in enumerate(constraints):
         where = index(child(path, "defaultConstraints"), position)
-        problems.extend(_constraint(where, constraint))
+        problems.extend(_constraint_problems(where, constraint))
         topology_key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
         if (topology_key, action) in seen:
             problems.append(duplicate(where, f"{{{topology_key}, {action}}}"))
@@ -82,7 +82,7 @@ def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Pr
     return problems
 
 
-def _constraint(path: str, constraint: JsonArgs) -> list[Problem]:
+def _constraint_problems(path: str, constraint: JsonArgs) -> list[Problem]:
     problems: list[Problem] = []
     if constraint["maxSkew"] <= 0:
         problems.append(invalid(child(path, "maxSkew"), constraint["maxSkew"], "not in valid range (0, inf)"))
@@ -102,7 +102,7 @@ def _constraint(path: str, constraint: JsonArgs) -> list[Problem]:
 
 ARGS = PluginArgs(
     _SCHEMA,
-    _validate,
+    _problems_of_args,
     "want args to be of type PodTopologySpreadArgs, got <nil>",
     _set_defaults,
     core_types=frozenset({_SPREAD_CONSTRAINT.name}),

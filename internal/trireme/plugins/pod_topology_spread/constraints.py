@@ -105,7 +105,9 @@ class SpreadConstraints:
 def read(action: str, pod_class: classes.PodClass, args: Args, objects: Objects) -> tuple[Constraint, ...]:
     """The constraints of a class for one action. Raises: InvalidSelectorError."""
     own = pod_class.pod.spec.topology_spread_constraints
-    found = tuple(_read(each, pod_class, args) for each in own or args.defaults if each.when_unsatisfiable == action)
+    found = tuple(
+        _make_constraint(each, pod_class, args) for each in own or args.defaults if each.when_unsatisfiable == action
+    )
     return found if own or not found else _with_selector(found, default_selector(pod_class, objects))
 
 
@@ -120,7 +122,7 @@ def _with_selector(
     )
 
 
-def _read(stated: core_pb2.TopologySpreadConstraint, pod_class: classes.PodClass, args: Args) -> Constraint:
+def _make_constraint(stated: core_pb2.TopologySpreadConstraint, pod_class: classes.PodClass, args: Args) -> Constraint:
     selector = label_selectors.NOTHING
     if stated.HasField("label_selector"):
         selector = label_selectors.parse(stated.label_selector)
@@ -144,7 +146,7 @@ def default_selector(pod_class: classes.PodClass, objects: Objects) -> label_sel
     namespace = pod_class.namespace
     merged: dict[str, str] = {}
     for service in objects.all("service"):
-        if service.metadata.namespace == namespace and _selects(service.spec.selector, pod_class.labels):
+        if service.metadata.namespace == namespace and _selector_matches(service.spec.selector, pod_class.labels):
             merged.update(service.spec.selector)
     owner = next((each for each in pod_class.pod.metadata.owner_references if each.controller), None)
     kind = None if owner is None else _OWNERS.get((owner.api_version, owner.kind))
@@ -168,5 +170,5 @@ _OWNERS = {
 }
 
 
-def _selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+def _selector_matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.items())

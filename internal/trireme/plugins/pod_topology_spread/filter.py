@@ -35,7 +35,7 @@ _instances = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class _Hard:
+class _HardConstraint:
     """One hard constraint as it stands. Shapes: domain and eligible (slot,), count (domain,).
 
     `adds`: a placement of the class is counted. Domains without an eligible node are −1: nothing counts there.
@@ -78,7 +78,7 @@ class _Hard:
 class _State:
     """What Filter goes by: the hard constraints, and in which of their domains a pod more fits (domain + 1,)."""
 
-    hard: tuple[_Hard, ...]
+    hard: tuple[_HardConstraint, ...]
     fits: tuple[arrays.BoolArray, ...]
 
 
@@ -102,7 +102,7 @@ class PodTopologySpreadFilter:
     ) -> interfaces.PreFilterResult:
         """State: the hard constraints with their counts."""
         try:
-            constraints = self._constraints(pod_class, snap)
+            constraints = self._constraints_of_class(pod_class, snap)
         except label_selectors.InvalidSelectorError as error:
             # Default constraints have no selectors of their own, so it is the pod's.
             text = f"get constraints from pod: obtaining pod's hard topology spread constraints: {error}"
@@ -113,7 +113,9 @@ class PodTopologySpreadFilter:
             return interfaces.SKIPPED
         columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
         hard = [
-            self._hard(pod_class, constraint, domains, _count(pod_class, snap, constraint, domains))
+            self._make_hard_constraint(
+                pod_class, constraint, domains, _pods_per_domain(pod_class, snap, constraint, domains)
+            )
             for constraint, domains in zip(constraints, columns.domains, strict=True)
         ]
         return interfaces.PreFilterResult(state=_State(tuple(hard), tuple(each.fits() for each in hard)))
@@ -131,7 +133,7 @@ class PodTopologySpreadFilter:
         index = np.zeros(slots.shape[0], dtype=np.int16)
         domain_refused = np.ones(slots.shape[0], dtype=np.bool_)
         for each, fits in zip(hard_state.hard, hard_state.fits, strict=True):
-            missing, skewed = self._numbers(each.constraint.key, table)
+            missing, skewed = self._refusal_numbers(each.constraint.key, table)
             by_domain = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
             refusal = by_domain[arrays.entries_at(each.domain, slots)]
             has_key = arrays.entries_at(each.has_key, slots)
@@ -143,7 +145,9 @@ class PodTopologySpreadFilter:
             np.copyto(index, refusal, where=index == interfaces.PASSES)
         return interfaces.Verdicts(index, domain_refused=domain_refused & (index != interfaces.PASSES))
 
-    def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
+    def affected_slots(
+        self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int
+    ) -> arrays.SlotArray | None:
         """The slots in domains that are open now and were not, or the other way round."""
         old: _State = before
         new: _State = now
@@ -165,14 +169,14 @@ class PodTopologySpreadFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """As filter, with the counts as they are but for the changes on the slot itself."""
-        constraints = self._constraints(pod_class, snap)
+        constraints = self._constraints_of_class(pod_class, snap)
         columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, columns.domains, strict=True):
             real, changed = pod_counts.matching_pods_per_slot(pod_class, snap, constraint)
             count = class_counters.DomainSums(domains.counted(), domains.domains, real, 0).sums
-            hard = self._hard(pod_class, constraint, domains, count)
-            missing, skewed = self._numbers(constraint.key, table)
+            hard = self._make_hard_constraint(pod_class, constraint, domains, count)
+            missing, skewed = self._refusal_numbers(constraint.key, table)
             fits = hard.fits_isolated(slots, changed[slots] - real[slots])
             refusal = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
             refusal[~hard.has_key[slots]] = missing
@@ -186,7 +190,7 @@ class PodTopologySpreadFilter:
         hard_state: _State = state
         return [
             domain_rules.DomainConstraint(
-                self._skewed(each.constraint.key),
+                self._skew_refusal(each.constraint.key),
                 each.domain,
                 each.count,
                 1,
@@ -198,27 +202,29 @@ class PodTopologySpreadFilter:
             if each.adds
         ]
 
-    def _constraints(self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> tuple[Constraint, ...]:
+    def _constraints_of_class(
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
+    ) -> tuple[Constraint, ...]:
         key = (self._key, pod_class.id)
         return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._args)).constraints
 
-    def _hard(
+    def _make_hard_constraint(
         self,
         pod_class: classes.PodClass,
         constraint: Constraint,
         domains: spread_domains.ConstraintDomains,
         count: arrays.Int64Array,
-    ) -> _Hard:
+    ) -> _HardConstraint:
         matches = constraint.self_match(pod_class)
         adds = constraint.counts_self(pod_class)
-        return _Hard(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)
+        return _HardConstraint(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)
 
-    def _numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
+    def _refusal_numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
         reason = status.Reason.of("topologyKeyMissing", {"topologyKey": key})
         missing = status.unresolvable(self.name, _MISSING, reasons=(reason,))
-        return table.intern(missing), table.intern(self._skewed(key))
+        return table.intern(missing), table.intern(self._skew_refusal(key))
 
-    def _skewed(self, key: str) -> status.Status:
+    def _skew_refusal(self, key: str) -> status.Status:
         refusal = self._refusals.get(key)
         if refusal is None:
             reason = status.Reason.of("topologySpread", {"topologyKey": key})
@@ -226,7 +232,7 @@ class PodTopologySpreadFilter:
         return refusal
 
 
-def _count(
+def _pods_per_domain(
     pod_class: classes.PodClass,
     snap: snapshot_view.SnapshotView,
     constraint: Constraint,

@@ -44,7 +44,7 @@ class _Hints:
         def helps(pod_class: classes.PodClass) -> bool:
             if pod_class.namespace != namespace:
                 return False
-            own = self._constraints(pod_class)
+            own = self._constraints_of_class(pod_class)
             if len(labels) == 1:
                 return any(each.selector.matches(labels[0]) for each in own)
             return _counts_otherwise(own, *labels)
@@ -57,7 +57,7 @@ class _Hints:
         labels = dict(old.pod.metadata.labels), dict(new.pod.metadata.labels)
 
         def helps(pod_class: classes.PodClass) -> bool:
-            own = self._constraints(pod_class)
+            own = self._constraints_of_class(pod_class)
             return (tolerates_more and any(each.honor_taints for each in own)) or _counts_otherwise(own, *labels)
 
         return helps
@@ -69,7 +69,7 @@ class _Hints:
         retainted = old is not None and new is not None and old.spec.taints != new.spec.taints
 
         def helps(pod_class: classes.PodClass) -> bool:
-            keys = [each.key for each in self._constraints(pod_class)]
+            keys = [each.key for each in self._constraints_of_class(pod_class)]
             was, now = _has_all(before, keys), _has_all(after, keys)
             if before is None or after is None:
                 return was or now
@@ -77,13 +77,13 @@ class _Hints:
 
         return helps
 
-    def _constraints(self, pod_class: classes.PodClass) -> Sequence[_Constraint]:
+    def _constraints_of_class(self, pod_class: classes.PodClass) -> Sequence[_Constraint]:
         """The class's hard constraints. Raises: InvalidSelectorError."""
         if not pod_class.pod.spec.topology_spread_constraints:
-            return self._read(pod_class)
-        return pod_class.memo("hints/spread", self._read)
+            return self._read_constraints(pod_class)
+        return pod_class.memo("hints/spread", self._read_constraints)
 
-    def _read(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
+    def _read_constraints(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
         return tuple(spread.read(spread.HARD, pod_class, self._args, self._cluster))
 
 

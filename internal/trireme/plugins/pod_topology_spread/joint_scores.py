@@ -89,7 +89,7 @@ class SpreadScores:
             self._parts.append(term.count * np.float64(self._weights[-1]) + (term.max_skew - 1))
         self._raw = None
 
-    def raw(self) -> arrays.Int64Array:
+    def raw_scores(self) -> arrays.Int64Array:
         """Weighted counts, rounded."""
         if self._raw is None:
             total: arrays.Float64Array | None = None
@@ -105,7 +105,7 @@ class SpreadScores:
             self._raw = rounded
         return self._raw
 
-    def normalized(self, raw: arrays.Int64Array) -> arrays.Int64Array:
+    def normalized_scores(self, raw: arrays.Int64Array) -> arrays.Int64Array:
         """Few pods score high: 100 × (highest + lowest − own) / highest."""
         counted = raw if self._counted is None else raw[self._counted]
         if not counted.size:

@@ -19,7 +19,7 @@ def matching_pods_per_slot(
     namespace, selector = pod_class.namespace, constraint.selector
     if selector.empty:
         return np.zeros(snap.nodes.size, dtype=np.int64), _count_moved(namespace, snap)
-    counter = _counter(namespace, selector, snap)
+    counter = _matching_pods_counter(namespace, selector, snap)
     return counter.base.at_slots("", snap.nodes.size), counter.at_slots("", snap.nodes.size)
 
 
@@ -35,11 +35,11 @@ def matching_pods_per_domain(
     if constraint.selector.empty:
         per_slot = matching_pods_per_slot(pod_class, snap, constraint)[1]
         return class_counters.DomainSums(numbers(), count, per_slot, 0).sums
-    counter = _counter(pod_class.namespace, constraint.selector, snap)
+    counter = _matching_pods_counter(pod_class.namespace, constraint.selector, snap)
     return counter.by_domain(numbering, numbers, count, "", snap).sums
 
 
-def _counter(
+def _matching_pods_counter(
     namespace: str, selector: label_selectors.LabelSelector, snap: snapshot_view.SnapshotView
 ) -> class_counters.AnyClassCounter:
     """Pods of the namespace that the selector matches and that are not being deleted."""

@@ -28,7 +28,7 @@ _instances = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class _Soft:
+class _SoftConstraints:
     """The soft constraints of a class. `require_all`: nodes that lack a key are not ranked."""
 
     constraints: tuple[Constraint, ...]
@@ -56,25 +56,25 @@ class PodTopologySpreadScore:
     ) -> "interfaces.JointState | status.Status | None":
         """The soft constraints; an error where one cannot be read."""
         try:
-            constraints = self._constraints(pod_class, snap)
+            constraints = self._constraints_of_class(pod_class, snap)
         except label_selectors.InvalidSelectorError as error:
             text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}"
             return status.error(self.name, f'running PreScore plugin "{self.name}": {text}')
         if not constraints:
             return None
         own = bool(pod_class.pod.spec.topology_spread_constraints)
-        return _Soft(constraints, own or not self._args.system_defaults)
+        return _SoftConstraints(constraints, own or not self._args.system_defaults)
 
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> interfaces.JointScores:
         """The scores of these slots, by the pods that are counted now."""
-        soft: _Soft = state
+        soft: _SoftConstraints = state
         columns = spread_domains.spread_domains_of(
             pod_class, snap, soft.constraints, soft.require_all, self._args.comparing
         )
         terms = [
-            self._term(pod_class, snap, constraint, domains, slots)
+            self._make_domain_term(pod_class, snap, constraint, domains, slots)
             for constraint, domains in zip(soft.constraints, columns.domains, strict=True)
         ]
         ignored = ~arrays.entries_at(columns.has_all, slots) if soft.require_all else None
@@ -82,11 +82,11 @@ class PodTopologySpreadScore:
             ignored = None
         return joint_scores.SpreadScores(terms, ignored)
 
-    def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
+    def _constraints_of_class(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
         key = (self._key, pod_class.id)
         return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._args)).constraints
 
-    def _term(
+    def _make_domain_term(
         self,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,

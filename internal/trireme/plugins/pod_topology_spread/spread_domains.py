@@ -95,19 +95,21 @@ class SpreadDomains:
                 eligible = eligible & affine
             if constraint.honor_taints:
                 if tolerated is None:
-                    tolerated = _tolerated(self._class, snap, self._comparing)
+                    tolerated = _are_taints_tolerated(self._class, snap, self._comparing)
                 eligible = eligible & tolerated
             domains.append(ConstraintDomains.of(value, len(column.dictionary), has_key, eligible))
         self.domains = tuple(domains)
         self._generation = nodes.object_changes.latest
 
 
-def _tolerated(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, comparing: bool) -> arrays.BoolArray:
+def _are_taints_tolerated(
+    pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, comparing: bool
+) -> arrays.BoolArray:
     """Whether the class tolerates the hard taints of each slot's node. Shape: (slot,)."""
     own = list(pod_class.pod.spec.tolerations)
     sets = ((), *snap.nodes.taint_sets.values_from(1))
     by_set = np.array(
-        [tolerations.untolerated(own, taints, _HARD_TAINTS, comparing=comparing) is None for taints in sets]
+        [tolerations.first_untolerated_taint(own, taints, _HARD_TAINTS, comparing=comparing) is None for taints in sets]
     )
     return by_set[snap.nodes.taint_set[: snap.nodes.size]]
 
@@ -120,13 +122,13 @@ def spread_domains_of(
     comparing: bool,
 ) -> SpreadDomains:
     """The domains, shared by all classes that spread alike."""
-    demands = pod_class.memo("spread_demands", _demands)
+    demands = pod_class.memo("spread_demands", _inclusion_inputs)
     which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
     key = ("spread_domains", which, require_all, comparing, demands)
     return snap.derived(key, lambda _: SpreadDomains(pod_class, constraints, require_all, comparing))
 
 
-def _demands(pod_class: classes.PodClass) -> tuple[object, ...]:
+def _inclusion_inputs(pod_class: classes.PodClass) -> tuple[object, ...]:
     """What inclusion policies look at in a class, in a form that can be compared."""
     spec = pod_class.pod.spec
     affinity = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution

@@ -35,7 +35,7 @@ class TaintTolerationFilter:
         own = list(pod_class.pod.spec.tolerations)
 
         def refusal(taints: tuple[tolerations.Taint, ...]) -> int:
-            taint = tolerations.untolerated(own, taints, _HARD, comparing=self._comparing)
+            taint = tolerations.first_untolerated_taint(own, taints, _HARD, comparing=self._comparing)
             if taint is None:
                 return interfaces.PASSES
             reason = status.Reason.of("untoleratedTaint", {"key": taint[0], "value": taint[1], "effect": taint[2]})

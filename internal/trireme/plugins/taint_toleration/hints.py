@@ -18,10 +18,10 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     comparing = context.features.enabled(tolerations.GATE)
 
     def is_open(own: Sequence[core_pb2.Toleration], taints: Sequence[tolerations.Taint]) -> bool:
-        return tolerations.untolerated(own, taints, _FORBIDS, comparing=comparing) is None
+        return tolerations.first_untolerated_taint(own, taints, _FORBIDS, comparing=comparing) is None
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
-        before, after = None if old is None else _taints(old), _taints(new)
+        before, after = None if old is None else _taints_of_node(old), _taints_of_node(new)
 
         def helps(pod_class: classes.PodClass) -> bool:
             own = pod_class.pod.spec.tolerations
@@ -35,5 +35,5 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     )
 
 
-def _taints(node: core_pb2.Node) -> list[tolerations.Taint]:
+def _taints_of_node(node: core_pb2.Node) -> list[tolerations.Taint]:
     return [(taint.key, taint.value, taint.effect) for taint in node.spec.taints]

@@ -30,7 +30,7 @@ class TaintTolerationScore:
 
         def intolerable(taints: tuple[tolerations.Taint, ...]) -> int:
             prefer = [taint for taint in taints if taint[2] == tolerations.PREFER_NO_SCHEDULE]
-            return sum(not tolerations.tolerated(soft, taint, comparing=self._comparing) for taint in prefer)
+            return sum(not tolerations.is_tolerated(soft, taint, comparing=self._comparing) for taint in prefer)
 
         return pod_class.memo(f"{self.name}/score", lambda _: taint_sets.ValueByTaintSet(intolerable))
 

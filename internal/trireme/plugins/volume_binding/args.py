@@ -26,7 +26,7 @@ def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
         value["shape"] = [{"utilization": 0, "score": args_schema.MAX_SHAPE_SCORE}, {"utilization": 100, "score": 0}]
 
 
-def _validate(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
+def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     timeout = args["bindTimeoutSeconds"]
     if timeout < 0:
@@ -68,4 +68,4 @@ def args_of(args: JsonArgs, scoring: bool, resizing: bool = False) -> Args:
     return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape), resizing)
 
 
-ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type VolumeBindingArgs, got <nil>", _set_defaults)
+ARGS = PluginArgs(_SCHEMA, _problems_of_args, "want args to be of type VolumeBindingArgs, got <nil>", _set_defaults)

@@ -47,12 +47,12 @@ class _Failed(Exception):
     """The pod goes back; the text is kube-scheduler's."""
 
 
-class _NotYet(Exception):
+class _NotYetBound(Exception):
     """Something is still to happen."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _ChosenNode:
     """What volumes are checked against."""
 
     name: str
@@ -83,33 +83,33 @@ class _PodVolumes:
         self._writer = writer
         self._item = item
         self._timeout = timeout
-        self._node: _Node | None = None
+        self._node: _ChosenNode | None = None
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
         """Bind the pod's volumes, or continue with it: one call of PreBind."""
         state = bind_phase_plugin.own_state(NAME, self._item)
         if not state:
-            return _result(status_pb2.CODE_SKIP)
+            return _result_with_code(status_pb2.CODE_SKIP)
         try:
             bindings = volume_bindings.VolumeBindings.from_bytes(state)
             if not _all_written(bindings):
-                return self._wait(await self._write(bindings))
+                return self._wait_result(await self._write_unwritten(bindings))
             try:
-                await self._check(bindings)
-            except _NotYet:
-                return self._wait(bindings)
+                await self._check_all_bound(bindings)
+            except _NotYetBound:
+                return self._wait_result(bindings)
             except _Failed as failure:
                 raise _Failed(f"binding volumes: {failure}") from failure
-            klog.info(log, 2, "All PVCs for pod are bound", **klog.named(log, _LOGGER), pod=self._ref())
+            klog.info(log, 2, "All PVCs for pod are bound", **klog.named(log, _LOGGER), pod=self._pod_ref_for_log())
         except (_Failed, ValueError) as failure:
             error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
-        return _result(status_pb2.CODE_SUCCESS)
+        return _result_with_code(status_pb2.CODE_SUCCESS)
 
-    def _ref(self) -> klog.Ref:
+    def _pod_ref_for_log(self) -> klog.Ref:
         return klog.Ref(f"{self._item.pod.namespace}/{self._item.pod.name}")
 
-    def _wait(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
+    def _wait_result(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
         """Until something changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": binding volumes: context deadline exceeded'
         result = bind_pb2.PreBindResult(
@@ -126,13 +126,13 @@ class _PodVolumes:
 
     # Writing
 
-    async def _write(self, bindings: volume_bindings.VolumeBindings) -> volume_bindings.VolumeBindings:
+    async def _write_unwritten(self, bindings: volume_bindings.VolumeBindings) -> volume_bindings.VolumeBindings:
         """Write what is not written yet, volumes first. What was written stays where a later write fails."""
-        to_bind = [one if one.written else await self._bind(one) for one in bindings.to_bind]
-        to_provision = [one if one.written else await self._select_node(one) for one in bindings.to_provision]
+        to_bind = [one if one.written else await self._write_claim_ref(one) for one in bindings.to_bind]
+        to_provision = [one if one.written else await self._write_selected_node(one) for one in bindings.to_provision]
         return volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
 
-    async def _bind(self, one: volume_bindings.ToBind) -> volume_bindings.ToBind:
+    async def _write_claim_ref(self, one: volume_bindings.ToBind) -> volume_bindings.ToBind:
         claim_ref = {
             "kind": "PersistentVolumeClaim",
             "apiVersion": "v1",
@@ -150,13 +150,15 @@ class _PodVolumes:
             known = (obj.get("spec") or {}).get("claimRef") or {}
             return bool(one.claim_uid) and known.get("uid") == one.claim_uid
 
-        version = await self._patch(_volume_path(one.volume), patch, done)
+        version = await self._patch_object(_volume_path(one.volume), patch, done)
         text = "Updated PersistentVolume with claim. Waiting for binding to complete"
         claim = klog.Ref(f"{one.namespace}/{one.claim}")
-        klog.info(log, 2, text, **klog.named(log, _LOGGER), pod=self._ref(), PV=klog.Ref(one.volume), PVC=claim)
+        klog.info(
+            log, 2, text, **klog.named(log, _LOGGER), pod=self._pod_ref_for_log(), PV=klog.Ref(one.volume), PVC=claim
+        )
         return replace(one, volume_version=version, written=True)
 
-    async def _select_node(self, one: volume_bindings.ToProvision) -> volume_bindings.ToProvision:
+    async def _write_selected_node(self, one: volume_bindings.ToProvision) -> volume_bindings.ToProvision:
         node = self._item.node_name
         annotations = {volumes_objects.SELECTED_NODE: node}
         patch = {"metadata": {"resourceVersion": one.claim_version, "annotations": annotations}}
@@ -164,10 +166,10 @@ class _PodVolumes:
         def done(obj: Mapping[str, Any]) -> bool:
             return (obj["metadata"].get("annotations") or {}).get(volumes_objects.SELECTED_NODE) == node
 
-        version = await self._patch(_claim_path(one.namespace, one.claim), patch, done)
+        version = await self._patch_object(_claim_path(one.namespace, one.claim), patch, done)
         return replace(one, claim_version=version, written=True)
 
-    async def _patch(self, path: str, patch: Mapping[str, Any], done: _Done) -> str:
+    async def _patch_object(self, path: str, patch: Mapping[str, Any], done: _Done) -> str:
         """Patch the object; answers its version."""
         outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS, content_type=api_writes.MERGE)
         if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
@@ -181,8 +183,8 @@ class _PodVolumes:
 
     # Waiting
 
-    async def _check(self, bindings: volume_bindings.VolumeBindings) -> None:
-        """Return where all is bound. Raises: _NotYet, _Failed."""
+    async def _check_all_bound(self, bindings: volume_bindings.VolumeBindings) -> None:
+        """Return where all is bound. Raises: _NotYetBound, _Failed."""
         await self._check_pod()
         for to_bind in bindings.to_bind:
             await self._check_bound(to_bind)
@@ -190,48 +192,50 @@ class _PodVolumes:
             await self._check_provisioned(to_provision)
 
     async def _check_bound(self, binding: volume_bindings.ToBind) -> None:
-        volume = await self._volume(binding.volume)
-        claim = await self._claim(binding.namespace, binding.claim, "failed to check binding")
+        volume = await self._read_volume(binding.volume)
+        claim = await self._read_claim(binding.namespace, binding.claim, "failed to check binding")
         if volume is None:
             raise _Failed(f'failed to check binding: persistentvolumes "{binding.volume}" not found')
         await self._check_affinity(volume, "failed to translate pv to csi: ")
         if not volume.spec.claim_ref.uid:
             raise _Failed(f'ClaimRef got reset for pv "{binding.volume}"')
         if not volumes_objects.fully_bound(claim):
-            raise _NotYet
+            raise _NotYetBound
 
     async def _check_provisioned(self, provisioning: volume_bindings.ToProvision) -> None:
-        claim = await self._claim(provisioning.namespace, provisioning.claim, "failed to check provisioning pvc")
+        claim = await self._read_claim(provisioning.namespace, provisioning.claim, "failed to check provisioning pvc")
         if not claim.metadata.annotations:
             raise _Failed(f'selectedNode annotation reset for PVC "{provisioning.claim}"')
         if claim.metadata.annotations.get(volumes_objects.SELECTED_NODE) != self._item.node_name:
             raise _Failed(f'provisioning failed for PVC "{provisioning.claim}"')
         if claim.spec.volume_name:
-            volume = await self._volume(claim.spec.volume_name)
+            volume = await self._read_volume(claim.spec.volume_name)
             if volume is None:
-                raise _NotYet
+                raise _NotYetBound
             await self._check_affinity(volume, "")
         if not volumes_objects.fully_bound(claim):
-            raise _NotYet
+            raise _NotYetBound
 
     async def _check_pod(self) -> None:
         pod = self._item.pod
         outcome = await self._writer.get_pod(api_writes.PodName(pod.namespace, pod.name, pod.uid), DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Gone):
             raise _Failed(f'pod does not exist any more: pod "{pod.name}" not found')
-        _read(outcome)
+        _object_of_outcome(outcome)
 
-    async def _volume(self, name: str) -> core_pb2.PersistentVolume | None:
+    async def _read_volume(self, name: str) -> core_pb2.PersistentVolume | None:
         outcome = await self._writer.get(_volume_path(name), DEADLINE_SECONDS)
         return (
-            None if isinstance(outcome, api_writes.Gone) else decode.decode(_read(outcome), core_pb2.PersistentVolume)
+            None
+            if isinstance(outcome, api_writes.Gone)
+            else decode.decode(_object_of_outcome(outcome), core_pb2.PersistentVolume)
         )
 
-    async def _claim(self, namespace: str, name: str, doing: str) -> core_pb2.PersistentVolumeClaim:
+    async def _read_claim(self, namespace: str, name: str, doing: str) -> core_pb2.PersistentVolumeClaim:
         outcome = await self._writer.get(_claim_path(namespace, name), DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Gone):
             raise _Failed(f'{doing}: persistentvolumeclaims "{namespace}/{name}" not found')
-        return decode.decode(_read(outcome), core_pb2.PersistentVolumeClaim)
+        return decode.decode(_object_of_outcome(outcome), core_pb2.PersistentVolumeClaim)
 
     async def _check_affinity(self, volume: core_pb2.PersistentVolume, doing: str) -> None:
         """Whether the volume can be reached from the node, whose labels may have changed meanwhile."""
@@ -249,28 +253,28 @@ class _PodVolumes:
         if affinity is None or not affinity.HasField("required"):
             return
         terms = selectors.parse_terms(affinity.required.node_selector_terms)
-        if not any(_matches(term, node.labels) for term in terms):
+        if not any(_term_matches(term, node.labels) for term in terms):
             name = volume.metadata.name
             why = "no matching NodeSelectorTerms"
             raise _Failed(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')
 
-    async def _read_node(self) -> _Node:
+    async def _read_node(self) -> _ChosenNode:
         if self._node is None:
             name = self._item.node_name
             outcome = await self._writer.get(f"/api/v1/nodes/{name}", DEADLINE_SECONDS)
             if isinstance(outcome, api_writes.Gone):
                 raise _Failed(f'failed to get node "{name}": node "{name}" not found')
-            labels = _read(outcome)["metadata"].get("labels") or {}
+            labels = _object_of_outcome(outcome)["metadata"].get("labels") or {}
             csi_node = await self._writer.get(f"/apis/storage.k8s.io/v1/csinodes/{name}", DEADLINE_SECONDS)
             annotations: Mapping[str, str] = {}
             if not isinstance(csi_node, api_writes.Gone):
-                annotations = _read(csi_node)["metadata"].get("annotations") or {}
+                annotations = _object_of_outcome(csi_node)["metadata"].get("annotations") or {}
             migrated = filter(None, annotations.get(_MIGRATED_PLUGINS, "").split(","))
-            self._node = _Node(name, labels, frozenset(migrated))
+            self._node = _ChosenNode(name, labels, frozenset(migrated))
         return self._node
 
 
-def _result(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
+def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
     return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))
 
 
@@ -286,23 +290,23 @@ def _claim_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
 
 
-def _read(outcome: api_writes.Outcome) -> Mapping[str, Any]:
-    """The object that was read. Raises: _NotYet where it cannot be read now, _Failed where it never can."""
+def _object_of_outcome(outcome: api_writes.Outcome) -> Mapping[str, Any]:
+    """The object that was read. Raises: _NotYetBound where it cannot be read now, _Failed where it never can."""
     if isinstance(outcome, api_writes.Written):
         return outcome.obj
     if isinstance(outcome, api_writes.Refused):
         raise _Failed(outcome.message)
-    raise _NotYet
+    raise _NotYetBound
 
 
-def _matches(term: selectors.NodeTerm, labels: Mapping[str, str]) -> bool:
+def _term_matches(term: selectors.NodeTerm, labels: Mapping[str, str]) -> bool:
     """Whether a node with these labels, and no name, is as a volume's term demands."""
     return term.names is None and all(
-        _holds(requirement, labels.get(requirement.key)) for requirement in term.requirements
+        _requirement_holds(requirement, labels.get(requirement.key)) for requirement in term.requirements
     )
 
 
-def _holds(requirement: selectors.Requirement, value: str | None) -> bool:
+def _requirement_holds(requirement: selectors.Requirement, value: str | None) -> bool:
     match requirement.operator:
         case selectors.EXISTS:
             return value is not None

@@ -51,7 +51,7 @@ class VolumeBindingFilter:
         """Refuse claims that are missing, lost or late; skip pods without claims."""
         if not volumes_claims.claims_of(pod_class):
             return interfaces.SKIPPED
-        problem = _problem(pod_class, snap)
+        problem = _claim_problem(pod_class, snap)
         if problem:
             refusal = status.unresolvable(self.name, problem, reasons=(status.Reason("claim"),))
             return interfaces.PreFilterResult(status=refusal)
@@ -115,13 +115,13 @@ class VolumeBindingFilter:
             return interfaces.ReserveResult(
                 self._not_reserved(f'no pod volume found for node "{snap.nodes.names[slot]}"')
             )
-        return _reserved(matches, slot, snap.nodes.names[slot])
+        return _objects_to_assume(matches, slot, snap.nodes.names[slot])
 
     def _not_reserved(self, text: str) -> status.Status:
         return status.error(self.name, f'running Reserve plugin "{self.name}": {text}')
 
 
-def _problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
+def _claim_problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
     """What is wrong with a claim as such; empty where nothing is."""
     for use in volumes_claims.claims_of(pod_class):
         claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
@@ -141,7 +141,7 @@ def _problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> s
     return ""
 
 
-def _reserved(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.ReserveResult:
+def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.ReserveResult:
     assumed = []
     to_bind = []
     for entry in matches.static:
@@ -150,7 +150,11 @@ def _reserved(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> 
             continue
         volume, claim = entry.volumes[number].volume, entry.claim
         by_controller = not volumes_objects.bound_to(volume, claim)
-        assumed.append(snapshot_pb2.ClusterObject(persistent_volume=_bound(volume, claim, by_controller), assumed=True))
+        assumed.append(
+            snapshot_pb2.ClusterObject(
+                persistent_volume=_volume_with_claim_ref(volume, claim, by_controller), assumed=True
+            )
+        )
         to_bind.append(
             volume_bindings.ToBind(
                 volume.metadata.name,
@@ -177,7 +181,7 @@ def _reserved(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> 
     return interfaces.ReserveResult(None, tuple(assumed), state.to_bytes())
 
 
-def _bound(
+def _volume_with_claim_ref(
     volume: core_pb2.PersistentVolume, claim: core_pb2.PersistentVolumeClaim, by_controller: bool
 ) -> core_pb2.PersistentVolume:
     """The volume as it will be once it names the claim."""

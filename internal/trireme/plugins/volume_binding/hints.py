@@ -50,11 +50,11 @@ def _after_migration(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) 
 def _after_capacity(old: storage_pb2.CSIStorageCapacity | None, new: storage_pb2.CSIStorageCapacity) -> ClassHint:
     if old is None:
         return helps_all
-    before, after = _limit(old), _limit(new)
+    before, after = _max_volume_bytes(old), _max_volume_bytes(new)
     return helps_all if after is not None and (before is None or after > before) else helps_none
 
 
-def _limit(capacity: storage_pb2.CSIStorageCapacity) -> int | None:
+def _max_volume_bytes(capacity: storage_pb2.CSIStorageCapacity) -> int | None:
     """How large a volume may be, in bytes; None: nothing is said."""
     for name in ("maximum_volume_size", "capacity"):
         if capacity.HasField(name):

@@ -60,14 +60,14 @@ class VolumeBindingScore:
         total = np.zeros(slots.shape[0], dtype=np.int64)
         count = np.zeros(slots.shape[0], dtype=np.int64)
         for usage in (*_existing_usage(matches, slots), *_provisioned_usage(matches, slots, existing)):
-            total += np.where(usage.counted, _interpolated(self._shape, usage.utilization()), 0)
+            total += np.where(usage.counted, _interpolate_shape(self._shape, usage.utilization()), 0)
             count += usage.counted
         mean = (2 * total + count) // np.maximum(2 * count, 1)
         return np.where(count > 0, mean, 0)
 
 
 @dataclass(slots=True)
-class _Usage:
+class _StorageUsage:
     """Of one storage class: requested and available bytes. Shapes: (given slot,)."""
 
     requested: arrays.Int64Array
@@ -81,17 +81,17 @@ class _Usage:
         return np.where(full, _FULL, percent)
 
 
-def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray) -> Sequence[_Usage]:
+def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray) -> Sequence[_StorageUsage]:
     """Where the pod takes existing volumes: what its claims ask for, and what the volumes have."""
-    out: dict[str, _Usage] = {}
+    out: dict[str, _StorageUsage] = {}
     for entry in matches.static:
         chosen = entry.chosen[slots]
         taken = chosen != volumes_matching.NONE
         if not taken.any():
             continue
-        usage = _usage(out, volumes_objects.storage_class_of_claim(entry.claim), slots)
+        usage = _usage_of_class(out, volumes_objects.storage_class_of_claim(entry.claim), slots)
         sizes = np.array([volume.capacity_value for volume in entry.volumes], dtype=np.int64)
-        usage.requested[taken] += _asked(entry.claim)
+        usage.requested[taken] += _requested_bytes(entry.claim)
         usage.capacity[taken] += sizes[chosen[taken]]
         usage.counted |= taken
     return list(out.values())
@@ -99,36 +99,36 @@ def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotA
 
 def _provisioned_usage(
     matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray, existing: arrays.BoolArray
-) -> Sequence[_Usage]:
+) -> Sequence[_StorageUsage]:
     """Where all of the pod's volumes are to be made: what its claims ask for, and what the last one's driver has."""
-    out: dict[str, _Usage] = {}
+    out: dict[str, _StorageUsage] = {}
     for entry in matches.dynamic:
         reported = entry.reported[slots]
         counted = ~existing & entry.needed[slots] & (reported != volumes_matching.NONE)
         if not counted.any():
             continue
-        usage = _usage(out, volumes_objects.storage_class_of_claim(entry.claim), slots)
+        usage = _usage_of_class(out, volumes_objects.storage_class_of_claim(entry.claim), slots)
         capacities = np.array([capacity.capacity for capacity in entry.capacities], dtype=np.int64)
-        usage.requested[counted] += _asked(entry.claim)
+        usage.requested[counted] += _requested_bytes(entry.claim)
         usage.capacity[counted] = capacities[reported[counted]]
         usage.counted |= counted
     return list(out.values())
 
 
-def _usage(known: dict[str, _Usage], storage_class: str, slots: arrays.SlotArray) -> _Usage:
+def _usage_of_class(known: dict[str, _StorageUsage], storage_class: str, slots: arrays.SlotArray) -> _StorageUsage:
     if storage_class not in known:
         count = slots.shape[0]
         nothing = np.zeros(count, dtype=np.int64)
-        known[storage_class] = _Usage(nothing, nothing.copy(), np.zeros(count, dtype=np.bool_))
+        known[storage_class] = _StorageUsage(nothing, nothing.copy(), np.zeros(count, dtype=np.bool_))
     return known[storage_class]
 
 
-def _asked(claim: core_pb2.PersistentVolumeClaim) -> int:
+def _requested_bytes(claim: core_pb2.PersistentVolumeClaim) -> int:
     size = volumes_objects.storage_size(claim.spec.resources.requests)
     return 0 if size is None else size.value()
 
 
-def _interpolated(shape: Sequence[tuple[int, int]], at: arrays.Int64Array) -> arrays.Int64Array:
+def _interpolate_shape(shape: Sequence[tuple[int, int]], at: arrays.Int64Array) -> arrays.Int64Array:
     """The broken line through the points, in integers that round towards zero. Shape: as `at`."""
     out = np.full(at.shape[0], shape[-1][1], dtype=np.int64)
     for (left, low), (right, high) in zip(reversed(shape[:-1]), reversed(shape[1:]), strict=True):

@@ -69,7 +69,7 @@ class VolumeRestrictions:
                 exclusive.add(use.name)
         disks = any(volumes_index.has_disk(volume.volume_source) for volume in pod_class.pod.spec.volumes)
         max_batch = 1 if exclusive else 0
-        in_use = sum(_in_use(pod_class.namespace, claim, snap) for claim in exclusive)
+        in_use = sum(_exclusive_claims_in_use(pod_class.namespace, claim, snap) for claim in exclusive)
         if not disks and not in_use:
             return interfaces.PreFilterResult(skip=True, max_batch=max_batch)
         return interfaces.PreFilterResult(state=_State(disks, frozenset(exclusive), in_use), max_batch=max_batch)
@@ -113,7 +113,7 @@ class VolumeRestrictions:
         assert isinstance(state, _State)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         if state.exclusive:
-            index[state.in_use + seen(_changed(state.exclusive, snap)) > 0] = table.intern(self._claim_conflict)
+            index[state.in_use + seen(_change_in_users(state.exclusive, snap)) > 0] = table.intern(self._claim_conflict)
         if not state.disks:
             return interfaces.Verdicts(index)
         conflicting = [
@@ -128,16 +128,16 @@ class VolumeRestrictions:
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
 
-def _in_use(namespace: str, claim: str, snap: snapshot_view.SnapshotView) -> bool:
+def _exclusive_claims_in_use(namespace: str, claim: str, snap: snapshot_view.SnapshotView) -> bool:
     """Whether a pod uses the claim, without a dry run's changes."""
-    users = snap.class_mask(volumes_index.volume_index_of(snap).users(namespace, claim))
+    users = snap.class_mask(volumes_index.volume_index_of(snap).classes_naming_claim(namespace, claim))
     if not users.any():
         return False
     counted = snap if snap.dry_run is None else snap.base
     return bool(counted.count_pods(users).any())
 
 
-def _changed(exclusive: frozenset[str], snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
+def _change_in_users(exclusive: frozenset[str], snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
     """How many more volumes of each slot name one of the claims by a dry run's changes. Shape: (slot,)."""
     none = np.zeros(snap.nodes.size, dtype=np.int64)
     if snap.dry_run is None:

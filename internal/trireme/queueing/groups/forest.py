@@ -108,13 +108,13 @@ class Forest:
         key = key_of(message)
         self.remove(key)
         self._known[key] = message
-        parent = self._parent(key)
+        parent = self._parent_of_key(key)
         if parent is not None:
             self._children.setdefault(parent, set()).add(key)
 
     def remove(self, key: GroupKey) -> None:
         """There is no such group."""
-        parent = self._parent(key)
+        parent = self._parent_of_key(key)
         if parent is not None:
             self._children[parent].discard(key)
             if not self._children[parent]:
@@ -123,14 +123,14 @@ class Forest:
 
     def root(self, key: GroupKey) -> GroupKey | None:
         """The root of the tree that the group is in; None: it has none, as it is missing, or a group above it."""
-        return self._climb(key)[0]
+        return self._root_and_topmost(key)[0]
 
     def missing_ancestor(self, key: GroupKey) -> GroupKey | None:
         """The group because of which this one has no root; None: it has a root.
 
         It is one that does not exist, or, if `knows` it, one that is part of itself.
         """
-        root, last = self._climb(key)
+        root, last = self._root_and_topmost(key)
         return None if root is not None else last
 
     def knows(self, key: GroupKey) -> bool:
@@ -157,14 +157,14 @@ class Forest:
         if message is None:
             return None
         children = [node for key in self._children.get(root, ()) if (node := self.tree(key)) is not None]
-        return GroupNode.of(message, tuple(sorted(children, key=_order)))
+        return GroupNode.of(message, tuple(sorted(children, key=_creation_order)))
 
-    def _climb(self, key: GroupKey) -> tuple[GroupKey | None, GroupKey]:
+    def _root_and_topmost(self, key: GroupKey) -> tuple[GroupKey | None, GroupKey]:
         """The root, and the last group on the way to it, which may be one that is not there."""
         last, group = group_ancestry.root_of(key, self._known.get, self._parent_of)
         return None if group is None else last, last
 
-    def _parent(self, key: GroupKey) -> GroupKey | None:
+    def _parent_of_key(self, key: GroupKey) -> GroupKey | None:
         message = self._known.get(key)
         return None if message is None else self._parent_of(key, message)
 
@@ -174,6 +174,6 @@ class Forest:
         return GroupKey(f"{message.metadata.namespace}/{message.spec.parent_composite_pod_group_name}", composite=True)
 
 
-def _order(node: GroupNode) -> tuple[int, int, str]:
+def _creation_order(node: GroupNode) -> tuple[int, int, str]:
     created = node.message.metadata.creation_timestamp
     return created.seconds, created.nanos, node.name

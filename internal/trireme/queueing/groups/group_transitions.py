@@ -83,7 +83,7 @@ class GroupTransitions:
         """A member that is in no structure waits with its group, in the state of the group."""
         if group.tree is not None and group.attempt is not None:
             group.pending[pod.record.uid] = pod
-            self._move(pod, GROUP_IN_FLIGHT, label, now)
+            self._set_member_state(pod, GROUP_IN_FLIGHT, label, now)
             return
         group.waiting[pod.record.uid] = pod
         if group.tree is None:
@@ -92,13 +92,13 @@ class GroupTransitions:
             self.enter(group, Destination.ACTIVE, label, now)
         elif group.gated_by and group.calls.refused is not None:
             # It is held back for another member.
-            self._move(pod, group.state, label, now)
-        elif group.gated_by or self._refused(group, pod):
+            self._set_member_state(pod, group.state, label, now)
+        elif group.gated_by or self._plugin_gating_member(group, pod):
             self.reenter(group, label, now)
-        elif self._needs_call(group, pod):
+        elif self._needs_pre_enqueue_call(group, pod):
             self.enter(group, self.destination(group), label, now)
         else:
-            self._move(pod, group.state, label, now)
+            self._set_member_state(pod, group.state, label, now)
 
     def move_pod_group(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
         """Moves the PodGroup of this name to another tree, or to none; returns whether any member waits there now.
@@ -131,7 +131,7 @@ class GroupTransitions:
             self._registry.drop_if_empty(group)
         elif group.attempt is not None:
             for pod in group.waiting.values():
-                self._move(pod, GROUP_IN_FLIGHT, ADDED, now)
+                self._set_member_state(pod, GROUP_IN_FLIGHT, ADDED, now)
             group.pending |= group.waiting
             group.waiting = {}
         elif not group.queued and group.waiting:
@@ -149,7 +149,7 @@ class GroupTransitions:
         if group.tree is None:
             state = WaitingForGroup(self._registry.missing(group))
             for pod in group.waiting.values():
-                self._move(pod, state, CHANGED, now)
+                self._set_member_state(pod, state, CHANGED, now)
         self.update_waiting_since(group, now)
 
     def recheck_gate(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
@@ -188,7 +188,7 @@ class GroupTransitions:
     def enter(self, group: QueuedPodGroupInfo, destination: Destination, label: str, now: float) -> None:
         """Queue the group, or hold it back. It enters the active queue once its back-off is over."""
         if group.queued:
-            _detach(group)
+            _take_out_of_queue(group)
         else:
             group.start_queueing()
         group.refresh_record()
@@ -197,7 +197,7 @@ class GroupTransitions:
             self.caller.restart(group.calls)
             self.gate(group, gated_by, label, now)
             return
-        members = {uid: pod for uid, pod in group.waiting.items() if self._needs_call(group, pod)}
+        members = {uid: pod for uid, pod in group.waiting.items() if self._needs_pre_enqueue_call(group, pod)}
         if self.caller.call(group.calls, members, destination, label):
             group.state = GROUP_PRE_ENQUEUE_PENDING
         else:
@@ -206,19 +206,19 @@ class GroupTransitions:
             self._transitions.admit(group, group.group_key, destination, label, now)
             self._transitions.incoming[group.state.label, label] += len(group.waiting) - 1
         for pod in group.waiting.values():
-            self._move(pod, group.state, label, now)
+            self._set_member_state(pod, group.state, label, now)
         self.update_waiting_since(group, now)
 
     def gate(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
         """The plugin holds back the group, which is in no structure, for this reason."""
         state = group.state = Gated(plugin, reason)
         for pod in group.waiting.values():
-            self._move(pod, state, event_phrases.gated_phrase(label, plugin, reason), now)
+            self._set_member_state(pod, state, event_phrases.gated_phrase(label, plugin, reason), now)
         self.update_waiting_since(group, now)
 
     def dequeue(self, group: QueuedPodGroupInfo) -> None:
         """Takes the group out of the queue."""
-        _detach(group)
+        _take_out_of_queue(group)
         group.state = GONE
         self.caller.restart(group.calls)
         group.blocker = None
@@ -267,11 +267,11 @@ class GroupTransitions:
         label = cluster_event.BACKOFF_COMPLETE
         self._transitions.admit(group, group.group_key, Destination.ACTIVE, label, now)
         for pod in group.waiting.values():
-            self._move(pod, ACTIVE, label, now)
+            self._set_member_state(pod, ACTIVE, label, now)
 
     # --- within ------------------------------------------------------------------------------------------------------
 
-    def _move(self, pod: QueuedPodInfo, state: QueueState, label: str, now: float) -> None:
+    def _set_member_state(self, pod: QueuedPodInfo, state: QueueState, label: str, now: float) -> None:
         """A member is in this state now. It is logged only if the state is of another kind."""
         logged = type(pod.state) is not type(state)
         pod.state = state
@@ -292,12 +292,14 @@ class GroupTransitions:
         if self._preempting(group.uid):
             return PREEMPTION_PLUGIN
         if blocker is not None and blocker.record.uid in group.waiting:
-            plugin = self._refused(group, blocker)
+            plugin = self._plugin_gating_member(group, blocker)
             if plugin:
                 return plugin
-        return next((plugin for pod in group.waiting.values() if (plugin := self._refused(group, pod))), "")
+        return next(
+            (plugin for pod in group.waiting.values() if (plugin := self._plugin_gating_member(group, pod))), ""
+        )
 
-    def _refused(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> str:
+    def _plugin_gating_member(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> str:
         """The plugin that holds the member back; empty: none does."""
         result = self._pre_enqueue(pod)
         if isinstance(result, PreEnqueueResult):
@@ -305,12 +307,12 @@ class GroupTransitions:
         group.blocker = pod
         return result
 
-    def _needs_call(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
+    def _needs_pre_enqueue_call(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
         """Whether remote plugins have to be called for the member before the group enters."""
         return pod.uid not in group.calls.passed and self._pre_enqueue(pod) is PreEnqueueResult.CALL_REMOTE
 
 
-def _detach(group: QueuedPodGroupInfo) -> None:
+def _take_out_of_queue(group: QueuedPodGroupInfo) -> None:
     """Takes the group out of the active or back-off queue, if it is in one."""
     if group.container is not None:
         group.container.discard(group)

@@ -49,20 +49,20 @@ class MemberPreEnqueueCaller:
             left = {entry.refused.uid: entry.refused}
         for uid, pod in left.items():
             if uid not in entry.open:
-                self._open(entry, pod, label)
+                self._open_call(entry, pod, label)
         return bool(entry.open)
 
     def answered(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
         """The call for the member is answered: the events since it was made; None: not all are known."""
         call = entry.open.pop(pod.uid)
         events = self._events.since(call.cursor.start)
-        self._close(call)
+        self._close_call(call)
         return events
 
     def call_again(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
         """The object changed, or an event happened, since the call was made: it is void."""
         self.forget(entry, pod.uid)
-        self._open(entry, pod, label)
+        self._open_call(entry, pod, label)
 
     def repeat(self, entry: MemberPreEnqueueCalls, uid: str) -> bool:
         """The call failed and is made again now; False: its answer is not used any more."""
@@ -77,7 +77,7 @@ class MemberPreEnqueueCaller:
         """The member is gone, or has changed."""
         call = entry.open.pop(uid, None)
         if call is not None:
-            self._close(call)
+            self._close_call(call)
         entry.passed.discard(uid)
         if entry.refused is not None and entry.refused.uid == uid:
             entry.refused = None
@@ -89,10 +89,10 @@ class MemberPreEnqueueCaller:
         entry.passed.clear()
         entry.refused = refused
 
-    def _open(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
+    def _open_call(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
         call_id = self._calls.call_pre_enqueue(pod)
         entry.open[pod.uid] = PreEnqueueCall(call_id, self._events.open(1), entry.destination, label)
 
-    def _close(self, call: PreEnqueueCall) -> None:
+    def _close_call(self, call: PreEnqueueCall) -> None:
         self._calls.close_pre_enqueue(call.call_id)
         self._events.close(call.cursor)

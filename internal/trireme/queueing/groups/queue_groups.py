@@ -160,7 +160,7 @@ class QueueGroups:
 
     def set_group(self, group: Group, now: float) -> Instructions:
         """The PodGroup or CompositePodGroup is this from now on."""
-        self._regroup(key_of(group), lambda: self.registry.forest.set(group), now)
+        self._change_group_objects(key_of(group), lambda: self.registry.forest.set(group), now)
         return self._calls.take_instructions()
 
     def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> Instructions:
@@ -171,7 +171,7 @@ class QueueGroups:
         if not composite:
             self._gone(uid)
         gone = GroupKey(key, composite)
-        self._regroup(gone, lambda: self.registry.forest.remove(gone), now)
+        self._change_group_objects(gone, lambda: self.registry.forest.remove(gone), now)
         return self._calls.take_instructions()
 
     # --- attempts ----------------------------------------------------------------------------------------------------
@@ -241,11 +241,11 @@ class QueueGroups:
 
     def needs_events(self) -> bool:
         """Whether any group is held back, and so waits for an event."""
-        return any(True for _ in self._held())
+        return any(True for _ in self._groups_held_back())
 
     def on_event(self, event: ClusterEvent, now: float) -> None:
         """Checks the groups again that are held back by a plugin that registered the event."""
-        for group in list(self._held()):
+        for group in list(self._groups_held_back()):
             if self._registrations.has_registered(group.gated_by, event):
                 self._group_transitions.recheck_gate(group, event.label, now)
 
@@ -256,7 +256,7 @@ class QueueGroups:
 
     def flush_unschedulable(self, now: float) -> None:
         """Checks all groups that are held back again, and reports those of which something is missing for long."""
-        for group in list(self._held()):
+        for group in list(self._groups_held_back()):
             self._group_transitions.recheck_gate(group, _TIMED_OUT, now)
         for group in list(self.registry):
             if group.waiting_since and not group.notified and now - group.waiting_since >= NOTIFY_AFTER:
@@ -320,7 +320,7 @@ class QueueGroups:
 
     # --- within ------------------------------------------------------------------------------------------------------
 
-    def _regroup(self, key: GroupKey, change: Callable[[], None], now: float) -> None:
+    def _change_group_objects(self, key: GroupKey, change: Callable[[], None], now: float) -> None:
         """Changes the objects, moves each PodGroup that belongs to another tree now, and updates the trees."""
         groups = self.registry
         names = groups.forest.pod_groups_below(key)
@@ -341,6 +341,6 @@ class QueueGroups:
         root = self.registry.forest.root(key)
         return [] if root is None else [self.registry.get_or_add(root)]
 
-    def _held(self) -> Iterator[QueuedPodGroupInfo]:
+    def _groups_held_back(self) -> Iterator[QueuedPodGroupInfo]:
         """The groups that are held back."""
         return (group for group in self.registry if group.gated_by)

@@ -259,7 +259,7 @@ class PodGroups:
         """The member is gone, or has a node; returns its group."""
         group = self._of_member.pop(uid, None)
         if group is not None:
-            _decrement(group.known, group_of(group.members.pop(uid)))
+            _decrement_and_drop_zero(group.known, group_of(group.members.pop(uid)))
             group.waiting.pop(uid, None)
             group.pending.pop(uid, None)
         return group
@@ -274,7 +274,7 @@ class PodGroups:
         """A member that had a node is gone; returns its group."""
         group = self._of_placed.pop(uid, None)
         if group is not None:
-            _decrement(group.known, group.placed.pop(uid))
+            _decrement_and_drop_zero(group.known, group.placed.pop(uid))
         return group
 
     def missing(self, group: QueuedPodGroupInfo) -> str:
@@ -290,7 +290,7 @@ class PodGroups:
             self._groups.pop(group.group_key, None)
 
 
-def _decrement(counted: Counter[str], name: str) -> None:
+def _decrement_and_drop_zero(counted: Counter[str], name: str) -> None:
     counted[name] -= 1
     if not counted[name]:
         del counted[name]

@@ -67,13 +67,13 @@ class HintEvaluator:
                 if registration.remote:
                     remote.append(RemoteHint(registration, indexes))
                     continue
-                hints = self._call(registration, event, old, new, [pods[index] for index in indexes])
+                hints = self._call_hint(registration, event, old, new, [pods[index] for index in indexes])
                 for index, hint in zip(indexes, hints, strict=True):
                     if hint is not Hint.SKIP:
                         decisions[index] = decision
-        return decisions, _undecided(remote, decisions)
+        return decisions, _hints_of_undecided_pods(remote, decisions)
 
-    def _call(
+    def _call_hint(
         self, registration: EventRegistration, event: ClusterEvent, old: Any, new: Any, pods: list[QueuedPodInfo]
     ) -> Sequence[Hint]:
         hints: Sequence[Hint] = [Hint.QUEUE] * len(pods)
@@ -99,7 +99,7 @@ def _decision_if_helped(pod: QueuedPodInfo, plugin: str) -> Decision:
     return Decision.AFTER_BACKOFF if plugin in pod.rejectors else Decision.SKIP
 
 
-def _undecided(remote: list[RemoteHint], decisions: list[Decision]) -> list[RemoteHint]:
+def _hints_of_undecided_pods(remote: list[RemoteHint], decisions: list[Decision]) -> list[RemoteHint]:
     """The remote hints of pods that nothing has decided yet. A pod that moves already needs none."""
     found = []
     for registration, indexes in remote:

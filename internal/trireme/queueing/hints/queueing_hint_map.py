@@ -40,13 +40,13 @@ class QueueingHintMap:
     """The registrations of all profiles, by event and plugin."""
 
     def __init__(self, profiles: Mapping[str, Iterable[EventRegistration]]) -> None:
-        self._profiles = _unrolled(profiles)
+        self._profiles = _with_pod_events_unrolled(profiles)
         # Bounded by the kinds of event that exist.
         self._matching: dict[ClusterEvent, dict[str, tuple[EventRegistration, ...]]] = {}
 
     def replace(self, profiles: Mapping[str, Iterable[EventRegistration]]) -> None:
         """These are the registrations from now on."""
-        self._profiles = _unrolled(profiles)
+        self._profiles = _with_pod_events_unrolled(profiles)
         self._matching.clear()
 
     def matching(self, event: ClusterEvent) -> Mapping[str, tuple[EventRegistration, ...]]:
@@ -82,7 +82,9 @@ class QueueingHintMap:
         )
 
 
-def _unrolled(profiles: Mapping[str, Iterable[EventRegistration]]) -> dict[str, tuple[EventRegistration, ...]]:
+def _with_pod_events_unrolled(
+    profiles: Mapping[str, Iterable[EventRegistration]],
+) -> dict[str, tuple[EventRegistration, ...]]:
     return {
         profile: tuple(
             EventRegistration(registration.plugin, event, registration.hint, registration.remote)

@@ -27,7 +27,7 @@ def mismatch(
     name, policy, whose = "", "", ""
     if own_policy and group.tree is not None:
         policy, whose = group.tree.message.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
-    for scheduler, priority, preemption in _terms(cache, group, members):
+    for scheduler, priority, preemption in _terms_of_members(cache, group, members):
         name, policy = name or scheduler, policy or preemption
         if scheduler != name:
             return (
@@ -47,7 +47,7 @@ def mismatch(
     return ""
 
 
-def _terms(
+def _terms_of_members(
     cache: cluster_cache.ClusterCache,
     group: queued_group.QueuedPodGroupInfo,
     members: Sequence[queued_pod.QueuedPodInfo],
@@ -58,15 +58,15 @@ def _terms(
         class_id = pod.record.class_id
         if class_id and class_id not in seen:
             seen.add(class_id)
-            yield _terms_of(cache.registry[class_id].pod)
+            yield _terms_of_class(cache.registry[class_id].pod)
     assumed = [uid for uid in group.members if cache.is_assumed(uid)]
     for uid in (*group.placed, *assumed):
         placed = cache.pod(uid)
         if placed is not None and placed.class_id not in seen:
             seen.add(placed.class_id)
-            yield _terms_of(cache.registry[placed.class_id].pod)
+            yield _terms_of_class(cache.registry[placed.class_id].pod)
 
 
-def _terms_of(pod: core_pb2.Pod) -> tuple[str, int, str]:
+def _terms_of_class(pod: core_pb2.Pod) -> tuple[str, int, str]:
     spec = pod.spec
     return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER

@@ -133,7 +133,7 @@ class PodGroupAssembly:
             observer=observer,
             publish=publish,
             trials=trials,
-            generators=_generators(self._completed),
+            generators=_placement_generators(self._completed),
             scorers={
                 profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
                 for profile in self._completed.profiles
@@ -166,7 +166,7 @@ class PodGroupAssembly:
         )
 
 
-def _generators(completed: commandline.CompletedConfig) -> dict[str, placements.PlacementGeneratePlugin]:
+def _placement_generators(completed: commandline.CompletedConfig) -> dict[str, placements.PlacementGeneratePlugin]:
     """The first plugin at PlacementGenerate of each profile that has one."""
     first = {
         profile.scheduler_name: group_sides.placement_generator(name)

@@ -52,7 +52,7 @@ class PodGroupConditions:
         """The group's last attempt ended with this reason and message."""
         metadata = pod_group.metadata
         shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
-        known = self._unseen(metadata) or shown
+        known = self._sent_but_not_observed(metadata) or shown
         condition = meta_pb2.Condition(
             type=INITIALLY_SCHEDULED,
             status="True" if reason == SCHEDULED else "False",
@@ -77,7 +77,7 @@ class PodGroupConditions:
             )
         )
 
-    def _unseen(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
+    def _sent_but_not_observed(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
         """The condition that was sent for this version of the object."""
         condition, version, until = self._sent.get(metadata.uid, (None, "", 0.0))
         return condition if version == metadata.resource_version and self._now() < until else None

@@ -21,10 +21,10 @@ from trireme.scheduling import attempt_reporter, batch_limit, binding_cycle, por
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_agreement, pod_group_post_filters, pod_group_reporter
 from trireme.scheduling.groups.pod_group_results import (
+    GroupCode,
     PodGroupRequest,
     Result,
     TryGroup,
-    Verdict,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2
@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 PERMIT_SECONDS = 300.0
 
 _ATTEMPTS = {
-    Verdict.SUCCESS: GroupAttemptResult.SCHEDULED,
-    Verdict.UNSCHEDULABLE: GroupAttemptResult.UNSCHEDULABLE,
-    Verdict.ERROR: GroupAttemptResult.ERROR,
+    GroupCode.SUCCESS: GroupAttemptResult.SCHEDULED,
+    GroupCode.UNSCHEDULABLE: GroupAttemptResult.UNSCHEDULABLE,
+    GroupCode.ERROR: GroupAttemptResult.ERROR,
 }
 # The attempt's end after PodGroupPostFilter, by the code of its result.
 _AFTER_POST_FILTER = {status.Code.SUCCESS: GroupAttemptResult.WAITING, status.Code.ERROR: GroupAttemptResult.ERROR}
@@ -96,17 +96,17 @@ class PodGroupCycle:
         group, started = batch.group, self._observer.clock()
         end = GroupAttemptResult.ERROR
         try:
-            end = await self._attempt(group)
+            end = await self._attempt_group(group)
         finally:
             self._execute(self._groups.finish_attempt(group, end, self._now()))
-            self._observer.group_attempted(batch.profile, end.value, self._observer.clock() - started)
+            self._observer.on_group_attempted(batch.profile, end.value, self._observer.clock() - started)
 
-    async def _attempt(self, group: queued_group.QueuedPodGroupInfo) -> GroupAttemptResult:
+    async def _attempt_group(self, group: queued_group.QueuedPodGroupInfo) -> GroupAttemptResult:
         tree = group.tree
-        members = self._members(group)
+        members = self._members_to_try(group)
         if tree is None:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
-            self._reporter.all_failed(members, Failure(text, nominated_node=""))
+            self._reporter.report_failures(members, Failure(text, nominated_node=""))
             return GroupAttemptResult.ERROR
         mismatch = pod_group_agreement.mismatch(self._cache, group, members, own_policy=self._own_policy)
         if mismatch:
@@ -116,14 +116,14 @@ class PodGroupCycle:
         if not members:
             return GroupAttemptResult.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.full_name))
-        request = self._request(group, tree, members)
+        request = self._make_request(group, tree, members)
         self._cache.begin_trial()
         self._queue.nominator.withhold(pod.uid for pod in members)
         try:
             started = self._observer.clock()
             result = await self._try(request)
-            self._observer.group_evaluated(self._observer.clock() - started)
-            end, post_filter = _ATTEMPTS[result.status.verdict], None
+            self._observer.on_group_evaluated(self._observer.clock() - started)
+            end, post_filter = _ATTEMPTS[result.status.code], None
             if end is GroupAttemptResult.UNSCHEDULABLE:
                 post_filter = await self._run_post_filters(request, result)
                 end = _AFTER_POST_FILTER.get(post_filter.code, end)
@@ -131,7 +131,7 @@ class PodGroupCycle:
             self._queue.nominator.restore_withheld()
             self._cache.end_trial()
         if result.succeeded:
-            self._bind(group, result)
+            self._bind_placed_members(group, result)
         self._group_reporter.completed(request, result, post_filter)
         return end
 
@@ -141,20 +141,20 @@ class PodGroupCycle:
         """Run the PodGroupPostFilter plugins, and execute what they decide."""
         group, started = request.group, self._observer.clock()
         post_filter = await self._post_filters.run(request, result)
-        self._observer.extension_point(
+        self._observer.on_extension_point_run(
             "PodGroupPostFilter", post_filter.code, request.profile, self._observer.clock() - started
         )
-        await self._free_devices(group, post_filter.actions)
+        await self._release_claims(group, post_filter.actions)
         if post_filter.code is not status.Code.SUCCESS:
             return post_filter
         failed = await self._make_room(group, [action for action in post_filter.actions if action.HasField("evict")])
         return pod_group_post_filters.not_preempted(failed) if failed else post_filter
 
-    def _members(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
+    def _members_to_try(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
         """The members to try now, in order within each PodGroup."""
         return queued_group.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
 
-    def _request(
+    def _make_request(
         self,
         group: queued_group.QueuedPodGroupInfo,
         tree: forest.GroupNode,
@@ -164,7 +164,7 @@ class PodGroupCycle:
         for pod in members:
             by_group.setdefault(queued_group.group_of(pod), []).append(pod)
         minimums = members[0].record.profile in self._gang_profiles
-        return PodGroupRequest(group, tree, by_group, self._scheduled(group), minimums)
+        return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group), minimums)
 
     async def _make_room(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
         """Have the victims deleted. Answers what failed; empty if nothing did, or if others are scheduled meanwhile."""
@@ -173,14 +173,14 @@ class PodGroupCycle:
             return ""
         return await self._preemptions.evict(group, "", victims)
 
-    async def _free_devices(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
+    async def _release_claims(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
         """Release claims that the group cannot use as they are."""
         claims = [action for action in actions if not action.HasField("evict")]
         failed = await self._preemptions.execute(claims) if claims else ""
         if failed:
             log.warning("claims that pod group %s cannot use are not released: %s", group.full_name, failed)
 
-    def _scheduled(self, group: queued_group.QueuedPodGroupInfo) -> Counter[str]:
+    def _scheduled_per_group(self, group: queued_group.QueuedPodGroupInfo) -> Counter[str]:
         """How many members have a node, assumed ones included, by name of their PodGroup."""
         scheduled = Counter(group.placed.values())
         scheduled.update(
@@ -190,14 +190,14 @@ class PodGroupCycle:
 
     def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         if pod.record.pod.parsed.flags & TERMINATING:
-            self._reporter.skipped(pod)
+            self._reporter.report_skipped(pod)
             return False
         if self._cache.pod(pod.uid) is not None or not pod.in_attempt:
             self._queue.done(pod.uid, self._now())
             return False
         return True
 
-    def _bind(self, group: queued_group.QueuedPodGroupInfo, result: Result) -> None:
+    def _bind_placed_members(self, group: queued_group.QueuedPodGroupInfo, result: Result) -> None:
         """Have the members that fitted bound. Members that were deleted meanwhile are unassumed."""
         attempts = list(result.placed_members())
         self._trials.end_claim_sharing(attempts)
@@ -212,14 +212,14 @@ class PodGroupCycle:
                 placed.append((member.cycle, member.assumed))
         gang = bool(placed) and placed[0][0].profile in self._gang_profiles
         waits: Mapping[str, float] = {}
-        if gang and not result.node.has_minimum(self._scheduled(group).__getitem__):
+        if gang and not result.node.has_minimum(self._scheduled_per_group(group).__getitem__):
             waits = {in_tree.GANG_PLUGIN: PERMIT_SECONDS}
-        for cycle, batch in self._batches(placed):
+        for cycle, batch in self._binding_batches(placed):
             self._binding.start(cycle, batch, waits)
         if gang and not waits:
             self._binding.allow(group.members, in_tree.GANG_PLUGIN)
 
-    def _batches(
+    def _binding_batches(
         self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.AssumedPod]]
     ) -> Iterator[tuple[cycle_pb2.Cycle, list[binding_cycle.AssumedPod]]]:
         batch: list[binding_cycle.AssumedPod] = []

@@ -22,10 +22,10 @@ from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE_TEXT,
+    GroupCode,
     GroupStatus,
     PodGroupRequest,
     Result,
-    Verdict,
     final_result,
     placement_feasible,
 )
@@ -65,26 +65,26 @@ class PodGroupPlacements:
 
     async def run(self, request: PodGroupRequest) -> Result:
         """Try the tree; on success all members that fit are assumed, in the best placement."""
-        return final_result(await self._try(request, request.tree, None))
+        return final_result(await self._try_group(request, request.tree, None))
 
-    async def _try(self, request: PodGroupRequest, node: GroupNode, around: Placement | None) -> Result:
+    async def _try_group(self, request: PodGroupRequest, node: GroupNode, around: Placement | None) -> Result:
         """Try a group of the tree, within a placement of the group around it."""
         candidates: Sequence[Placement | None] = (around,)
         generator = self._generators.get(request.profile)
         if node.topology and generator is not None:
             try:
-                candidates = self._generate(generator, request, node, around)
+                candidates = self._generate_placements(generator, request, node, around)
             except placements.NoPlacementError as error:
-                return Result(node, GroupStatus(Verdict.ERROR, (str(error),)))
+                return Result(node, GroupStatus(GroupCode.ERROR, (str(error),)))
         if not candidates:
-            return Result(node, GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)))
+            return Result(node, GroupStatus(GroupCode.UNSCHEDULABLE, ("no feasible placements found",)))
         if not node.composite:
-            self._observer.placements_generated(request.profile, len(candidates))
+            self._observer.on_placements_generated(request.profile, len(candidates))
         found: list[tuple[Placement | None, Result]] = []
         first: Result | None = None
         for placement in candidates:
             result = await self._try_placement(request, node, placement)
-            if result.status.verdict is Verdict.ERROR or (result.succeeded and len(candidates) == 1):
+            if result.status.code is GroupCode.ERROR or (result.succeeded and len(candidates) == 1):
                 return result
             first = first or result
             if result.succeeded:
@@ -93,7 +93,7 @@ class PodGroupPlacements:
         if not found and first is not None:
             first.status = _no_feasible_placement(len(candidates), first.status)
             return first
-        return await self._best(request, node, found)
+        return await self._reassume_best(request, node, found)
 
     async def _try_placement(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
         """Try a group in one placement."""
@@ -101,8 +101,8 @@ class PodGroupPlacements:
             return await self._try_children(request, node, placement)
         started = self._observer.clock()
         result = await self._trials.try_pod_group(request, node, placement)
-        if result.status.verdict is not Verdict.ERROR:
-            self._observer.placement_evaluated(request.profile, result.succeeded, self._observer.clock() - started)
+        if result.status.code is not GroupCode.ERROR:
+            self._observer.on_placement_evaluated(request.profile, result.succeeded, self._observer.clock() - started)
         return result
 
     async def _try_children(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
@@ -112,33 +112,33 @@ class PodGroupPlacements:
         """
         min_count = node.min_count if request.minimums else 0
         result = Result(node, placement_feasible(min_count, 0, len(node.children)))
-        if result.status.verdict is Verdict.UNSCHEDULABLE:
+        if result.status.code is GroupCode.UNSCHEDULABLE:
             return result
         prospect, scheduled = result.status, 0
         try:
             for index, child in enumerate(node.children):
-                tried = await self._try(request, child, placement)
-                if tried.status.verdict is Verdict.ERROR:
-                    self._undo(result.children)
+                tried = await self._try_group(request, child, placement)
+                if tried.status.code is GroupCode.ERROR:
+                    self._undo_results(result.children)
                     text = f"composite pod group evaluation failed due to child error: {tried.status.message}"
-                    return Result(node, GroupStatus(Verdict.ERROR, (text,)))
+                    return Result(node, GroupStatus(GroupCode.ERROR, (text,)))
                 result.children.append(tried)
                 scheduled += tried.succeeded
                 prospect = placement_feasible(min_count, scheduled, len(node.children) - index - 1)
-                if prospect.verdict is Verdict.UNSCHEDULABLE:
+                if prospect.code is GroupCode.UNSCHEDULABLE:
                     break
         except BaseException:
-            self._undo(result.children)
+            self._undo_results(result.children)
             raise
         result.status = prospect
         if not result.succeeded:
-            self._undo(result.children)
+            self._undo_results(result.children)
         return result
 
-    def _undo(self, results: Sequence[Result]) -> None:
+    def _undo_results(self, results: Sequence[Result]) -> None:
         self._trials.undo([member for result in results for member in result.placed_members()])
 
-    def _generate(
+    def _generate_placements(
         self,
         generator: placements.PlacementGeneratePlugin,
         request: PodGroupRequest,
@@ -146,10 +146,12 @@ class PodGroupPlacements:
         around: Placement | None,
     ) -> list[Placement]:
         """One placement for each domain that comes in question. Raises: NoPlacementError."""
-        found = generator.generate(node.topology, self._nodes(around), self._scheduled(request, node), self._labels_of)
+        found = generator.generate(
+            node.topology, self._slots_and_labels(around), self._scheduled_members(request, node), self._labels_of
+        )
         return [Placement(domain, slots) for domain, slots in found]
 
-    def _nodes(self, around: Placement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
+    def _slots_and_labels(self, around: Placement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
         """The slots of all nodes within the placement, with the labels of the nodes."""
         inside = None if around is None else frozenset(around.slots)
         for name in self._cache.node_names():
@@ -161,7 +163,7 @@ class PodGroupPlacements:
         entry = self._cache.node(name)
         return None if entry is None else entry.metadata.labels
 
-    def _scheduled(self, request: PodGroupRequest, node: GroupNode) -> Iterator[placements.PlacedMember]:
+    def _scheduled_members(self, request: PodGroupRequest, node: GroupNode) -> Iterator[placements.PlacedMember]:
         if node.too_deep_to_place:
             raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
         group, names = request.group, {leaf.name for leaf in node.leaves()}
@@ -172,19 +174,21 @@ class PodGroupPlacements:
             if pod is not None:
                 yield placements.PlacedMember(pod.key, pod.node_name)
 
-    async def _best(
+    async def _reassume_best(
         self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
     ) -> Result:
         """The result in the placement that the plugins prefer, assumed again; or what failed."""
-        result: Result | GroupStatus = found[0][1] if len(found) == 1 else await self._preferred(request, node, found)
+        result: Result | GroupStatus = (
+            found[0][1] if len(found) == 1 else await self._best_scored_result(request, node, found)
+        )
         if isinstance(result, GroupStatus):
             return Result(node, result)
         failed = await self._trials.reassume(list(result.placed_members()))
         if failed:
-            return Result(node, GroupStatus(Verdict.ERROR, (f"failed to assume the subtree: {failed}",)))
+            return Result(node, GroupStatus(GroupCode.ERROR, (f"failed to assume the subtree: {failed}",)))
         return result
 
-    async def _preferred(
+    async def _best_scored_result(
         self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
     ) -> Result | GroupStatus:
         """Nothing of any of them is assumed."""
@@ -203,9 +207,9 @@ class PodGroupPlacements:
         try:
             response = await self._evaluators.score_pod_group_placements(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return GroupStatus(Verdict.ERROR, (str(error),))
+            return GroupStatus(GroupCode.ERROR, (str(error),))
         if wire_status.from_message(response.status).code is not status.Code.SUCCESS:
-            return GroupStatus(Verdict.ERROR, tuple(response.status.messages))
+            return GroupStatus(GroupCode.ERROR, tuple(response.status.messages))
         rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
         return found[max(rated)[2]][1]
 
@@ -214,4 +218,4 @@ def _no_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status if no placement is feasible: the first one is reported for all."""
     why = UNSCHEDULABLE_TEXT if first.summary else first.message
     text = f"0/{count} placements are available, first placement status: {why}"
-    return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, text), summary=True)
+    return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, text), summary=True)

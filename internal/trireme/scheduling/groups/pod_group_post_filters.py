@@ -17,7 +17,7 @@ from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.registry import group_sides, in_tree
 from trireme.scheduling import ports
-from trireme.scheduling.groups.pod_group_results import MemberAttempt, PodGroupRequest, Result, TryGroup, Verdict
+from trireme.scheduling.groups.pod_group_results import GroupCode, MemberAttempt, PodGroupRequest, Result, TryGroup
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
@@ -92,8 +92,8 @@ class PodGroupPostFilters:
             if group_sides.releases_claims(plugin):
                 result = await self._release_claims(request, tried.attempts)
             elif group_sides.preempts(plugin):
-                result = await self._preempt(request)
-                self._observer.group_preemption_attempted(result.code)
+                result = await self._run_preemption(request)
+                self._observer.on_group_preemption_attempted(result.code)
             else:
                 continue
             actions.extend(result.actions)
@@ -101,7 +101,9 @@ class PodGroupPostFilters:
             if result.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                 return result
             if result.code is not status.Code.UNSCHEDULABLE:
-                return dataclasses.replace(result, code=status.Code.ERROR, message=_error(plugin, result.message))
+                return dataclasses.replace(
+                    result, code=status.Code.ERROR, message=_plugin_error_text(plugin, result.message)
+                )
             texts.append(result.message)
         text = ", ".join(text for text in texts if text)
         return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
@@ -133,24 +135,24 @@ class PodGroupPostFilters:
     ) -> filter_phase_pb2.ListReleasableClaimsRequest:
         """The request with what each member's attempt found: the nodes' statuses, and what Reserve answered."""
         message = filter_phase_pb2.ListReleasableClaimsRequest(
-            cycle=self._cycle(tried[0].pod),
-            pod_group=_identity(group.metadata),
+            cycle=self._make_cycle(tried[0].pod),
+            pod_group=_pod_identity(group.metadata),
             scheduled=request.scheduled.get(request.tree.name, 0),
         )
         for member in tried:
             record = member.pod.record
-            entry = message.tried.add(pod=_identity(record.pod.parsed), pod_class=record.class_id)
+            entry = message.tried.add(pod=_pod_identity(record.pod.parsed), pod_class=record.class_id)
             if member.columns is not None:
                 entry.columns.CopyFrom(member.columns)
             if member.assumed is not None:
                 entry.state = member.assumed.state
         return message
 
-    async def _preempt(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
+    async def _run_preemption(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
         members, started = request.all_pods(), self._observer.clock()
         try:
             message = filter_phase_pb2.ListPodGroupVictimsRequest(
-                cycle=self._cycle(members[0]), priority=request.tree.message.spec.priority
+                cycle=self._make_cycle(members[0]), priority=request.tree.message.spec.priority
             )
             for pod in members:
                 message.members.add(pod_class=pod.record.class_id, nominated_node=pod.record.nominated_node)
@@ -160,10 +162,10 @@ class PodGroupPostFilters:
                 result = _from_status(response.status, (), current)
                 # A group that may not preempt, or preempts already, is not evaluated any further.
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
+                    self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
                 return result
             result = await self._preempt_potential_victims(request, response.victims)
-            self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
+            self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
@@ -184,46 +186,46 @@ class PodGroupPostFilters:
         """Try the group while all potential victims are hidden, and have filter reprieve those that may stay."""
         result = await self._try(request)
         if not result.succeeded:
-            unschedulable = result.status.verdict is Verdict.UNSCHEDULABLE
+            unschedulable = result.status.code is GroupCode.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
             return PodGroupPostFilterResult(code, f"pod group preemption: {result.status.message}")
         # As in kube-scheduler, all members that fitted count and are nominated, even if their own group did not fit.
         proposed = [(member, member.assumed) for member in result.fitting_members() if member.assumed is not None]
         try:
             message = filter_phase_pb2.ReprievePodGroupVictimsRequest(
-                cycle=self._cycle(proposed[0][0].pod),
-                pod_group=_identity(request.tree.message.metadata),
+                cycle=self._make_cycle(proposed[0][0].pod),
+                pod_group=_pod_identity(request.tree.message.metadata),
                 composite=request.tree.composite,
                 priority=request.tree.message.spec.priority,
                 victims=potential,
             )
             for member, assumed in proposed:
                 record = member.pod.record
-                message.placed.add(pod=_identity(record.pod.parsed), pod_class=record.class_id, slot=assumed.slot)
+                message.placed.add(pod=_pod_identity(record.pod.parsed), pod_class=record.class_id, slot=assumed.slot)
             response = await self._evaluators.reprieve_pod_group_victims(message)
             if response.HasField("disruption"):
-                self._observer.group_disruption(request.tree.key.kind, response.disruption)
+                self._observer.on_group_disruption(request.tree.key.kind, response.disruption)
             nominated = {member.pod.uid: assumed.node_name for member, assumed in proposed}
             return _from_status(response.status, response.actions, nominated)
         finally:
             self._trials.undo(list(result.placed_members()))
 
-    def _cycle(self, pod: queued_pod.QueuedPodInfo) -> cycle_pb2.Cycle:
+    def _make_cycle(self, pod: queued_pod.QueuedPodInfo) -> cycle_pb2.Cycle:
         """The context of a call about a group, of which this is the first pod."""
         return self._evaluators.cycle(pod.record.profile, pod.record.class_id, self._publish())
 
 
 def not_preempted(failure: str) -> PodGroupPostFilterResult:
     """The result of preemption if victims were found and could not be deleted."""
-    text = _error(in_tree.PREEMPTION_PLUGIN, f"pod group preemption: {failure}")
+    text = _plugin_error_text(in_tree.PREEMPTION_PLUGIN, f"pod group preemption: {failure}")
     return PodGroupPostFilterResult(status.Code.ERROR, text)
 
 
-def _error(plugin: str, message: str) -> str:
+def _plugin_error_text(plugin: str, message: str) -> str:
     return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
 
 
-def _identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
+def _pod_identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
     return cycle_pb2.PodIdentity(namespace=named.namespace, name=named.name, uid=named.uid)
 
 

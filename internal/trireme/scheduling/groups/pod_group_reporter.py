@@ -13,11 +13,11 @@ from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters, pod_group_results
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE_TEXT,
+    GroupCode,
     GroupStatus,
     MemberAttempt,
     PodGroupRequest,
     Result,
-    Verdict,
 )
 from trireme_kube.componentbase import klog
 
@@ -35,7 +35,7 @@ class PodGroupReporter:
 
     def error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
         """The tree could not be tried at all."""
-        self._reporter.all_failed(members, Failure(text, nominated_node=""))
+        self._reporter.report_failures(members, Failure(text, nominated_node=""))
         for leaf in tree.leaves():
             self._conditions.set(leaf.message, pod_group_conditions.SCHEDULER_ERROR, text)
 
@@ -52,16 +52,20 @@ class PodGroupReporter:
         for each in results:
             if each.node.composite:
                 continue
-            final = each.status if post_filter is None else _after(each.status, post_filter, shares[id(each.status)])
+            final = (
+                each.status
+                if post_filter is None
+                else _status_after_post_filter(each.status, post_filter, shares[id(each.status)])
+            )
             nominated = (
                 post_filter.nominated if post_filter is not None and post_filter.code is status.Code.SUCCESS else None
             )
             members = request.of(each.node)
             _log_attempt(each, final, nominated is not None, len(members))
-            self._report(members, each.attempts, each.status, final, nominated)
+            self._report_failed_members(members, each.attempts, each.status, final, nominated)
             self._write_condition(each.node.message, final)
 
-    def _report(
+    def _report_failed_members(
         self,
         members: Sequence[queued_pod.QueuedPodInfo],
         attempts: Sequence[MemberAttempt],
@@ -79,33 +83,35 @@ class PodGroupReporter:
         for member in attempts:
             uid = member.pod.uid
             failure = member.failure
-            if final.verdict is Verdict.ERROR:
+            if final.code is GroupCode.ERROR:
                 failure = failure if member.failed_by_error else Failure(final.message, nominated_node="")
             elif failure is not None:
-                failure = _nominated(failure, nodes.get(uid))
-            elif final.verdict is Verdict.UNSCHEDULABLE:
+                failure = _with_nominated_node(failure, nodes.get(uid))
+            elif final.code is GroupCode.UNSCHEDULABLE:
                 text = final.message if room_made else f"{UNSCHEDULABLE_TEXT}, {final.message}"
                 failure = Failure(text, nominated_node=nodes.get(uid, ""), unschedulable=True)
             if failure is not None:
-                self._reporter.failed(member.pod, failure)
-        error = final.verdict is Verdict.ERROR
+                self._reporter.report_failure(member.pod, failure)
+        error = final.code is GroupCode.ERROR
         for pod in members[len(attempts) :]:
             text = final.message if error else before.message
             node = "" if error else nodes.get(pod.uid)
-            self._reporter.failed(pod, Failure(text, nominated_node=node, unschedulable=not error))
+            self._reporter.report_failure(pod, Failure(text, nominated_node=node, unschedulable=not error))
 
     def _write_condition(self, pod_group: forest.Group, final: GroupStatus) -> None:
         reason = {
-            Verdict.SUCCESS: pod_group_conditions.SCHEDULED,
-            Verdict.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
-        }.get(final.verdict, pod_group_conditions.SCHEDULER_ERROR)
+            GroupCode.SUCCESS: pod_group_conditions.SCHEDULED,
+            GroupCode.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
+        }.get(final.code, pod_group_conditions.SCHEDULER_ERROR)
         self._conditions.set(pod_group, reason, final.message)
 
 
-def _after(final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostFilterResult, times: int) -> GroupStatus:
+def _status_after_post_filter(
+    final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostFilterResult, times: int
+) -> GroupStatus:
     """The group's status after PodGroupPostFilter; its message is repeated `times` times."""
     if post_filter.code is status.Code.ERROR:
-        return GroupStatus(Verdict.ERROR, (post_filter.message,))
+        return GroupStatus(GroupCode.ERROR, (post_filter.message,))
     # An empty text is joined too, as kube-scheduler does it.
     return dataclasses.replace(final, reasons=(*final.reasons, *[post_filter.message] * times))
 
@@ -113,11 +119,11 @@ def _after(final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostF
 def _log_attempt(result: Result, final: GroupStatus, room_made: bool, members: int) -> None:
     """Log one line for each decision, with kube-scheduler's text."""
     group = klog.Ref(result.node.key.name)
-    if final.verdict is Verdict.SUCCESS:
+    if final.code is GroupCode.SUCCESS:
         placed = sum(member.assumed is not None for member in result.attempts)
         text, left = "Successfully scheduled a pod group", members - placed
         klog.info(log, 2, text, podGroup=group, scheduledPods=placed, unschedulablePods=left)
-    elif final.verdict is Verdict.ERROR:
+    elif final.code is GroupCode.ERROR:
         text = "Error scheduling pod group"
         klog.error(log, text, err=final.message, logger="UnhandledError", podGroup=group, errorPods=members)
     else:
@@ -125,7 +131,7 @@ def _log_attempt(result: Result, final: GroupStatus, room_made: bool, members: i
         klog.info(log, 2, text, podGroup=group, unschedulablePods=members, err=final.message)
 
 
-def _nominated(failure: Failure, node: str | None) -> Failure:
+def _with_nominated_node(failure: Failure, node: str | None) -> Failure:
     if node is None:
         return failure
     return Failure(

@@ -19,7 +19,7 @@ from trireme.v1 import cycle_pb2, filter_pb2
 UNSCHEDULABLE_TEXT = "pod group is unschedulable"
 
 
-class Verdict(enum.Enum):
+class GroupCode(enum.Enum):
     """Whether a group is scheduled, or can still be."""
 
     SUCCESS = "success"
@@ -31,9 +31,9 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A verdict with its reasons. `summary`: the first reason alone is passed on to the group above."""
+    """A code with its reasons. `summary`: the first reason alone is passed on to the group above."""
 
-    verdict: Verdict
+    code: GroupCode
     reasons: tuple[str, ...] = ()
     summary: bool = False
 
@@ -100,7 +100,7 @@ class Result:
     @property
     def succeeded(self) -> bool:
         """It is scheduled, if those above it are."""
-        return self.status.verdict is Verdict.SUCCESS
+        return self.status.code is GroupCode.SUCCESS
 
     def placed_members(self) -> Iterator[MemberAttempt]:
         """The members that are assumed, in the order in which they were placed; none if the group failed."""
@@ -123,7 +123,7 @@ TryGroup = Callable[[PodGroupRequest], Awaitable[Result]]
 def final_result(result: Result) -> Result:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
-        result.status = GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT,), summary=True)
+        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT,), summary=True)
     return result
 
 
@@ -134,11 +134,11 @@ def placement_feasible(min_count: int, scheduled: int, remaining: int) -> GroupS
     """
     if scheduled + remaining < min_count:
         text = f"minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
-        return GroupStatus(Verdict.UNSCHEDULABLE, (text,))
+        return GroupStatus(GroupCode.UNSCHEDULABLE, (text,))
     if scheduled < min_count:
         text = f"minCount ({min_count}) is not yet satisfied: {scheduled} scheduled, {remaining} remaining"
-        return GroupStatus(Verdict.WAIT, (text,))
-    return GroupStatus(Verdict.SUCCESS)
+        return GroupStatus(GroupCode.WAIT, (text,))
+    return GroupStatus(GroupCode.SUCCESS)
 
 
 def results_of_tree(node: forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:

@@ -22,11 +22,11 @@ from trireme.scheduling import attempt, binding_cycle, ports, refusal, reservati
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE_TEXT,
+    GroupCode,
     GroupStatus,
     MemberAttempt,
     PodGroupRequest,
     Result,
-    Verdict,
     final_result,
     placement_feasible,
 )
@@ -70,13 +70,13 @@ class PodGroupTrials:
         pod_group = queued_group.group_of(members[0]) if members else ""
         trial = trial_scope.TrialScope(pod_group, within)
         try:
-            verdict = await self._try_members(members, min_count, scheduled, trial, attempts)
+            group_status = await self._try_members(members, min_count, scheduled, trial, attempts)
         except BaseException:
             self.undo(attempts)
             raise
-        if verdict.verdict is not Verdict.SUCCESS:
+        if group_status.code is not GroupCode.SUCCESS:
             self.undo(attempts)
-        return verdict, attempts
+        return group_status, attempts
 
     async def try_on_all_nodes(self, request: PodGroupRequest) -> Result:
         """Try a PodGroup on all nodes."""
@@ -87,10 +87,10 @@ class PodGroupTrials:
     ) -> Result:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
         min_count = node.min_count if request.minimums else 0
-        verdict, attempts = await self.try_members(
+        group_status, attempts = await self.try_members(
             request.of(node), min_count, request.scheduled.get(node.name, 0), within
         )
-        return Result(node, verdict, attempts)
+        return Result(node, group_status, attempts)
 
     async def _try_members(
         self,
@@ -101,19 +101,19 @@ class PodGroupTrials:
         attempts: list[MemberAttempt],
     ) -> GroupStatus:
         prospect = placement_feasible(min_count, scheduled, len(members))
-        if prospect.verdict is Verdict.UNSCHEDULABLE:
-            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, *prospect.reasons), summary=True)
-        for batch in self._batches(members):
-            tried = await self._try(batch, within)
+        if prospect.code is GroupCode.UNSCHEDULABLE:
+            return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, *prospect.reasons), summary=True)
+        for batch in self._batches_of_one_class(members):
+            tried = await self._try_pods_of_class(batch, within)
             for index, member in enumerate(tried):
                 attempts.append(member)
                 if member.failed_by_error and member.failure is not None:
                     text = f"failed to schedule other pod from a pod group: {member.failure.message}"
                     self.undo(tried[index + 1 :])
-                    return GroupStatus(Verdict.ERROR, (text,))
+                    return GroupStatus(GroupCode.ERROR, (text,))
                 scheduled += member.assumed is not None
                 prospect = placement_feasible(min_count, scheduled, len(members) - len(attempts))
-                if prospect.verdict is Verdict.UNSCHEDULABLE:
+                if prospect.code is GroupCode.UNSCHEDULABLE:
                     self.undo(tried[index + 1 :])
                     return prospect
         return prospect
@@ -129,7 +129,7 @@ class PodGroupTrials:
                 of_class = list(run)
                 cycle = self._evaluators.cycle(of_class[0].pod.record.profile, class_id, self._publish())
                 for member in of_class:
-                    failed = self._reassume(member)
+                    failed = self._reassume_member(member)
                     if failed:
                         self.undo(done)
                         return failed
@@ -144,7 +144,7 @@ class PodGroupTrials:
             raise
         return ""
 
-    def _reassume(self, member: MemberAttempt) -> str:
+    def _reassume_member(self, member: MemberAttempt) -> str:
         """Why the member cannot be where it was; empty: it is."""
         assumed = member.assumed
         assert assumed is not None  # it fitted
@@ -186,7 +186,9 @@ class PodGroupTrials:
         if member.assumed is not None and member.cycle is not None:
             self._attempts.unassume(member.cycle, member.assumed)
 
-    def _batches(self, members: Sequence[queued_pod.QueuedPodInfo]) -> list[list[queued_pod.QueuedPodInfo]]:
+    def _batches_of_one_class(
+        self, members: Sequence[queued_pod.QueuedPodInfo]
+    ) -> list[list[queued_pod.QueuedPodInfo]]:
         """Consecutive members of one class; a member that is nominated for a node is tried alone."""
         batches: list[list[queued_pod.QueuedPodInfo]] = []
         joined = False
@@ -199,7 +201,9 @@ class PodGroupTrials:
             joined = not alone
         return batches
 
-    async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: trial_scope.TrialScope) -> list[MemberAttempt]:
+    async def _try_pods_of_class(
+        self, pods: list[queued_pod.QueuedPodInfo], within: trial_scope.TrialScope
+    ) -> list[MemberAttempt]:
         """Attempts for these pods of one class, in their order.
 
         If the last one failed by error, the pods behind it were not tried.
@@ -207,7 +211,7 @@ class PodGroupTrials:
         attempts: list[MemberAttempt] = []
         try:
             while len(attempts) < len(pods):
-                attempts += await self._attempt(pods[len(attempts) :], within)
+                attempts += await self._attempt_once(pods[len(attempts) :], within)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             attempts.append(MemberAttempt(pods[len(attempts)], failure=Failure(str(error), nominated_node="")))
         except BaseException:
@@ -215,7 +219,7 @@ class PodGroupTrials:
             raise
         return attempts
 
-    async def _attempt(
+    async def _attempt_once(
         self, pods: list[queued_pod.QueuedPodInfo], within: trial_scope.TrialScope
     ) -> list[MemberAttempt]:
         """One attempt, for as many of the pods, from the first, as one answer allows."""
@@ -225,17 +229,19 @@ class PodGroupTrials:
             return [MemberAttempt(pod, failure=Failure(record.pod.invalid)) for pod in pods]
         made = await self._attempts.attempt((record.profile, record.class_id), pods, within)
         if made.placed is not None:
-            return self._placed(made.pods, made.placed)
+            return self._attempts_of_placed(made.pods, made.placed)
         columns, failure = None, made.error
         if made.refused is not None:
             seconds = self._observer.clock() - started
-            self._observer.refused(record.profile, len(made.pods), seconds, made.refused)
+            self._observer.on_pods_refused(record.profile, len(made.pods), seconds, made.refused)
             columns = self._device_refusals(record.class_id, made.refused)
             nodes = self._cache.node_count if within.placement is None else len(within.placement.slots)
             failure = refusal.Refusal.of(made.refused, nodes).failure()
         return [MemberAttempt(pod, failure=failure, columns=columns) for pod in made.pods]
 
-    def _placed(self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.PlacedPods) -> list[MemberAttempt]:
+    def _attempts_of_placed(
+        self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.PlacedPods
+    ) -> list[MemberAttempt]:
         """The attempts of the first pods, up to one that has to be tried again."""
         columns = self._device_refusals(pods[0].record.class_id, placed.filtered)
         assumed = {each.pod.uid: each for each in placed.assumed}

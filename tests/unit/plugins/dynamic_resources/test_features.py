@@ -22,7 +22,7 @@ def test_default_arguments_make_a_plugin_whatever_the_gates(flipped: dict[str, b
     """Else filter and score refuse the whole configuration, and the scheduler is never ready."""
     gates = feature_gates(**flipped)
     config = loading.default_configuration(gates)
-    profile = profiles.construct(config, IN_TREE, gates, lambda _line: None).profiles[0]
+    profile = profiles.construct_profiles(config, IN_TREE, gates, lambda _line: None).profiles[0]
     arguments = profile.args_json("DynamicResources")
     stated = json.loads(arguments)
     assert (stated["filterTimeout"] is None) == ("DRASchedulerFilterTimeout" in flipped)

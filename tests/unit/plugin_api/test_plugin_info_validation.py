@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trireme.framework import cluster_event
-from trireme.plugin_api import plugin_info
+from trireme.plugin_api import plugin_info_validation
 from trireme.v1 import plugin_pb2
 
 FILTER = plugin_pb2.EXTENSION_POINT_FILTER
@@ -87,7 +87,7 @@ def test_invalid_fields_are_named_with_the_allowed_values(case: str) -> None:
     """Broken, a plugin's author guesses, or the scheduler ends with a traceback."""
     fields, words = WRONG[case]
     with pytest.raises(ValueError, match=": ") as caught:
-        plugin_info.check(info(**fields))
+        plugin_info_validation.check_plugin_info(info(**fields))
     assert str(caught.value).startswith(words)
 
 
@@ -106,7 +106,7 @@ def test_invalid_fields_are_named_with_the_allowed_values(case: str) -> None:
 )
 def test_valid_plugin_info_is_accepted(fields: dict[str, Any]) -> None:
     """Broken, a good plugin keeps the scheduler from starting."""
-    plugin_info.check(info(**fields))
+    plugin_info_validation.check_plugin_info(info(**fields))
 
 
 @pytest.mark.parametrize("resource", list(cluster_event.Resource))

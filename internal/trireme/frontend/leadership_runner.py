@@ -42,7 +42,7 @@ PUBLISH_SECONDS = 0.02
 STEADY_PUBLISH_SECONDS = 0.1
 
 
-class Leadership:
+class LeadershipRunner:
     """Runs the frontend's work: following the cluster, leading, scheduling."""
 
     def __init__(
@@ -69,14 +69,14 @@ class Leadership:
         """Run until cancelled; `elected` returns once we lead."""
         app, configuration = self._app, self._completed.configuration
         async with asyncio.TaskGroup() as group:
-            _add(group, "events", app.recorder.run)
+            _add_task(group, "events", app.recorder.run)
             delayed = configuration.delay_cache_until_active
             if not delayed:
                 self._start_informers(group)
             # Without leader election there is nobody to wait for, and the replicas follow from the first page on.
             populate_first = not delayed and configuration.leader_election.leader_elect
             if populate_first:
-                await self._populated()
+                await self._wait_until_listed()
             term = await elected()
             if term.lease is not None:
                 profile = self._completed.profiles[0].scheduler_name
@@ -84,17 +84,17 @@ class Leadership:
                 app.recorder.record_legacy(term.lease, events.NORMAL, "LeaderElection", text, profile)
             if delayed:
                 self._start_informers(group)
-            self._begin(group, term)
-            _add(group, "background", app.raise_first_failure)
+            self._start_phase_clients(group, term)
+            _add_task(group, "background", app.raise_first_failure)
             if not populate_first:
-                await self._populated()
-            await supervision.supervise("scheduler", functools.partial(self._lead, term))
+                await self._wait_until_listed()
+            await supervision.supervise("scheduler", functools.partial(self._lead_until_cancelled, term))
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
         for entry in self._app.informers:
-            _add(group, f"informer {entry.resource.name}", entry.run)
+            _add_task(group, f"informer {entry.resource.name}", entry.run)
 
-    async def _populated(self) -> None:
+    async def _wait_until_listed(self) -> None:
         """Return once everything has been listed.
 
         A frontend that cannot read the cluster must not keep others from leading.
@@ -108,14 +108,14 @@ class Leadership:
             await asyncio.sleep(POPULATED_SECONDS if waiting else 0)
         klog.info(log, 3, "Handlers synced")
 
-    def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
+    def _start_phase_clients(self, group: asyncio.TaskGroup, term: Term) -> None:
         """Start the phases' clients; nothing is scheduled yet."""
         self._app.begin(term)
-        _add(group, "endpoints", self._watch_endpoints)
-        _add(group, "publisher", self._publish_steadily)
-        _add(group, "status outbox", self._app.scheduling.outbox.run)
+        _add_task(group, "endpoints", self._watch_endpoints)
+        _add_task(group, "publisher", self._publish_steadily)
+        _add_task(group, "status outbox", self._app.scheduling.outbox.run)
         if self._app.insight_queue_feed is not None:
-            _add(group, "insight", self._app.insight_queue_feed.run)
+            _add_task(group, "insight", self._app.insight_queue_feed.run)
 
     async def _publish_steadily(self) -> None:
         """Publish changes while no scheduling cycle does.
@@ -134,9 +134,9 @@ class Leadership:
             if app.phases.publisher.followed and not app.scheduling.scheduler.in_cycle:
                 app.phases.publisher.publish()
 
-    async def _lead(self, term: Term) -> None:
+    async def _lead_until_cancelled(self, term: Term) -> None:
         app = self._app
-        waits: list[Callable[[], Awaitable[None]]] = [functools.partial(self._drain, term)]
+        waits: list[Callable[[], Awaitable[None]]] = [functools.partial(self._wait_for_predecessors_writes, term)]
         if not term.sole_writer:
             # Everything that an earlier leader wrote must be in the cache before anything is placed.
             waits.append(self._catch_up)
@@ -149,9 +149,9 @@ class Leadership:
         log.info("caches are synced: %s", app.cluster.cache.statistics())
         await app.scheduling.scheduler.run()
 
-    async def _drain(self, term: Term) -> None:
+    async def _wait_for_predecessors_writes(self, term: Term) -> None:
         """Return once no bind replica works for an earlier leader."""
-        drain = await self._app.phases.links.binders.announced(term.predecessor_seconds)
+        drain = await self._app.phases.links.binders.wait_until_announced(term.predecessor_seconds)
         await asyncio.sleep(drain)
 
     async def _catch_up(self) -> None:
@@ -160,13 +160,17 @@ class Leadership:
         await asyncio.gather(*map(_catch_up_with, written))
 
     async def _watch_endpoints(self) -> None:
+        """Follow the addresses of each phase's replicas, once our own phases have started.
+
+        A phase with configured endpoints gets a fallback beside them if the configuration says so.
+        """
         await self._local.until_started()
         links, own = self._app.phases.links, self._completed.trireme
         async with asyncio.TaskGroup() as group:
             if links.insight is not None:
                 take = links.insight.replicas.set_endpoints
                 following = functools.partial(endpoints.follow, own.insight.endpoints, (), take, self._scheduling)
-                _add(group, "endpoints of insight", following)
+                _add_task(group, "endpoints of insight", following)
             for name, phase in (("filter", links.filters), ("score", links.scores), ("bind", links.binders)):
                 take = phase.set_endpoints
                 if own.phase(name).endpoints and own.fallback.mode == "local":
@@ -178,14 +182,14 @@ class Leadership:
                         self._clock,
                     )
                     self._app.phases.fallbacks[name] = standing_in
-                    _add(group, f"fallback of {name}", standing_in.run)
+                    _add_task(group, f"fallback of {name}", standing_in.run)
                     take = standing_in.set_endpoints
                 configured, local = own.phase(name).endpoints, self._local.addresses(name)
                 following = functools.partial(endpoints.follow, configured, local, take, self._scheduling)
-                _add(group, f"endpoints of {name}", following)
+                _add_task(group, f"endpoints of {name}", following)
 
 
-def _add(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> None:
+def _add_task(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> None:
     """Add a task to the group that must not end before the group does."""
     group.create_task(supervision.supervise(name, work), name=name)
 

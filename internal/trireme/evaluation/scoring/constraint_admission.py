@@ -23,7 +23,7 @@ def distinguishing_columns(
     )
 
 
-class _MaxSkewState:
+class _MaxSkewAdmission:
     """One skew rule over nodes 0 … n−1."""
 
     def __init__(
@@ -33,12 +33,12 @@ class _MaxSkewState:
         self._counts = rule.counts[slots]
         self._adds = constraint.placement_adds
         self._enough = constraint.count.shape[0] >= max(rule.min_domains, 1)
-        self._domain, count = _compact(constraint.domain[slots], constraint.count)
+        self._domain, count = _without_unused_domains(constraint.domain[slots], constraint.count)
         # The last entry stands for nodes in no domain.
         self._count = np.append(count, 0)
-        self._fits = self._verdicts()
+        self._fits = self._fits_by_domain()
 
-    def admitted(self) -> arrays.BoolArray:
+    def admitted_nodes(self) -> arrays.BoolArray:
         admitted: arrays.BoolArray = self._fits[self._domain]
         return admitted
 
@@ -47,19 +47,19 @@ class _MaxSkewState:
         if domain == domain_rules.NO_DOMAIN or not self._counts[node]:
             return False
         self._count[domain] += self._adds
-        fits = self._verdicts()
+        fits = self._fits_by_domain()
         changed = not np.array_equal(fits, self._fits)
         self._fits = fits
         return changed
 
-    def _verdicts(self) -> arrays.BoolArray:
+    def _fits_by_domain(self) -> arrays.BoolArray:
         """Whether a pod more fits, by domain. Shape: (domain + 1,)."""
         lowest = int(self._count[:-1].min()) if self._enough else 0
         fits: arrays.BoolArray = self._count <= self._rule.max_skew + lowest - self._rule.self_match
         return fits
 
 
-def _compact(
+def _without_unused_domains(
     domain: npt.NDArray[np.int32], count: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """The same domains and counts, of all domains without a node only the lowest count. Shapes: (node,), (domain,)."""
@@ -73,7 +73,7 @@ def _compact(
     return number[domain], np.append(count[used], count[~within[:-1]].min())
 
 
-class _PresenceState:
+class _PresenceAdmission:
     """A group of presence rules over nodes 0 … n−1."""
 
     def __init__(self, constraints: Sequence[domain_rules.DomainConstraint], slots: arrays.SlotArray) -> None:
@@ -84,7 +84,7 @@ class _PresenceState:
         self._may_be_first = all(isinstance(rule, domain_rules.PresenceRule) and rule.may_be_first for rule in rules)
         self._nobody = not any(count.any() for count in self._counts)
 
-    def admitted(self) -> arrays.BoolArray:
+    def admitted_nodes(self) -> arrays.BoolArray:
         first = self._nobody and self._may_be_first
         admitted = np.ones(self._domains[0].shape[0], dtype=np.bool_)
         for domain, count in zip(self._domains, self._counts, strict=True):
@@ -102,7 +102,7 @@ class _PresenceState:
         return bool(changed)
 
 
-class _AbsenceState:
+class _AbsenceAdmission:
     """One absence rule over nodes 0 … n−1."""
 
     def __init__(self, constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) -> None:
@@ -111,7 +111,7 @@ class _AbsenceState:
         self._free = np.append(constraint.count == 0, True)
         self._adds = constraint.placement_adds
 
-    def admitted(self) -> arrays.BoolArray:
+    def admitted_nodes(self) -> arrays.BoolArray:
         admitted: arrays.BoolArray = self._free[self._domain]
         return admitted
 
@@ -123,24 +123,24 @@ class _AbsenceState:
         return True
 
 
-class DomainState:
+class ConstraintAdmission:
     """All constraints of a batch over the nodes at some slots."""
 
     def __init__(self, constraints: Iterable[domain_rules.DomainConstraint], slots: arrays.SlotArray) -> None:
-        self._rules: list[_MaxSkewState | _PresenceState | _AbsenceState] = []
+        self._rules: list[_MaxSkewAdmission | _PresenceAdmission | _AbsenceAdmission] = []
         groups: dict[int, list[domain_rules.DomainConstraint]] = {}
         for each in constraints:
             if isinstance(each.rule, domain_rules.SkewRule):
-                self._rules.append(_MaxSkewState(each, each.rule, slots))
+                self._rules.append(_MaxSkewAdmission(each, each.rule, slots))
             elif isinstance(each.rule, domain_rules.PresenceRule):
                 groups.setdefault(each.rule.group, []).append(each)
             else:
-                self._rules.append(_AbsenceState(each, slots))
-        self._rules += [_PresenceState(group, slots) for group in groups.values()]
-        self._admitted = [rule.admitted() for rule in self._rules]
+                self._rules.append(_AbsenceAdmission(each, slots))
+        self._rules += [_PresenceAdmission(group, slots) for group in groups.values()]
+        self._admitted = [rule.admitted_nodes() for rule in self._rules]
         self._nodes = slots.shape[0]
 
-    def admitted(self) -> arrays.BoolArray:
+    def admitted_nodes(self) -> arrays.BoolArray:
         """The nodes that all constraints admit now. Shape: (node,)."""
         out = np.ones(self._nodes, dtype=np.bool_)
         for admitted in self._admitted:
@@ -152,6 +152,6 @@ class DomainState:
         changed = False
         for number, rule in enumerate(self._rules):
             if rule.place(node):
-                self._admitted[number] = rule.admitted()
+                self._admitted[number] = rule.admitted_nodes()
                 changed = True
         return changed

@@ -32,14 +32,14 @@ _PREFIXES = {
 }
 
 
-def check(info: plugin_pb2.PluginInfo) -> None:
+def check_plugin_info(info: plugin_pb2.PluginInfo) -> None:
     """Check a plugin's description of itself.
 
     Raises:
         ValueError: names the field that is wrong, and the allowed values.
     """
     if not info.extension_points:
-        raise ValueError(f"extension_points: there is none; allowed: {_allowed('extension_points')}")
+        raise ValueError(f"extension_points: there is none; allowed: {_allowed_values('extension_points')}")
     for at, point in enumerate(info.extension_points):
         _check_enum(f"extension_points[{at}]", "extension_points", point, unset=False)
     _check_enum("node_data", "node_data", info.node_data)
@@ -49,7 +49,7 @@ def check(info: plugin_pb2.PluginInfo) -> None:
     if info.events_to_register and not _REFUSING.intersection(info.extension_points):
         raise ValueError(
             "events_to_register: no event can help a pod of this plugin, because it cannot refuse one; "
-            f"only plugins with one of these extension points may register events: {_points(_REFUSING)}"
+            f"only plugins with one of these extension points may register events: {_point_names(_REFUSING)}"
         )
     for at, event in enumerate(info.events_to_register):
         try:
@@ -63,7 +63,7 @@ def normal_form(info: plugin_pb2.PluginInfo) -> plugin_pb2.PluginInfo:
     """The description as far as it decides how the plugin is called and what it answers: equal if both are the same.
 
     Lists are sorted and without duplicates, and what is unset has its default. The version stays, because cached
-    answers hold for it alone. `info` is one that `check` accepts.
+    answers hold for it alone. `info` is one that `check_plugin_info` accepts.
     """
     normal = plugin_pb2.PluginInfo()
     normal.CopyFrom(info)
@@ -86,17 +86,17 @@ def point_name(point: plugin_pb2.ExtensionPoint.ValueType) -> str:
     return words[0] + "".join(word.capitalize() for word in words[1:])
 
 
-def _points(points: Iterable[plugin_pb2.ExtensionPoint.ValueType]) -> str:
+def _point_names(points: Iterable[plugin_pb2.ExtensionPoint.ValueType]) -> str:
     return ", ".join(point_name(point) for point in sorted(points))
 
 
 def _check_enum(path: str, field: str, value: int, *, unset: bool = True) -> None:
     enum_type, _ = _PREFIXES[field]
     if value not in enum_type.values() or (not unset and value == 0):
-        raise ValueError(f"{path}: {value} is not known here; allowed: {_allowed(field)}")
+        raise ValueError(f"{path}: {value} is not known here; allowed: {_allowed_values(field)}")
 
 
-def _allowed(field: str) -> str:
+def _allowed_values(field: str) -> str:
     enum_type: Any
     enum_type, prefix = _PREFIXES[field]
     return ", ".join(f"{name.removeprefix(prefix)} ({number})" for name, number in enum_type.items() if number)
@@ -107,13 +107,15 @@ def _check_normalization(info: plugin_pb2.PluginInfo) -> None:
     own = plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE in points
     if own and info.normalization != plugin_pb2.NORMALIZATION_CUSTOM:
         raise ValueError(
-            f"normalization: {_name(info)} with the extension point normalizeScore, which is never called then; "
-            "allowed: CUSTOM"
+            f"normalization: {_normalization_name(info)} with the extension point normalizeScore, "
+            "which is never called then; allowed: CUSTOM"
         )
     none = info.normalization in (plugin_pb2.NORMALIZATION_UNSPECIFIED, plugin_pb2.NORMALIZATION_NONE)
     if not none and plugin_pb2.EXTENSION_POINT_SCORE not in points:
-        raise ValueError(f"normalization: {_name(info)} is for plugins with the extension point score; allowed: NONE")
+        raise ValueError(
+            f"normalization: {_normalization_name(info)} is for plugins with the extension point score; allowed: NONE"
+        )
 
 
-def _name(info: plugin_pb2.PluginInfo) -> str:
+def _normalization_name(info: plugin_pb2.PluginInfo) -> str:
     return plugin_pb2.Normalization.Name(info.normalization).removeprefix("NORMALIZATION_")
