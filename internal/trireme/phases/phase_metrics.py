@@ -49,9 +49,9 @@ async def serve(
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ListenError(f"--metrics-listen: {listen}: {reason}") from error
-        lag = event_loop.LoopLag()
-        registry.add(lag.instrument)
-        await stack.enter_async_context(lag.measured(supervisor))
+        loop = event_loop.EventLoopMetrics()
+        registry.add(*loop.instruments())
+        await stack.enter_async_context(loop.measured(supervisor))
         await stack.enter_async_context(expiries.watched(supervisor))
         yield
 

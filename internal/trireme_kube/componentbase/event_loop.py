@@ -1,4 +1,8 @@
-"""The lag of the event loop: everything that blocks it delays every heartbeat, stream and request by as much."""
+"""Metrics of the event loop.
+
+Everything that blocks the loop delays every heartbeat, stream and request by as much, and a task that nobody ends stays
+for ever: what client_golang's go_goroutines is to Kubernetes' components, the number of tasks is here.
+"""
 
 import asyncio
 import contextlib
@@ -6,25 +10,32 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from trireme_kube.componentbase import supervision
-from trireme_kube.componentbase.instruments import Histogram, exponential
+from trireme_kube.componentbase.instruments import Gauge, Histogram, Instrument, exponential
 
 PERIOD_SECONDS = 0.25
 
 
-class LoopLag:
-    """Sleeps, and measures how much later it wakes up."""
+class EventLoopMetrics:
+    """How late the loop is, measured by sleeping, and how many tasks it has."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.instrument = Histogram(
+        self._lag = Histogram(
             "trireme_event_loop_lag_seconds",
             "How late the event loop woke a task.",
             exponential(0.001, 2, 14),
         )
+        self._tasks = Gauge("trireme_event_loop_tasks", "Tasks of the event loop.", self._count_tasks)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def instruments(self) -> tuple[Instrument, ...]:
+        """The metrics, for a registry."""
+        return self._lag, self._tasks
 
     @contextlib.asynccontextmanager
     async def measured(self, supervisor: supervision.Supervisor) -> AsyncIterator[None]:
-        """Measure while the block runs."""
+        """Measure the running loop while the block runs."""
+        self._loop = asyncio.get_running_loop()
         measuring = supervisor.keep("event loop lag", self._run)
         try:
             yield
@@ -35,4 +46,7 @@ class LoopLag:
         while True:
             due = self._clock() + PERIOD_SECONDS
             await asyncio.sleep(PERIOD_SECONDS)
-            self.instrument.observe(max(self._clock() - due, 0.0))
+            self._lag.observe(max(self._clock() - due, 0.0))
+
+    def _count_tasks(self) -> dict[tuple[()], float]:
+        return {(): len(asyncio.all_tasks(self._loop)) if self._loop else 0}

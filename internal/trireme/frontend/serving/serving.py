@@ -56,7 +56,7 @@ async def serve(
             await stack.enter_async_context(_serve_over_tls(completed, completed.serving, served, supervisor))
         if completed.trireme.admin_socket:
             await stack.enter_async_context(_serve_on_socket(completed.trireme.admin_socket, served))
-        await stack.enter_async_context(served.loop_lag.measured(supervisor))
+        await stack.enter_async_context(served.event_loop.measured(supervisor))
         await stack.enter_async_context(served.expiries.watched(supervisor))
         try:
             yield served

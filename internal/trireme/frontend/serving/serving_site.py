@@ -69,7 +69,7 @@ class FrontendSite:
         self._clock = clock
         # Since when no valid lease has been seen although we lead.
         self._expired_since: float | None = None
-        self.loop_lag = event_loop.LoopLag()
+        self.event_loop = event_loop.EventLoopMetrics()
         self.expiries = certificate_expiry.Expiries(
             list(configured_certificates.certificates_of(completed, os.environ))
         )
@@ -87,7 +87,7 @@ class FrontendSite:
             *metrics_collector.instruments(state, completed),
             *process_metrics.instruments(),
             *self.access.instruments(),
-            self.loop_lag.instrument,
+            *self.event_loop.instruments(),
             self.expiries.instrument,
         )
         self._registry.add(
