@@ -106,6 +106,8 @@ def _ready(log: pathlib.Path) -> None:
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """A reader beside whom `make up` runs, as the README begins."""
+    # Where pyproject.toml is newer than .venv, `make up` would install into it from the folder of links.
+    subprocess.run(["make", "setup"], cwd=REPOSITORY, check=True)
     folder = tmp_path_factory.mktemp("reader")
     for entry in REPOSITORY.iterdir():
         if entry.name not in (".git", "examples"):

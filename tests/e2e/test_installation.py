@@ -33,6 +33,15 @@ def test_no_process_outlives_whoever_started_it(tmp_path: pathlib.Path) -> None:
     assert readable
 
 
+def test_no_process_starts_once_its_parent_has_ended() -> None:
+    """A parent that is killed right after the fork is gone before the kernel knows that the child depends on it."""
+    command = launcher.ending_with_parent(["echo", "there"])
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"there\n"
+    # Started by a shell, it has a parent other than this process, as if this one had ended.
+    started = subprocess.run(["sh", "-c", '"$@"; true', "sh", *command], capture_output=True, check=True)
+    assert started.stdout == b""
+
+
 async def test_processes_start_beside_grpc(tmp_path: pathlib.Path) -> None:
     """With code between fork and exec, gRPC's fork handlers run in the child, which may hang before its program."""
     server = grpc.aio.server()
