@@ -238,6 +238,11 @@ def _review_connection(kubeconfig: str, what: str, environment: Mapping[str, str
 def _authentication_connection(
     options: AuthenticationOptions, environment: Mapping[str, str], log: Log
 ) -> Connection | None:
+    """The connection that reviews tokens and reads the cluster's authorities; None if there is none.
+
+    Without it, callers are known by certificate alone, and only by authorities from files.
+    Raises: ConfigurationError: the kubeconfig or a bundle cannot be used.
+    """
     try:
         connection = _review_connection(options.kubeconfig, "authentication", environment, log)
     except ConfigurationError as error:

@@ -89,6 +89,7 @@ def _is_local(address: str) -> bool:
 
 
 def _handle_problems(config: TriremeConfiguration) -> list[Problem]:
+    """What is wrong with `handle.listen`: its address, and TLS and identities where others can connect to it."""
     listen = config.handle_listen
     if not listen:
         return []
@@ -155,6 +156,7 @@ def _endpoint_problems(path: str, config: TriremeConfiguration, name: str, servi
 
 
 def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
+    """What is wrong with one remote plugin."""
     problems: list[Problem] = []
     if not plugin.name:
         problems.append(required(child(path, "name")))

@@ -36,6 +36,7 @@ def blocks(pem: bytes) -> list[Block]:
 
 
 def _load_certificate(pem: bytes) -> x509.Certificate:
+    """The first certificate in a PEM text. Raises: ConfigurationError: in Go's words, with what was found instead."""
     skipped: list[str] = []
     for block in blocks(pem):
         if block.kind == "CERTIFICATE":

@@ -78,6 +78,7 @@ def _client_connection_problems(connection: ClientConnection) -> list[Problem]:
 
 
 def _leader_election_problems(election: LeaderElection) -> list[Problem]:
+    """What is wrong with leader election; nothing where it is off."""
     path = "leaderElection"
     if not election.leader_elect:
         return []
@@ -140,6 +141,7 @@ def _removed_plugin_problems(path: str, api_version: str, name: str) -> list[Pro
 
 
 def _profile_problems(path: str, api_version: str, profile: Profile, gates: FeatureGates) -> list[Problem]:
+    """What is wrong with one profile by itself: its name, removed plugins, plugins configured twice, arguments."""
     problems: list[Problem] = []
     if not profile.scheduler_name:
         problems.append(required(child(path, "schedulerName")))

@@ -161,6 +161,10 @@ async def _until_stopped(
     site: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> _EndReason:
+    """Run leadership, our own phases and the servers until something ends them; then end them, and say what it was.
+
+    Our phases end before the Lease is released. A frontend whose namespace is being deleted stays until it is killed.
+    """
     running = asyncio.create_task(
         supervision.supervise("frontend", functools.partial(leadership.run, elector.wait_until_elected))
     )

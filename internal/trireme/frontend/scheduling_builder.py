@@ -173,6 +173,7 @@ def _build_binding_cycle(
     reserved: reservations.Reservations,
     in_pre_bind: pods_in_pre_bind.PodsInPreBind,
 ) -> binding_cycle.BindingCycle:
+    """The binding cycle, with the profiles that have plugins at each of its points."""
     completed = context.completed
     expecting = completed.gates.enabled("NominatedNodeNameForExpectation")
     remote = _remote_plugins(completed)

@@ -44,6 +44,7 @@ def _configure_logging_and_run(
 async def _run_with_local_phases(
     stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
 ) -> int:
+    """Start our own phases while the frontend imports its modules, then run it; returns the exit code."""
     local = local_phases.phases_of_configuration(completed, forker_connection)
     try:
         await local.request_start()

@@ -199,6 +199,7 @@ class InProcessEvaluators(ports.Evaluators):
 def _to_filter_result(
     answer: class_answer.ClassAnswer, found: filter_answers.FilterAnswer, *, of_one: bool
 ) -> FilterResult:
+    """The engine's answer as the port's result. `of_one`: about one pod, not about its class."""
     columns = filter_pb2.NodeColumns() if found.columns is None else node_columns.to_message(found.columns)
     return FilterResult(
         answer=answer,

@@ -137,6 +137,8 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
 async def _lifespan(
     phase: Phase[ServiceT], options: argparse.Namespace, supervisor: supervision.Supervisor
 ) -> AsyncIterator[Sequence[grpc_server.Service]]:
+    """The services of one phase, with its snapshot and metrics, for as long as the process serves."""
+
     def caller_identity() -> cycle_pb2.Cycle:
         return service.follow.caller_identity()
 

@@ -102,6 +102,7 @@ class PodFields:
             self._selected.complete(source, target)
 
     def _add_path(self, path: str) -> None:
+        """Select the field, or the key of a map, that the path names. Raises: ValueError: pods have no such field."""
         match = _PATH.fullmatch(path)
         if match is None or self._selected is None:
             raise ValueError(f"{path!r} is no path of a field, as in spec.nodeSelector or metadata.labels['key']")

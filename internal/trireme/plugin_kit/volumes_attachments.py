@@ -90,6 +90,10 @@ def _attached_by_claim(
     csi_node: bool,
     new: bool,
 ) -> Attached | None:
+    """Driver and handle of the volume that a pod attaches through a claim; None: none that counts, or unknown yet.
+
+    `new`: the pod is to be scheduled, so a missing claim is an error.
+    """
     if not use.name:
         raise VolumeError("PersistentVolumeClaim had no name")
     claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)

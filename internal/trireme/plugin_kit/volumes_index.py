@@ -108,6 +108,11 @@ class VolumeIndex:
         return [entry for entry in found if volumes_objects.bound_to(entry.volume, claim)]
 
     def _set_volume(self, name: str, volume: core_pb2.PersistentVolume | None) -> None:
+        """Index the volume, or drop it (None). One whose size cannot be read is as good as none.
+
+        It is listed for the claim that it names, else, if available and not being deleted, among the free ones of its
+        class.
+        """
         old = self._volumes.pop(name, None)
         if old is not None:
             self._forget_volume(old)

@@ -139,6 +139,7 @@ class CsiColumns:
         return changed
 
     def _set_csi_node(self, slot: int, entry: storage_pb2.CSINode | None) -> None:
+        """Set what a node's CSINode says in all columns, and clear what it said before; None: there is none."""
         drivers, plugins = self._named.pop(slot, ((), ()))
         for driver in drivers:
             self._limits[driver][slot] = NO_LIMIT

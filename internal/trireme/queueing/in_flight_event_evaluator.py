@@ -81,6 +81,10 @@ class InFlightEventEvaluator:
         return False
 
     def _decision_by_batch_events(self, pod: QueuedPodInfo, cursor: EventCursor) -> CachedDecision:
+        """What the events since the batch was popped mean for pods of this kind: cached, up to the last event.
+
+        Events that are forgotten count as if one had helped. Evaluation ends at the first that decides.
+        """
         key = (pod.record.class_id, pod.rejectors, pod.pending_plugins)
         cached = cursor.decisions.get(key)
         if cached is None:

@@ -190,6 +190,7 @@ class BindingCycle:
             await self._bind_permitted(cycle, pods)
 
     async def _run_permit(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
+        """Run Permit for pods of one class, and bind those that need not wait. If bind fails, all are requeued."""
         request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         try:
@@ -244,6 +245,7 @@ class BindingCycle:
             await self._bind_prepared(cycle, [assumed for assumed in pods if assumed not in slow] if slow else pods)
 
     async def _pre_bind_then_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
+        """Run PreBindPreFlight, PreBind if that finds work, and bind the pod; requeue it if one of them fails."""
         item = assumed.item
         started = self._observer.clock()
         work = await self._pre_binding.has_work(cycle, item)

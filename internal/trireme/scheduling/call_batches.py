@@ -80,6 +80,11 @@ class CallBatches(Generic[Item, Result]):
             self._start_call_if_due()
 
     async def _execute_next_batch(self, linger: float) -> None:
+        """Send what has gathered after `linger` seconds, and let the next call begin.
+
+        Each item gets its result; if the call fails, those without one get the error. Items that the call
+        says nothing about are cancelled.
+        """
         try:
             await asyncio.sleep(linger)
         finally:

@@ -82,6 +82,7 @@ class ObjectEventHandlers:
             self._set_object(kind, key, entry)
 
     def _set_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str], entry: Any) -> None:
+        """The informer shows the object: store it, and notify the queue if it differs from what the queue knows."""
         known = self._cache.get_object(kind.field, *key)
         before = None if known is None else getattr(known, kind.field)
         if before == entry or (before is not None and cluster_cache.is_older_version(before, entry)):

@@ -151,6 +151,7 @@ class PodEventHandlers:
             self._notifier.count_ignored(cluster_event.ASSIGNED_POD_ADD)
 
     def _set_pending(self, parsed: ParsedPod) -> None:
+        """The informer shows a pod without a node: queue it, or update it. Older versions change nothing."""
         pending = self._pending.get(parsed.uid)
         if pending is not None:
             if pending.parsed.resource_version > parsed.resource_version:
@@ -262,6 +263,7 @@ class PodEventHandlers:
                 self._registry.release(pending.class_id)
 
     def _remove_pod(self, uid: str) -> None:
+        """The pod is deleted: drop it wherever it is known, and notify the queue of the room that it leaves."""
         self._foreign.pop(uid, None)
         pending = self._pending.pop(uid, None)
         if pending is not None:

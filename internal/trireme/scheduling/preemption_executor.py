@@ -376,6 +376,10 @@ class PreemptionExecutor:
     async def _evict_victim(
         self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption
     ) -> _EvictionResult:
+        """Evict one victim: requeue it where it is not bound yet, else have bind delete it. Events report either.
+
+        A failure is kept in `preemption`, reported, and answered as FAILED.
+        """
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
             # A group's victims may be anywhere.

@@ -65,6 +65,7 @@ class Reservations:
     def _assume_objects(
         self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation, group: str
     ) -> bytes | status.Status:
+        """Assume what Reserve wants beside a pod; returns the state for PreBind, or a status if nothing is assumed."""
         result = wire_status.from_message(answer.status)
         if result.code is not status.Code.SUCCESS:
             return result

@@ -104,6 +104,7 @@ class Scheduler:
                 group.create_task(supervision.supervise(name, work), name=name)
 
     async def _schedule_batches(self) -> None:
+        """Pop batches and run their cycles, one by one, for ever; wait if there is nothing to do, or no room."""
         while True:
             await self._binding.wait_for_room()
             if not (self._queue.ready() and self._available()):

@@ -167,6 +167,7 @@ class ClassCounter:
         changes: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array],
         but: tuple[str, ...],
     ) -> None:
+        """Add the changes of the pod table to the sums per slot and per domain, except under the keys `but`."""
         class_ids, slots, signs = changes
         if not class_ids.size:
             return

@@ -103,6 +103,7 @@ class NodeTable:
         self.object_changes.touch(np.array([entry.slot for entry in entries], dtype=np.intp), generation)
 
     def _upsert_node(self, slot: int, node: core_pb2.Node, generation: int) -> None:
+        """Write one node's columns; those of its pods stay."""
         self._ensure_capacity(slot)
         name = node.metadata.name
         if not self.alive[slot]:

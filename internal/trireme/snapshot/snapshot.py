@@ -118,6 +118,7 @@ class Snapshot:
             raise OutOfStepError(f"the delta does not fit: {type(error).__name__}: {error}") from error
 
     def _apply_changes(self, delta: snapshot_pb2.Delta) -> None:
+        """Apply a delta's changes, in the order in which they may refer to each other."""
         generation = delta.to_generation
         self._remove_pods(delta.removed_pods, generation)
         for slot in delta.removed_slots:
@@ -224,6 +225,10 @@ class Snapshot:
         self.nodes.pod_changes.touch(np.array(moved, dtype=np.intp), generation)
 
     def _upsert_pods(self, columns: snapshot_pb2.PodColumns, generation: int) -> None:
+        """Write the rows of pods, and count each where it is now and no longer where it was.
+
+        Known names may be left out.
+        """
         table = self.pods
         rows = np.array(columns.row, dtype=np.intp)
         if not rows.size:

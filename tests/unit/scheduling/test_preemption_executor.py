@@ -507,6 +507,6 @@ def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
         observer=scheduler_metrics.SchedulerMetrics(),
     )
     pod = queued_pod.QueuedPodInfo(_record("vip", 100), 0.0)
-    results.not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")
+    results.report_not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")
     text = "cannot preempt pod ns/name-a on node n0: forbidden"
     assert told == [(on, "Warning", "PreemptionFailed", "Preempting", text, "p")]

@@ -32,6 +32,7 @@ async def evaluate_pod(
 
 
 def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
+    """Insight's answer about a pod, without fields that say nothing."""
     plugins = [
         {"plugin": plugin.name, "weight": plugin.weight, "skipped": plugin.skipped} for plugin in response.score_plugins
     ]

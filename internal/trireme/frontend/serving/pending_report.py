@@ -143,6 +143,7 @@ class PendingReport:
         return pod.record.class_id, type(pod.state), until, error, gate, pod.rejectors, parsed.gates, parsed.group
 
     def _what_it_waits_for(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
+        """What the pod waits for, by its state in the queue: as data, and as a sentence without its subject."""
         retries = self._preemptions.retries
         match status.state:
             case Active():
@@ -200,6 +201,7 @@ class PendingReport:
         return {"for": "service", "services": list(missing)}, text
 
     def _waits_at_gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
+        """What a pod waits for that a PreEnqueue plugin, or a missing one, holds back."""
         if gate.plugin == in_tree.PREEMPTION_PLUGIN:
             # A group preempts as one.
             preemptor = status.root or pod.uid
@@ -238,6 +240,7 @@ class PendingReport:
         return {"for": "preemption", "victims": list(victims), "node": node}, text
 
     def _under_way(self, pod: queued_pod.QueuedPodInfo) -> Waits:
+        """How far the attempt at a pod is that is not in the queue: tried, waiting on Permit, or being bound."""
         placed = self._cache.pod(pod.uid)
         node = "" if placed is None else placed.node_name
         plugins = self._permits.get(pod.uid)

@@ -157,6 +157,7 @@ async def _accept_connections(
     application: web.Application,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
+    """Accept HTTPS connections within the block; at its end no new ones, and those that are open get time to finish."""
     runner = connection_limits.runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
     server = runner.server

@@ -126,6 +126,7 @@ class FrontendSite:
     # Health
 
     def _checks(self) -> Mapping[str, list[health.Check]]:
+        """The checks of /healthz, /livez and /readyz; quiet ones do not show in a page without ?verbose."""
         state = self._served
         elects = self._completed.configuration.leader_election.leader_elect
         election = [health.Check("leaderElection", self._election_problem)] if elects else []
@@ -176,6 +177,7 @@ class FrontendSite:
     # Pages
 
     def _pages(self) -> dict[str, Page]:
+        """The pages by path; `/*` at the end stands for everything below."""
         pages: dict[str, Page] = {
             "/metrics": self._metrics_reply,
             "/metrics/slis": self._service_levels,
@@ -251,6 +253,7 @@ class FrontendSite:
         return status_documents.Page(PROGRAM, "flagz", "Flagz", lambda: values, lambda: {"flags": values})
 
     def _status_page(self) -> status_documents.Page:
+        """The page /statusz, as text and as data."""
         started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
         binary = versions.KUBERNETES.removeprefix("v")
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))
@@ -303,6 +306,10 @@ class FrontendSite:
         return _json_reply(status_report.status(self._served, pods))
 
     async def _explain_reply(self, request: Request) -> Reply:
+        """What the queue, the cache and, for a pod that is tried, insight know of a pod.
+
+        If insight does not answer, the reply has its error in place of the evaluation.
+        """
         key = request.query.get("pod", [""])[0]
         if not key:
             return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)

@@ -119,6 +119,7 @@ class ClusterTrust:
         return self._usable[key][1]
 
     def _trusted_proxies(self, authorities: Sequence[x509.Certificate]) -> RequestHeaders:
+        """Which proxies may name a caller, and in which headers: as flags say that name a file, or else the cluster."""
         options = self._options
         if options.request_header_client_ca_file:
             return RequestHeaders(

@@ -88,6 +88,7 @@ def _leadership_json(state: FrontendState) -> Json:
 
 
 def _replicas_json(state: FrontendState) -> Json:
+    """The replicas by phase: how far each follows the cluster, or of bind whether it knows the leader."""
     newest = state.cluster.cache.generation
     out: Json = {}
     links = state.phases.links

@@ -75,6 +75,7 @@ def _consumed_amount(
 def _rounded_up_by_policy(
     requested: quantity.Quantity, limits: devices.CapacityRange, least: quantity.Quantity, fractional: bool
 ) -> quantity.Quantity:
+    """The requested amount, at least `least` and on a step of the range. Raises: CapacityError: it passes 64 bits."""
     if requested.nanos < least.nanos:
         return least
     step = limits.step

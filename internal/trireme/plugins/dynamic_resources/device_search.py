@@ -291,6 +291,10 @@ class DeviceSearch:
         kind: NodeKind,
         slot: int,
     ) -> SearchOutcome:
+        """Search for devices on nodes that see the same devices and lack the same resources; `slot` is one of them.
+
+        Never raises for what a claim or a driver states: errors of the search are refusals.
+        """
         view, lacking = kind
         if view.problem:
             return self.error_outcome(f"gather pool information: {view.problem}")

@@ -200,6 +200,7 @@ def read_slice(
 def _read_device(
     message: resource_pb2.Device, owner: DeviceSlice, rules: Sequence[resource_pb2.DeviceTaintRule], shareable: bool
 ) -> Device:
+    """A device of a slice with its amounts parsed, and the taints that rules add to it."""
     added = [
         rule.spec.taint
         for rule in rules

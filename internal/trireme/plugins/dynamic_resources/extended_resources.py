@@ -115,6 +115,10 @@ def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list
 def _of_container(
     at: int, container: core_pb2.Container, resource: str, reusable: Sequence[_Request]
 ) -> tuple[_Request | None, list[ContainerRequest]]:
+    """The request that a container adds for an extended resource, and which requests give it what it asks for.
+
+    Init containers use again what earlier ones had (`reusable`); a request is added only for what that lacks.
+    """
     stated = container.resources.requests
     if resource not in stated:
         return None, []

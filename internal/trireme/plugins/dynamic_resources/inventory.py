@@ -127,6 +127,7 @@ class DeviceInventory:
     # Classes
 
     def _follow_classes(self) -> None:
+        """Take in changed device classes: outcomes that are remembered for the old ones are dropped."""
         generation = self._snap.objects.last_change(CLASS)
         if generation == self._classes_at:
             return
@@ -162,6 +163,7 @@ class DeviceInventory:
             self._count_claim_devices(key, self._snap.objects.get(CLAIM, *key))
 
     def _count_claim_devices(self, key: objects.Key, claim: resource_pb2.ResourceClaim | None) -> None:
+        """Count the devices that the claim holds now in place of those that it held; None: the claim is gone."""
         before = self._held.pop(key, ())
         for claimed in before:
             self.allocated.remove(claimed)

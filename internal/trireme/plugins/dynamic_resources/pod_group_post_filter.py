@@ -55,6 +55,11 @@ def _post_filter(
     request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,
 ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+    """Which claims to give up so that the group's pods may get other devices.
+
+    For each member one that it cannot use and nobody else uses, or a stale one; if some have neither, and no member is
+    scheduled, the group's own.
+    """
     out = filter_phase_pb2.ListReleasableClaimsResponse()
     if plugin is None:
         # It does not filter, and so keeps nothing of the pods.

@@ -105,6 +105,7 @@ def _make_checked_pool(
     rest: Sequence[devices.DeviceSlice],
     on: features.Features,
 ) -> Pool:
+    """The pool of complete slices; invalid if two devices have one name, or counters are doubled or missing."""
     offered = [entry for entry in entries if not (on.partitionable and entry.counter_sets)]
     elsewhere = [entry for entry in rest if not (on.partitionable and entry.counter_sets)]
     names = [device.id for entry in offered for device in entry.devices]

@@ -74,6 +74,7 @@ class RequestValidator:
         name: str,
         parent: str,
     ) -> DeviceRequest:
+        """One request for the allocator. Raises: AllocationError: it asks for something that is off or malformed."""
         where = f"claim {claim_name(claim)}, request {name}"
         self._check_support(where, spec)
         device_class = self._class_of(where, spec)

@@ -68,6 +68,7 @@ def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) ->
 
 
 def _scoring_strategy_problems(path: str, strategy: JsonArgs) -> list[Problem]:
+    """What is wrong with a scoring strategy."""
     problems: list[Problem] = []
     kind = strategy.get("type", "")
     if kind not in _STRATEGIES:

@@ -113,6 +113,11 @@ class NodeVolumeLimits:
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
+        """Refuse nodes where the class's new volumes of a driver exceed its limit, in `index`.
+
+        A volume that is on the node already is not new. Where the attached volumes are unknown, a limited node is an
+        error.
+        """
         csi = volumes_index.volume_index_of(snap).csi
         attached = volumes_attachments.attachment_index_of(snap)
         for driver, count in sorted(Counter(driver for driver, _ in volumes).items()):
@@ -142,6 +147,7 @@ class NodeVolumeLimits:
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
+        """Refuse nodes that lack a driver which says that pods must not go where it is missing, in `index`."""
         csi = volumes_index.volume_index_of(snap).csi
         for driver in sorted({driver for driver, _ in volumes}, reverse=True):
             described = snap.objects.get(_DRIVER, "", driver)

@@ -133,6 +133,7 @@ class _PodVolumes:
         return volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
 
     async def _write_claim_ref(self, one: volume_bindings.ToBind) -> volume_bindings.ToBind:
+        """Write into the volume which claim it is for, unless another version of it was written meanwhile."""
         claim_ref = {
             "kind": "PersistentVolumeClaim",
             "apiVersion": "v1",

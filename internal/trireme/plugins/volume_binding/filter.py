@@ -142,6 +142,10 @@ def _claim_problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
 
 
 def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.ReserveResult:
+    """Volumes with the claims that they are chosen for, and claims with the node where theirs is to be made.
+
+    The state for PreBind says the same as what it has to write.
+    """
     assumed = []
     to_bind = []
     for entry in matches.static:

@@ -150,6 +150,7 @@ class PodGroupAssembly:
         trials: pod_group_trial.PodGroupTrials,
         try_group: pod_group_results.TryGroup,
     ) -> pod_group_post_filters.PodGroupPostFilters:
+        """PodGroupPostFilter with each profile's plugins."""
         return pod_group_post_filters.PodGroupPostFilters(
             cache=cache,
             evaluators=evaluators,

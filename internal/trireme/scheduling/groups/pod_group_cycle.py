@@ -102,6 +102,11 @@ class PodGroupCycle:
             self._observer.on_group_attempted(batch.profile, end.value, self._observer.clock() - started)
 
     async def _attempt_group(self, group: queued_group.QueuedPodGroupInfo) -> GroupAttemptResult:
+        """Try the group once, and have its members bound or reported.
+
+        During the trial its members' nominations are withheld, and deltas are marked. Returns how it ended; a group of
+        which nobody is left to be tried counts as scheduled.
+        """
         tree = group.tree
         members = self._members_to_try(group)
         if tree is None:

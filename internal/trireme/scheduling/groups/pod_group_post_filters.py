@@ -149,6 +149,10 @@ class PodGroupPostFilters:
         return message
 
     async def _run_preemption(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
+        """Preempt for the group in the whole cluster: try it without all potential victims, then evict those needed.
+
+        Never raises: an unreachable phase is an error of the result.
+        """
         members, started = request.all_pods(), self._observer.clock()
         try:
             message = filter_phase_pb2.ListPodGroupVictimsRequest(

@@ -34,7 +34,7 @@ class PodGroupReporter:
         self._conditions = conditions
 
     def error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
-        """The tree could not be tried at all."""
+        """Report that the tree could not be tried at all: this text goes to each member and each PodGroup."""
         self._reporter.report_failures(members, Failure(text, nominated_node=""))
         for leaf in tree.leaves():
             self._conditions.set(leaf.message, pod_group_conditions.SCHEDULER_ERROR, text)

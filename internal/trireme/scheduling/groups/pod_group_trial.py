@@ -100,6 +100,10 @@ class PodGroupTrials:
         within: trial_scope.TrialScope,
         attempts: list[MemberAttempt],
     ) -> GroupStatus:
+        """Attempt the members in order, adding to `attempts`, until too many have failed for the minimum.
+
+        Returns the group's status. The attempts before it stand: the caller undoes them where the group fails.
+        """
         prospect = placement_feasible(min_count, scheduled, len(members))
         if prospect.code is GroupCode.UNSCHEDULABLE:
             return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, *prospect.reasons), summary=True)
