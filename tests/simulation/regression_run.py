@@ -64,7 +64,8 @@ def patched_copy(name: str, folder: pathlib.Path) -> pathlib.Path:
 
 def _simulate(product: pathlib.Path, seed: int, faults: str) -> str:
     """What a simulation of that product violates first; empty if nothing."""
-    command = [sys.executable, HERE / "simulate.py", f"--seed={seed}", f"--hours={HOURS}", f"--faults={faults}"]
+    arguments = [f"--seed={seed}", f"--hours={HOURS}", f"--faults={faults}", "--shrink-seconds=0"]
+    command = [sys.executable, HERE / "simulate.py", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(product)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode == 0:

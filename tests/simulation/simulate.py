@@ -1,64 +1,144 @@
 """Run the whole system in one process on one virtual clock: `python simulate.py --seed 7 --hours 24`.
 
-Prints a line for each hour and, last, the SHA-256 of the trace: the same for the same seed. The exit code is 1 where an
-invariant was violated; then the violations and the last lines of the trace are printed before.
+Prints a line after each storm of faults and, last, the SHA-256 of the trace: the same for the same seed. The exit code
+is 1 where an invariant was violated. Then the violations, a short list of faults and changes that is enough for them,
+and a timeline are printed before. It is 1, too, if a run differs from the trace that it repeats (`--replay`).
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import dataclasses
+import itertools
 import os
 import pathlib
-import shutil
+import signal
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from typing import Any, TextIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import substituted_sources
-from virtual_loop import VirtualLoop
+import failure_shrinking
+from simulation_plan import Options, PlannedEvent
+from simulation_runs import Output, RunCrashed, Runs
 
-_cpu_seconds = time.process_time
+if TYPE_CHECKING:
+    from simulation import Outcome
 
 
 def main() -> int:
-    """Run one simulation; returns the exit code."""
-    options = _parser().parse_args()
-    loop = VirtualLoop(options.seed)
-    substituted_sources.install(loop, options.seed)
-    import simulation  # the product, which comes after what it is to see
-
-    substituted_sources.replace_what_leaves_the_process()
-    sys.unraisablehook = lambda _: None  # what coroutines of killed processes make of their end
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-simulation-"))
-    tempfile.tempdir = str(folder)
+    """Do what the arguments say; returns the exit code."""
+    arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    runs = Runs()
     try:
-        run = simulation.Simulation(loop, folder, options.seed, _open(options.trace), options.faults)
-        if options.packets:
-            loop.network.observer = _packet_writer(loop, _open(options.packets))
-        simulation.show_log(options.log, loop, run.trace.remark)
-        asyncio.set_event_loop(loop)
-        # Not asyncio.Runner: what still runs at the end is of no interest, and its `finally` blocks neither.
-        return loop.run_until_complete(run.run(options.hours * 3600, not options.no_faults, _cpu_seconds))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if arguments.replay:
+            return _replay(runs, arguments.replay)
+        if arguments.endless:
+            return _run_many(runs, arguments)
+        return _run_one(runs, arguments)
+    except RunCrashed as crashed:
+        print(crashed)
+        return 1
 
 
-def _open(path: str) -> TextIO | None:
-    """A file that is written line by line; None without a path."""
-    return pathlib.Path(path).open("w", encoding="utf-8", buffering=1) if path else None
+def _run_one(runs: Runs, arguments: argparse.Namespace) -> int:
+    output = Output(arguments.trace, arguments.packets, arguments.log, progress=True)
+    outcome = runs.run(_options(arguments), output)
+    print(outcome.summary)
+    if outcome.violations:
+        _show_failure(runs, outcome, arguments.shrink_seconds)
+    print(f"sha256 {outcome.sha256}")
+    return 1 if outcome.violations else 0
 
 
-def _packet_writer(loop: VirtualLoop, file: Any) -> Callable[[Any, Any], None]:
-    """What writes a line for each packet: the order of maps within a message is protobuf's, so only its length."""
+def _run_many(runs: Runs, arguments: argparse.Namespace) -> int:
+    """One seed after another until a signal or a violation."""
+    first, seeds, seconds, faults, cpu_seconds = _options(arguments), 0, 0.0, 0, 0.0
+    code = 0
+    try:
+        for seed in itertools.count(first.seed):
+            outcome = runs.run(dataclasses.replace(first, seed=seed))
+            seeds, seconds, faults = seeds + 1, seconds + outcome.seconds, faults + outcome.faults
+            cpu_seconds += outcome.cpu_seconds
+            print(f"seed {seed}: {outcome.summary}, sha256 {outcome.sha256[:16]}", flush=True)
+            if outcome.violations:
+                code = 1
+                _show_failure(runs, outcome, arguments.shrink_seconds)
+                break
+    except KeyboardInterrupt:
+        print()
+    speed = seconds / max(cpu_seconds, 0.001)
+    print(
+        f"{seeds} seeds, {seconds / 3600:.2f} h of virtual time, {faults} faults, {code} with violations; "
+        f"{speed:.0f} virtual seconds per CPU second"
+    )
+    return code
 
-    def write(end: Any, item: Any) -> None:
-        size = len(item) if isinstance(item, bytes) else "end"
-        file.write(f"{loop.now} {end.host}:{end.port} {end.peer.host}:{end.peer.port} {size}\n")
 
-    return write
+def _replay(runs: Runs, path: str) -> int:
+    """Repeat the run of a trace, and compare."""
+    options, environment = runs.options_of(path)
+    outcome = runs.run(options, repeats=path)
+    if not outcome.difference:
+        print(f"{outcome.equal_lines} lines are the same")
+        return 0
+    print(f"line {outcome.equal_lines + 2} differs (-: {path}, +: this run):")
+    print(outcome.difference)
+    if environment != runs.environment():
+        print(f"- was written by {environment}\n+ is of          {runs.environment()}")
+    return 1
+
+
+def _show_failure(runs: Runs, outcome: Outcome, shrink_seconds: float) -> None:
+    """Print what went wrong and how to repeat it."""
+    seed = outcome.options.seed
+    print(f"seed {seed}, after {outcome.seconds:.1f} s:")
+    _print_violations(outcome)
+    if shrink_seconds > 0:
+        print(f"leaving out faults and changes for {shrink_seconds:g} s", flush=True)
+        outcome = failure_shrinking.shrink_failure(runs, outcome, shrink_seconds, print)
+        _print_violations(outcome)
+        print("faults and changes that are enough:")
+        for line in _lines(outcome.events):
+            print(f"  {line}")
+    print("timeline (seconds, process, what happened):")
+    for entry in outcome.timeline:
+        print(f"  {entry}")
+    again = f"make simulate SEED={seed} HOURS={outcome.options.hours:g}"
+    if outcome.options.faults:
+        again += f" FAULTS={','.join(outcome.options.faults)}"
+    if outcome.options.events is not None:
+        plan = _write_plan(outcome.options, outcome.events)
+        again = f"make simulate PLAN={plan}, all of it: {again}"
+    print(f"seed {seed}: {len(outcome.violations)} violations; again: {again}")
+
+
+def _print_violations(outcome: Outcome) -> None:
+    for violation in outcome.violations:
+        print(f"  FAILED {violation}")
+
+
+def _lines(events: tuple[PlannedEvent, ...]) -> Iterator[str]:
+    """One for each fault, and one for changes of a kind that follow each other."""
+    for (storm, what, name), grouped in itertools.groupby(events, lambda event: (event.storm, event.what, event.name)):
+        same = list(grouped)
+        if what == "fault" or len(same) == 1:
+            yield from map(str, same)
+        else:
+            yield f"storm {storm}, {same[0].at:.3f} to {same[-1].at:.3f} s: {what} {name}, {len(same)} times"
+
+
+def _write_plan(options: Options, events: tuple[PlannedEvent, ...]) -> str:
+    path = pathlib.Path("build") / f"simulation-{options.seed}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(dataclasses.replace(options, events=events).to_json() + "\n", encoding="utf-8")
+    return str(path)
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    if arguments.plan:
+        return Options.from_json(pathlib.Path(arguments.plan).read_text(encoding="utf-8"))
+    return Options(arguments.seed, arguments.hours, arguments.faults, arguments.no_faults)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -67,17 +147,21 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--hours", type=float, default=1.0, help="of virtual time")
-    parser.add_argument("--trace", default="", metavar="FILE", help="write every line of the trace there")
-    parser.add_argument("--log", default="", metavar="LEVEL", help="print the processes' log to stderr")
-    parser.add_argument("--packets", default="", metavar="FILE", help="write what is sent over the network there")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hours", type=float, default=1.0, help="of virtual time, for each seed")
+    parser.add_argument("--endless", action="store_true", help="one seed after another until SIGINT or a violation")
     parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
     parser.add_argument("--no-faults", action="store_true")
+    parser.add_argument("--plan", default="", metavar="FILE", help="the faults and changes of a failed run")
+    parser.add_argument("--trace", default="", metavar="FILE", help="write every line of the trace there")
+    parser.add_argument("--replay", default="", metavar="FILE", help="repeat the run of a trace, and compare")
+    parser.add_argument("--shrink-seconds", type=float, default=300.0, help="for a short list after a failure")
+    parser.add_argument("--log", default="", metavar="LEVEL", help="print the processes' log to stderr")
+    parser.add_argument("--packets", default="", metavar="FILE", help="write what is sent over the network there")
     return parser
 
 
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # the simulated processes are left as they are
+    os._exit(code)  # the loop has timers of its own

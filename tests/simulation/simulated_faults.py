@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 from simulated_cluster import API_HOST, Cluster, SupervisedProcess
 from simulated_network import Edge
+from simulation_plan import PlannedEvent
 
 from trireme_kube.embedded.api.resources import LEASES
 from trireme_kube.embedded.endpoints.faults import Action, Fault
@@ -17,17 +17,13 @@ SHORTEST, LONGEST = 0.5, 40.0
 _ERRORS = (409, 429, 500, 503, 504)
 
 
-# Seconds between two faults on average, drawn for each storm.
-_INTERVALS = (3.0, 8.0, 15.0, 40.0)
-
-
 class Faults:
     """Injects faults until `calm`."""
 
-    def __init__(self, cluster: Cluster, seed: int, only: Sequence[str] = ()) -> None:
-        """`only`: the kinds that every storm has, for a closer look at them; empty: some of all."""
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
         self._loop = cluster.loop
+        self._seed = seed
         self._random = random.Random(f"faults {seed}")
         self._undo: dict[Callable[[], None], None] = {}
         self.injected = 0
@@ -50,23 +46,18 @@ class Faults:
             (2, self._step_wall_clock),
             (1, self._drift),
         ]
-        self._storm_kinds = [kind for kind in self._kinds if _name(kind[1]) in only]
-        if len(self._storm_kinds) != len(only):
-            raise ValueError(f"not all of {only} are among {[_name(inject) for _, inject in self._kinds]}")
+        self._injectors = {_name(inject): inject for _, inject in self._kinds}
 
-    async def run(self) -> None:
-        """Inject faults until cancelled: of some kinds, at some rate, for what hides one defect may show another."""
-        interval = self._random.choice(_INTERVALS)
-        kinds = self._storm_kinds
-        if not kinds:
-            kinds = self._random.sample(self._kinds, self._random.randint(3, len(self._kinds)))
-        names = " ".join(_name(inject) for _, inject in kinds)
-        self._cluster.note(f"storm, a fault every {interval:g} s: {names}")
-        while True:
-            await asyncio.sleep(self._random.expovariate(1 / interval))
-            ((_, inject),) = self._random.choices(kinds, [weight for weight, _ in kinds])
-            self.injected += 1
-            inject()
+    @property
+    def weights(self) -> Mapping[str, int]:
+        """The kinds of faults, and how often each comes, compared with the others."""
+        return {_name(inject): weight for weight, inject in self._kinds}
+
+    def inject(self, event: PlannedEvent) -> None:
+        """Inject a fault of a plan."""
+        self._random.seed(event.source(self._seed))
+        self.injected += 1
+        self._injectors[event.name]()
 
     def calm(self) -> None:
         """End all faults that last."""

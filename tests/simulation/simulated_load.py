@@ -5,20 +5,21 @@ It writes straight to the API server's registry, as clients of another API serve
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pod_demands import APART, GUARDED, allocatable, cpu_of, group_of
 from simulated_workloads import Workloads
+from simulation_plan import PlannedEvent
 
 from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape, node
 from trireme_kube.embedded.registry.registry import Registry
-from trireme_kube.embedded.storage.store import Record
+from trireme_kube.embedded.storage.store import ADDED, DELETED, MODIFIED, Event, Record
 
 PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.
@@ -38,6 +39,21 @@ class Rates:
     fullness: float = 0.95
 
 
+class _Totals:
+    """The CPUs that pods request, pending ones included, and that nodes have. Units: thousandths."""
+
+    def __init__(self) -> None:
+        self.requested = self.allocatable = 0
+
+    def on_write(self, resource: Resource, event: Event) -> None:
+        """A write at the API server."""
+        if resource is PODS and event.type != MODIFIED:  # what a pod requests does not change
+            self.requested += cpu_of(event.record.object) * (1 if event.type == ADDED else -1)
+        elif resource is NODES:
+            after = 0 if event.type == DELETED else _allocatable_cpu(event.record.object)
+            self.allocatable += after - (_allocatable_cpu(event.before.object) if event.before else 0)
+
+
 class Load:
     """Changes the cluster at random times."""
 
@@ -45,7 +61,10 @@ class Load:
         self._registry = registry
         self._store = registry.store
         self._rates = rates
+        self._seed = seed
         self._random = random.Random(f"load {seed}")
+        self._totals = _Totals()
+        registry.store.listen_to_all(self._totals.on_write)
         self._numbers = {"pod": 0, "node": 0}
         self._workloads = Workloads(registry, self._random)
 
@@ -58,17 +77,16 @@ class Load:
         for _ in range(self._rates.nodes):
             self.add_node()
 
-    async def run(self) -> None:
-        """Change the cluster until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat(self._random.choice(self._rates.creation), self._change_pods))
-            group.create_task(self._repeat(self._random.choice(self._rates.node_churn), self._change_nodes))
-            group.create_task(self._repeat(self._rates.lifted_gates, self._lift_gate))
+    @property
+    def intervals(self) -> Mapping[str, tuple[float, ...]]:
+        """The changes, and the seconds between two of a kind on average, of which a storm has one."""
+        return {"pods": self._rates.creation, "nodes": self._rates.node_churn, "gates": (self._rates.lifted_gates,)}
 
-    async def _repeat(self, mean: float, change: Any) -> None:
-        while True:
-            await asyncio.sleep(self._random.expovariate(1 / mean))
-            change()
+    def change(self, event: PlannedEvent) -> None:
+        """Make a change of a plan."""
+        self._random.seed(event.source(self._seed))
+        changes = {"pods": self._change_pods, "nodes": self._change_nodes, "gates": self._lift_gate}
+        changes[event.name]()
 
     # Pods
 
@@ -83,9 +101,7 @@ class Load:
 
     def _fullness(self) -> float:
         """Requested CPUs, those of pending pods included, as a share of what there is."""
-        requested = sum(cpu_of(record.object) for record in self._store.scan(PODS))
-        capacity = sum(allocatable(record.object)[0] for record in self._store.scan(NODES))
-        return requested / max(capacity, 1)
+        return self._totals.requested / max(self._totals.allocatable, 1)
 
     def _template(self) -> Object:
         """Metadata and spec of some pods."""
@@ -208,3 +224,7 @@ class Load:
         changed = {**record.object, "metadata": dict(record.object["metadata"])}
         changed["spec"] = {**record.object["spec"], **fields}
         self._registry.store_update(NODES, record, changed)
+
+
+def _allocatable_cpu(node: Object) -> int:
+    return allocatable(node)[0] if "allocatable" in node.get("status", {}) else 0

@@ -14,7 +14,8 @@ import enum
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-_CURRENT: contextvars.ContextVar[Process | None] = contextvars.ContextVar("simulated process", default=None)
+#: The process that runs, in a context; `current` and `of_context` ask it.
+CURRENT: contextvars.ContextVar[Process | None] = contextvars.ContextVar("simulated process", default=None)
 
 # The wall clock when a simulation begins: 2026-01-01T00:00:00Z.
 WALL_START = 1_767_225_600.0
@@ -42,7 +43,7 @@ class Process:
         self.held: list[asyncio.Handle] = []
         self.signal_handlers: dict[int, Callable[[], object]] = {}
         self.context = contextvars.Context()
-        self.context.run(_CURRENT.set, self)
+        self.context.run(CURRENT.set, self)
         # Its monotonic clock: `_monotonic` at `_since` of the simulation, then `_rate` seconds a second.
         self._since = self._monotonic = now
         self._rate = 1.0
@@ -95,12 +96,12 @@ class Process:
 
 def current() -> Process | None:
     """The process that runs now; None outside of all."""
-    return _CURRENT.get()
+    return CURRENT.get()
 
 
 def of_context(context: contextvars.Context) -> Process | None:
     """The process that a context belongs to."""
-    return context.get(_CURRENT)
+    return context.get(CURRENT)
 
 
 def _close(coroutine: Any) -> None:

@@ -10,82 +10,125 @@ import gc
 import logging
 import pathlib
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import simulated_process
+import simulation_plan
 from frontend_checks import FrontendChecks
 from invariants import Invariants
 from simulated_cluster import Cluster
 from simulated_faults import Faults
 from simulated_load import Load, Rates
+from simulation_plan import STORM_SECONDS, Options, PlannedEvent, Storm
+from simulation_timeline import Entry, Timeline
 from simulation_trace import Trace
 from virtual_loop import VirtualLoop
 
 from trireme.bind import service as bind_service
 
-# Load and faults for so long; then calm, until nothing is pending that fits, which must be within so long: the queue
-# tries everything again after five minutes. Units: seconds.
-STORM_SECONDS = 300.0
+# After a storm there is calm until nothing is pending that fits, which must be within so long: the queue tries
+# everything again after five minutes. Units: seconds.
 CALM_SECONDS = 400.0
 # How often it is looked whether everything is well.
 CHECK_SECONDS = 1.0
 FRONTENDS, FILTERS, SCORES, BINDS = 3, 2, 2, 2
+# Of the timeline, what is shown of a failed run.
+TIMELINE_ENTRIES = 150
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    options: Options
+    #: In the order in which they were found.
+    violations: tuple[str, ...]
+    sha256: str
+    #: Of virtual time, and of processor time. Units: seconds.
+    seconds: float
+    cpu_seconds: float
+    pods_bound: int
+    faults: int
+    memory_mib: int
+    #: What was done to the cluster, up to the first violation.
+    events: tuple[PlannedEvent, ...]
+    timeline: tuple[Entry, ...]
+    #: Where it differs from the trace that it repeats; empty if it does not.
+    difference: str = ""
+    equal_lines: int = 0
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        speed = self.seconds / max(self.cpu_seconds, 0.001)
+        return (
+            f"{self.seconds / 3600:.2f} h, {self.pods_bound} pods bound, {self.faults} faults, "
+            f"{speed:.0f} virtual seconds per CPU second, {self.memory_mib} MiB"
+        )
 
 
 class Simulation:
-    """One run from one seed."""
+    """One run."""
 
-    def __init__(
-        self, loop: VirtualLoop, folder: pathlib.Path, seed: int, file: TextIO | None, kinds: Sequence[str]
-    ) -> None:
-        """`folder` is for the processes' files, `file` gets the trace; `kinds` of faults, empty: all."""
+    def __init__(self, loop: VirtualLoop, folder: pathlib.Path, options: Options, trace: Trace) -> None:
+        """`folder` is for the processes' files."""
         self._loop = loop
-        self._seed = seed
-        self.trace = Trace(lambda: loop.now, file)
-        self._cluster = Cluster(loop, folder, seed, self.trace.note)
+        self._options = options
+        self._trace = trace
+        self._cluster = Cluster(loop, folder, options.seed, trace.note)
         self._invariants = Invariants(self._cluster.store)
         self._frontends = FrontendChecks(self._cluster.store)
-        self._load = Load(self._cluster.registry, Rates(), seed)
-        self._faults = Faults(self._cluster, seed, kinds)
+        self._load = Load(self._cluster.registry, Rates(), options.seed)
+        self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
-        self._cluster.store.listen_to_all(self.trace.on_write)
-        observe_bind_requests(self._invariants.on_bind_request)
-        self._calms = 0
+        self._cluster.store.listen_to_all(trace.on_write)
+        observe_bind_requests(self._on_bind_request)
+        self._events: list[PlannedEvent] = []
 
-    async def run(self, seconds: float, faults: bool, cpu_seconds: Callable[[], float]) -> int:
-        """Run for so much virtual time; returns the exit code."""
+    async def run(self, cpu_seconds: Callable[[], float], progress: Callable[[str], None]) -> Outcome:
+        """Run it; `progress` gets a line after each storm."""
         started = cpu_seconds()
         self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS)
         await self._cluster.start()
         self._load.prepare()
-        end = self._loop.now + seconds
-        while self._loop.now < end and not self._failures():
-            await self._storm(min(STORM_SECONDS, end - self._loop.now), faults)
+        drawn = self._options.events is None
+        end = self._loop.now + self._options.hours * 3600 if drawn else float("inf")
+        for storm in simulation_plan.storms(self._options, self._faults.weights, self._load.intervals):
+            await self._storm(storm, min(STORM_SECONDS, end - self._loop.now))
             await self._calm()
             gc.collect()
-            self._report(cpu_seconds() - started)
-        for failure in self._failures():
-            self.trace.note(f"FAILED {failure}")
-        if self._failures():
-            print(self.trace.timeline())
-            print(f"seed {self._seed}: {len(self._failures())} violations; replay: make simulate SEED={self._seed}")
-        print(f"sha256 {self.trace.sha256()}", flush=True)
-        return 1 if self._failures() else 0
+            if self._over() or self._loop.now >= end:
+                break
+            progress(self._outcome(cpu_seconds() - started).summary)
+        for failure in self._violations():
+            self._trace.note(f"FAILED {failure}")
+        if self._trace.comparison is not None:
+            self._trace.comparison.finish()
+        return self._outcome(cpu_seconds() - started)
 
-    async def _storm(self, seconds: float, faults: bool) -> None:
+    async def _storm(self, storm: Storm, seconds: float) -> None:
         """Load, and faults, for so long or until something fails."""
-        works = [self._load.run(), *([self._faults.run()] if faults else [])]
-        tasks = [asyncio.create_task(work) for work in works]
-        end = self._loop.now + seconds
-        while self._loop.now < end and not self._failures():
-            await asyncio.sleep(min(CHECK_SECONDS, end - self._loop.now))
-            for task in tasks:
-                if task.done():
-                    task.result()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if storm.description:
+            self._trace.note(f"storm, {storm.description}")
+        began = self._loop.now
+        task = asyncio.create_task(self._carry_out(storm, began))
+        while self._loop.now < began + seconds and not self._over():
+            await asyncio.sleep(min(CHECK_SECONDS, began + seconds - self._loop.now))
+            if task.done():
+                task.result()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _carry_out(self, storm: Storm, began: float) -> None:
+        for event in storm.events:
+            await asyncio.sleep(began + event.at - self._loop.now)
+            self._events.append(event)
+            if event.what == "fault":
+                self._faults.inject(event)
+            else:
+                self._load.change(event)
 
     async def _calm(self) -> None:
         """No faults and no load until nothing is pending that fits."""
@@ -94,13 +137,12 @@ class Simulation:
         began = self._loop.now
         await self._until("pending, though they fit", self._invariants.pods_that_fit)
         await self._until("wrong at rest", self._frontends.differences)
-        self._calms += 1
-        self.trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
+        self._trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
 
     async def _until(self, what: str, problems: Callable[[], list[str]]) -> None:
         """Wait until there are no such problems; it is a failure if there are some for too long."""
         began = self._loop.now
-        while not self._failures():
+        while not self._over():
             await asyncio.sleep(CHECK_SECONDS)
             found = problems()
             if not found:
@@ -108,42 +150,69 @@ class Simulation:
             if self._loop.now - began > CALM_SECONDS:
                 self._cluster.failures.append(f"{what} {CALM_SECONDS:g} s after the last fault: {found}")
 
-    def _failures(self) -> list[str]:
+    def _violations(self) -> list[str]:
         return self._invariants.violations + self._cluster.failures
 
-    def _report(self, cpu_seconds: float) -> None:
-        hours, faults, bound = self._loop.now / 3600, self._faults.injected, self._invariants.bound
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        speed = f"{self._loop.now / max(cpu_seconds, 0.001):.0f} virtual seconds a CPU second"
-        print(f"{hours:.2f} h: {bound} pods bound, {faults} faults, {speed}, {memory} MiB", flush=True)
+    def _over(self) -> bool:
+        """Whether there is nothing more to learn: something failed, or the run has left the one that it repeats."""
+        comparison = self._trace.comparison
+        return bool(self._violations()) or (
+            comparison is not None and (bool(comparison.difference) or comparison.ended)
+        )
+
+    def _on_bind_request(self, uid: str, pod: str, epoch: int) -> None:
+        self._trace.timeline.add(f"gets a request to bind {pod} from the leader of epoch {epoch}")
+        self._invariants.on_bind_request(uid, epoch)
+
+    def _outcome(self, cpu_seconds: float) -> Outcome:
+        violations = tuple(self._violations())
+        comparison = self._trace.comparison
+        return Outcome(
+            options=self._options,
+            violations=violations,
+            sha256=self._trace.sha256(),
+            seconds=self._loop.now,
+            cpu_seconds=cpu_seconds,
+            pods_bound=self._invariants.bound,
+            faults=self._faults.injected,
+            memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+            events=tuple(self._events),
+            timeline=tuple(self._trace.timeline.about(violations, TIMELINE_ENTRIES)) if violations else (),
+            difference="" if comparison is None else comparison.difference,
+            equal_lines=0 if comparison is None else comparison.equal_lines,
+        )
 
 
-def observe_bind_requests(observe: Callable[[str, int], None]) -> None:
-    """Have `observe` called with each pod, and the leader's epoch, of every Bind call that a bind replica gets."""
+def observe_bind_requests(observe: Callable[[str, str, int], None]) -> None:
+    """Have `observe` called for each pod of every Bind call that a bind replica gets.
+
+    Its arguments are the pod's UID and name, and the leader's epoch.
+    """
     original = bind_service.BindPhase.Bind
 
     def bind(self: Any, request: Any, context: Any) -> Any:
         for item in request.items:
-            observe(item.pod.uid, request.cycle.fence.epoch)
+            observe(item.pod.uid, item.pod.name, request.cycle.fence.epoch)
         return original(self, request, context)
 
     bind_service.BindPhase.Bind = bind  # type: ignore[method-assign]
 
 
-def show_log(level: str, loop: VirtualLoop, remark: Callable[[str], None]) -> None:
+def show_log(level: str, loop: VirtualLoop, timeline: Timeline) -> None:
     """Add the processes' warnings to the timeline; print all of `level` to stderr, if it is not empty."""
 
     class Handler(logging.StreamHandler[TextIO]):
         def emit(self, record: logging.LogRecord) -> None:
             process = simulated_process.current()
-            text = f"{'simulation' if process is None else process.name}: {record.getMessage()}"
-            text += "".join(f" {name}={value}" for name, value in getattr(record, "values", {}).items())
+            name = "simulation" if process is None else process.name
+            text = record.getMessage()
+            text += "".join(f" {key}={value}" for key, value in getattr(record, "values", {}).items())
             if record.exc_info and record.exc_info[1] is not None:
                 text += f" ({record.exc_info[1]!r})"
             if record.levelno >= logging.WARNING:
-                remark(text)
+                timeline.add(text, name, general=True)
             if level and record.levelno >= logging.getLevelName(level):
-                self.stream.write(f"{loop.now:.6f} {record.levelname} {text}\n")
+                self.stream.write(f"{loop.now:.6f} {record.levelname} {name}: {text}\n")
 
     root = logging.getLogger()
     root.handlers = [Handler()]

@@ -26,7 +26,8 @@ def install(loop: VirtualLoop, seed: int) -> None:
     if "trireme" in sys.modules or "trireme_kube" in sys.modules:
         raise RuntimeError("the product was imported before its sources were replaced")
     _replace_clocks(loop)
-    _replace_chance(loop, seed)
+    _replace_chance(loop)
+    reseed(loop, seed)
     # Collections at times of their own would run finalizers at times of their own.
     gc.disable()
     gc.enable = lambda: None
@@ -37,6 +38,12 @@ def install(loop: VirtualLoop, seed: int) -> None:
 
     aio.insecure_channel = simulated_grpc_client.insecure_channel
     aio.server = simulated_grpc_server.server
+
+
+def reseed(loop: VirtualLoop, seed: int) -> None:
+    """Let all that is left to chance follow from that seed from now on."""
+    random.seed(seed)
+    loop.random.seed(seed)
 
 
 def replace_what_leaves_the_process() -> None:
@@ -66,8 +73,7 @@ def _replace_clocks(loop: VirtualLoop) -> None:
     time.sleep = sleep
 
 
-def _replace_chance(loop: VirtualLoop, seed: int) -> None:
-    random.seed(seed)
+def _replace_chance(loop: VirtualLoop) -> None:
     os.urandom = loop.random.randbytes
     random._urandom = loop.random.randbytes  # type: ignore[attr-defined]
     socket.gethostname = _hostname

@@ -28,6 +28,12 @@ MAX_CALLBACKS_AT_ONCE = 1_000_000
 RESOLUTION = 1e-9
 
 
+# Looked up often.
+_CURRENT = simulated_process.CURRENT
+_current = _CURRENT.get
+_RUNNING, _PAUSED = State.RUNNING, State.PAUSED
+
+
 class Deadlock(Exception):
     """Everything waits for something that nothing will do."""
 
@@ -49,17 +55,69 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Future(asyncio.Future[Any]):
-    """A future whose hash is its number."""
+    """A future whose hash is a number that it gets when it is first asked for."""
 
-    def __init__(self, *, loop: VirtualLoop) -> None:
-        self._number = next(loop.numbers)
-        super().__init__(loop=loop)
+    _number = 0
 
     def __hash__(self) -> int:
+        if not self._number:
+            self._number = next(self.get_loop().numbers)  # type: ignore[attr-defined]
         return self._number
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+
+class _Handle(asyncio.Handle):
+    """A handle that is made in less time: without a look at whether the loop is being debugged."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    """Likewise. What is cancelled stays in the heap until its time, or until most of it is cancelled."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+        self._scheduled = True
+        self._repr = None
+        self._source_traceback = None
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            self._callback = self._args = None
+            if self._scheduled:
+                self._loop._timer_handle_cancelled(self)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -90,14 +148,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         """The monotonic clock of the current process."""
-        process = simulated_process.current()
+        process = _current()
         return self._now if process is None else process.monotonic(self._now)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """As every loop's; `when` is a time of the current process's clock."""
-        process = simulated_process.current()
+        process = _current()
         moment = when if process is None else process.to_simulation(when)
         # Never at once: a clock that is short of a timer by a rounding error would set it again for ever.
         return self.call_at_simulated(max(moment, self._now + RESOLUTION), callback, *args, context=context)
@@ -106,10 +164,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """As `call_at`, at a time of the simulation."""
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        handle._scheduled = True
+        handle = _TimerHandle(when, callback, args, self, context)
         # Numbered, so that those of one moment go off in the order in which they were set.
         heapq.heappush(self._timers, (when, next(self._timer_numbers), handle))
+        return handle
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """As every loop's."""
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
         return handle
 
     # Processes
@@ -143,6 +208,26 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run what is ready, or let time pass."""
+        self._move_due_timers()
+        ready = self._ready
+        count = len(ready)
+        self._callbacks_at_once += count
+        if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
+            self._callbacks_at_once = 0
+            raise Deadlock(f"an endless loop: {ready[0]!r}")
+        for _ in range(count):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(_CURRENT)
+            if process is None or process.state is _RUNNING:
+                self.callbacks += 1
+                handle._run()
+            elif process.state is _PAUSED:
+                process.held.append(handle)
+
+    def _move_due_timers(self) -> None:
+        """Let time pass until some are due, unless something is ready now."""
         timers, ready = self._timers, self._ready
         while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
@@ -153,18 +238,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._now = timers[0][0]
                 self._callbacks_at_once = 0
         while timers and timers[0][0] <= self._now:
-            _, _, handle = heapq.heappop(timers)
+            handle = heapq.heappop(timers)[2]
             handle._scheduled = False
             ready.append(handle)
-        count = len(ready)
-        self._callbacks_at_once += count
-        if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
-            self._callbacks_at_once = 0
-            raise Deadlock(f"an endless loop: {ready[0]!r}")
-        for _ in range(count):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                self._run_handle(handle)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Forget cancelled timers once they are most of all."""
@@ -173,14 +249,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._cancelled_timers = 0
             self._timers = [timer for timer in self._timers if not timer[2]._cancelled]
             heapq.heapify(self._timers)
-
-    def _run_handle(self, handle: asyncio.Handle) -> None:
-        process = simulated_process.of_context(handle._context)
-        if process is None or process.state is State.RUNNING:
-            self.callbacks += 1
-            handle._run()
-        elif process.state is State.PAUSED:
-            process.held.append(handle)
 
     def create_future(self) -> asyncio.Future[Any]:
         """As every loop's."""

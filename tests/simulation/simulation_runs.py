@@ -1,0 +1,162 @@
+"""Runs simulations one after another, each in a process of its own that is forked once the product is imported.
+
+So a run begins at once, knows nothing of the one before it, and can be ended at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pathlib
+import pickle
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+import substituted_sources
+from simulation_plan import Options
+from virtual_loop import VirtualLoop
+
+if TYPE_CHECKING:
+    import simulation
+
+# The real ones, taken before they are replaced.
+monotonic = time.monotonic
+_cpu_seconds, _freeze = time.process_time, gc.freeze
+
+
+class RunCrashed(Exception):
+    """The process of a run ended without an outcome; it has printed why."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a run writes what. Paths of files, empty for none."""
+
+    trace: str = ""
+    packets: str = ""
+    #: Print the processes' log from this level on.
+    log_level: str = ""
+    #: Print a line after each storm.
+    progress: bool = False
+
+
+class Runs:
+    """Make one, and only one: it replaces clocks and random sources, and then imports the product."""
+
+    def __init__(self) -> None:
+        self._loop = VirtualLoop()
+        substituted_sources.install(self._loop, 0)
+        import simulation  # the product, which comes after what it is to see
+        import simulation_trace
+
+        substituted_sources.replace_what_leaves_the_process()
+        self._simulation, self._trace = simulation, simulation_trace
+        gc.collect()
+        _freeze()
+
+    def run(self, options: Options, output: Output = Output(), *, repeats: str = "") -> simulation.Outcome:
+        """Run a simulation to its end; `repeats` is a file with the trace that it should have.
+
+        Raises: RunCrashed.
+        """
+        sys.stdout.flush()
+        readable, writable = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(readable)
+            _run_as_child(lambda: self._run(options, output, repeats), writable)
+        os.close(writable)
+        try:
+            with os.fdopen(readable, "rb") as pipe:
+                answer = pipe.read()
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            raise
+        finally:
+            os.waitpid(child, 0)
+        if not answer:
+            raise RunCrashed(f"the run of seed {options.seed} crashed")
+        outcome: simulation.Outcome = pickle.loads(answer)
+        return outcome
+
+    def options_of(self, trace: str) -> tuple[Options, str]:
+        """Which run a file has the trace of, and where it ran. Raises: OSError, ValueError."""
+        with pathlib.Path(trace).open(encoding="utf-8") as file:
+            return self._trace.read(file)
+
+    def environment(self) -> str:
+        """Where runs take place, as traces have it."""
+        return self._trace.environment()
+
+    def _run(self, options: Options, output: Output, repeats: str) -> simulation.Outcome:
+        loop = self._loop
+        substituted_sources.reseed(loop, options.seed)
+        sys.unraisablehook = lambda _: None  # what coroutines of killed processes make of their end
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-simulation-"))
+        tempfile.tempdir = str(folder)
+        try:
+            trace = self._trace.Trace(lambda: loop.now, self._open_trace(options, output), self._comparison(repeats))
+            run = self._simulation.Simulation(loop, folder, options, trace)
+            if output.packets:
+                loop.network.observer = _packet_writer(loop, _open(output.packets))
+            self._simulation.show_log(output.log_level, loop, trace.timeline)
+            asyncio.set_event_loop(loop)
+            progress = (lambda line: print(line, flush=True)) if output.progress else (lambda line: None)
+            # Not asyncio.Runner: what still runs at the end is of no interest, and its `finally` blocks neither.
+            outcome: simulation.Outcome = loop.run_until_complete(run.run(_cpu_seconds, progress))
+            return outcome
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _open_trace(self, options: Options, output: Output) -> TextIO | None:
+        if not output.trace:
+            return None
+        file = _open(output.trace)
+        file.write(self._trace.header(options) + "\n")
+        return file
+
+    def _comparison(self, repeats: str) -> Any:
+        if not repeats:
+            return None
+        file = pathlib.Path(repeats).open(encoding="utf-8")  # noqa: SIM115 - until the process ends
+        self._trace.read(file)
+        return self._trace.Comparison(line.rstrip("\n") for line in file)
+
+
+def _run_as_child(run: Callable[[], Any], writable: int) -> None:
+    """Write what `run` returns; the process ends here, and leaves the simulated ones as they are."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what that means
+    code = 1
+    try:
+        answer = pickle.dumps(run())
+        with os.fdopen(writable, "wb") as pipe:
+            pipe.write(answer)
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _open(path: str) -> TextIO:
+    """A file that is written line by line."""
+    return pathlib.Path(path).open("w", encoding="utf-8", buffering=1)
+
+
+def _packet_writer(loop: VirtualLoop, file: TextIO) -> Callable[[Any, Any], None]:
+    """What writes a line for each packet: the order of maps within a message is protobuf's, so only its length."""
+
+    def write(end: Any, item: Any) -> None:
+        size = len(item) if isinstance(item, bytes) else "end"
+        file.write(f"{loop.now} {end.host}:{end.port} {end.peer.host}:{end.peer.port} {size}\n")
+
+    return write

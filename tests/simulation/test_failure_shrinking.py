@@ -1,0 +1,56 @@
+"""Leaving out what a failure does not need."""
+
+import failure_shrinking
+import pytest
+
+
+@pytest.mark.parametrize("needed", [{3}, {0, 99}, {17, 18, 64}, set(range(40, 60))], ids=len)
+def test_only_what_is_needed_stays(needed: set[int]) -> None:
+    """If this fails, the list of faults after a violation is longer than it need be."""
+    attempt = lambda items: items if needed <= set(items) else None  # noqa: E731
+    assert set(failure_shrinking.shrink(range(100), [], attempt, lambda: True)) == needed
+
+
+def test_what_comes_after_the_failure_does_not_matter() -> None:
+    """If this fails, faults are tried again that came after the violation."""
+    tried = []
+
+    def attempt(items: list[int]) -> list[int] | None:
+        tried.append(items)
+        return items[: items.index(5) + 1] if 5 in items else None
+
+    assert failure_shrinking.shrink(range(100), [], attempt, lambda: True) == [5]
+    first = next(number for number, items in enumerate(tried) if 5 in items)
+    assert all(max(items) <= 5 for items in tried[first + 1 :])
+
+
+def test_groups_are_left_out_first() -> None:
+    """If this fails, whole storms are left out event by event."""
+    tried = []
+
+    def attempt(items: list[int]) -> list[int] | None:
+        tried.append(items)
+        return items if 90 in items else None
+
+    failure_shrinking.shrink(range(100), [range(50), range(50, 100)], attempt, lambda: True)
+    assert tried[0] == list(range(50, 100))
+
+
+def test_it_ends_when_time_is_over() -> None:
+    """If this fails, shrinking a failure that takes long to repeat has no end."""
+    left = iter([True] * 5)
+    tried = []
+
+    def attempt(items: list[int]) -> list[int] | None:
+        tried.append(items)
+        return items if 5 in items else None
+
+    assert 5 in failure_shrinking.shrink(range(1000), [], attempt, lambda: next(left, False))
+    assert len(tried) == 5
+
+
+def test_violations_of_one_invariant_are_recognised() -> None:
+    """If this fails, a list of faults is shrunk to one that shows another defect, or not at all."""
+    one, other = (f"pod pod-{number} overcommits node-{number}: (1, {number}) of (3, 4)" for number in (1, 23))
+    assert failure_shrinking.invariant(one) == failure_shrinking.invariant(other)
+    assert failure_shrinking.invariant(one) != failure_shrinking.invariant("frontend-0 ended with an exception")
