@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import types
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import grpc
@@ -11,7 +12,7 @@ import pytest
 from grpc import aio
 
 from trireme.frontend import plugin_calls, plugin_monitor
-from trireme.frontend.phase_clients import phase_links
+from trireme.frontend.phase_clients import phase_links, replica_link
 from trireme.rpc import channels, dialing
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import supervision
@@ -53,11 +54,26 @@ class _Monitor:
         return [plugin_monitor.PluginStatus("P", "a", "1", "Ignore", True, True, "", False)]
 
 
-def _calls(phase: _Phase) -> plugin_calls.PluginCalls:
+def _calls(phase: _Phase, streams: Mapping[str, replica_link.LinkStatistics] | None = None) -> plugin_calls.PluginCalls:
     none = types.SimpleNamespace(channels=list)
     queue = types.SimpleNamespace(statistics=dict)
     links: Any = phase_links.PhaseLinks(cast(Any, phase), cast(Any, none), cast(Any, none))
-    return plugin_calls.PluginCalls(cast(Any, _Monitor()), links, cast(Any, queue))
+    return plugin_calls.PluginCalls(cast(Any, _Monitor()), links, cast(Any, queue), lambda: streams or {})
+
+
+def test_whether_a_plugin_follows_the_cluster_is_shown() -> None:
+    """Broken, a plugin that acknowledges nothing of its snapshot stream is `ok`."""
+    stream = replica_link.LinkStatistics("a", False, 0, 0, 0, 1, "it will be synchronised anew")
+    calls = _calls(_Phase(b""), {"P": stream})
+    (row,) = calls.rows()
+    assert row["follows"] == {"inStep": False, "generation": 0}
+    text = "plugin P not following: does not follow the cluster: it will be synchronised anew: a, version 1, "
+    assert plugin_calls.one_line(row).startswith(text)
+    (row,) = _calls(_Phase(b""), {"P": dataclasses.replace(stream, in_step=True, acknowledged=7)}).rows()
+    assert plugin_calls.one_line(row).startswith("plugin P ok: a, version 1, ")
+    assert plugin_calls.one_line(row).endswith(", follows at generation 7")
+    (row,) = _calls(_Phase(b"")).rows()
+    assert row["follows"] is None
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from trireme.frontend.phase_clients import plugin_streams, replica_link
-from trireme.v1 import plugin_pb2, snapshot_pb2
+from trireme.rpc import grpc_server, listening
+from trireme.v1 import plugin_pb2, snapshot_pb2, snapshot_pb2_grpc
 from trireme_kube.componentbase import supervision
 
 
@@ -26,22 +28,72 @@ class _Publisher:
         return snapshot_pb2.Hello()
 
     def full_sync(self) -> Sequence[bytes]:
-        return []
+        delta = snapshot_pb2.Delta(reset=True, to_generation=3)
+        return [snapshot_pb2.SyncRequest(delta=delta).SerializeToString()]
 
 
-def _configuration(*versions: str) -> snapshot_pb2.Configuration:
+def _configuration(*versions: str, address: str = "127.0.0.1:1") -> snapshot_pb2.Configuration:
     """A plugin that follows the cluster, of each version."""
     return snapshot_pb2.Configuration(
         remote_plugins=[
             snapshot_pb2.RemotePlugin(
                 name="P",
-                endpoints=["127.0.0.1:1"],
+                endpoints=[address],
                 deadline_ms=100,
                 info=plugin_pb2.PluginInfo(name="P", version=version, node_data=plugin_pb2.NODE_DATA_SNAPSHOT),
             )
             for version in versions
         ]
     )
+
+
+class _Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
+    """A plugin that reads its stream, and acknowledges nothing until it may."""
+
+    def __init__(self) -> None:
+        self.acknowledging = asyncio.Event()
+
+    async def Sync(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[snapshot_pb2.SyncResponse]:
+        async for request in requests:
+            if request.HasField("delta"):
+                await self.acknowledging.wait()
+                yield snapshot_pb2.SyncResponse(applied_generation=request.delta.to_generation)
+
+
+async def test_a_plugin_without_the_cluster_is_reported(tmp_path: Path) -> None:
+    """Broken, pods go by what a plugin answers about nodes that it was never sent, and nobody sees that."""
+    follower = _Follower()
+    service = grpc_server.Service(
+        snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotFollower"],
+        lambda server: snapshot_pb2_grpc.add_SnapshotFollowerServicer_to_server(follower, server),
+    )
+    server = grpc_server.ReplicaServer(listening.make_listener(f"unix:{tmp_path}/plugin.sock"), [service])
+    address = (await server.start()).text
+    streams = plugin_streams.PluginStreams(cast(Any, _Publisher()), time.monotonic)
+    reports: list[set[str]] = []
+    streams.unsynced_changed = lambda unsynced: reports.append(set(unsynced))
+    try:
+        configuration = _configuration("1", address=address)
+        streams.configure(configuration)
+        assert reports == [{"P"}]
+        async with asyncio.timeout(20):
+            while not streams.statistics()["P"].full_syncs:
+                await asyncio.sleep(0.005)
+        assert reports == [{"P"}]
+        follower.acknowledging.set()
+        async with asyncio.timeout(20):
+            while len(reports) < 2:
+                await asyncio.sleep(0.005)
+            assert (streams.statistics()["P"].in_step, streams.statistics()["P"].acknowledged) == (True, 3)
+            streams.configure(configuration)
+            while len(reports) < 4:
+                await asyncio.sleep(0.005)
+        streams.configure(_configuration())
+        assert reports == [{"P"}, set(), {"P"}, set()]
+        assert not streams.statistics()
+    finally:
+        await streams.close()
+        await server.stop(0)
 
 
 async def test_a_stream_that_is_closed_leaves_no_task() -> None:

@@ -98,6 +98,9 @@ def _render_phases(replicas: Report, wide: bool) -> console.RenderableType:
 def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
     """The remote plugins, and below the table the problem of each."""
     headers = ["PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "STATE"]
+    follow = any(plugin.get("follows") for plugin in plugins)
+    if follow:
+        headers.insert(-1, "FOLLOWS AT")
     entries: list[Sequence[str | text.Text]] = []
     for plugin in plugins:
         p99 = plugin["p99Seconds"]
@@ -111,11 +114,17 @@ def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
                 str(plugin["calls"]),
                 str(plugin["failedCalls"]),
                 "-" if p99 is None else f"{p99 * 1000:.1f}ms",
+                *([_generation_text(plugin.get("follows"))] if follow else ()),
                 text.Text(plugin["health"], display.GOOD if plugin["health"] == "ok" else display.BAD),
             ]
         )
     problems = [text.Text(_plugin_problem(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
-    return console.Group(display.table_of_rows(headers, entries, right=("CALLS", "FAILED", "P99")), *problems)
+    right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
+    return console.Group(display.table_of_rows(headers, entries, right=right), *problems)
+
+
+def _generation_text(follows: Report | None) -> str:
+    return str(follows["generation"]) if follows else "-"
 
 
 def _plugin_problem(plugin: Report) -> str:

@@ -156,6 +156,7 @@ def build(
         streams=phases.streams,
         queue_executor=scheduling.queue_executor,
     )
+    phases.streams.unsynced_changed = updates.follow_unsynced
     feed = build_insight_queue_feed(context, cluster.cache, phases.links.insight, scheduling)
     return App(context, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace, feed)
 

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
 from grpc import aio
 
 from trireme.frontend import plugin_monitor, remote_plugins
-from trireme.frontend.phase_clients import phase_links
+from trireme.frontend.phase_clients import phase_links, replica_link
 from trireme.remote import plugin_statistics, remote_breaker
 from trireme.rpc import call_durations
 from trireme.v1 import plugin_pb2
@@ -37,10 +37,13 @@ class PluginCalls:
         monitor: plugin_monitor.PluginMonitor,
         links: phase_links.PhaseLinks,
         remote_queue: remote_plugins.RemoteQueue,
+        streams: Callable[[], Mapping[str, replica_link.LinkStatistics]],
     ) -> None:
+        """`streams` returns the state of the snapshot streams to plugins, by plugin."""
         self._monitor = monitor
         self._links = links
         self._remote_queue = remote_queue
+        self._streams = streams
         self._of_phases: Sequence[plugin_pb2.PluginStatistics] = ()
         self._failures = _Failures()
 
@@ -59,8 +62,14 @@ class PluginCalls:
     def rows(self) -> list[Json]:
         """Each remote plugin as `trireme status` shows it."""
         found = [*self._of_phases, *self._own()]
+        streams = self._streams()
         return [
-            _row(status, [entry for entry in found if entry.plugin == status.name], self._failures.recent(status.name))
+            _row(
+                status,
+                [entry for entry in found if entry.plugin == status.name],
+                self._failures.recent(status.name),
+                streams.get(status.name),
+            )
             for status in self._monitor.statuses()
         ]
 
@@ -97,10 +106,11 @@ def one_line(row: Json) -> str:
     """A plugin on a line of /readyz?verbose."""
     p99 = "none yet" if row["p99Seconds"] is None else f"{row['p99Seconds'] * 1000:.1f} ms"
     problem = f": {row['problem']}" if row["problem"] else ""
+    follows = f", follows at generation {row['follows']['generation']}" if row["follows"] else ""
     return (
         f"plugin {row['name']} {row['health']}{problem}: {row['address']}, version {row['version'] or 'unknown'}, "
         f"breaker {row['breaker']}, failure policy {row['failurePolicy']}, {row['calls']} calls, "
-        f"{row['failedCalls']} failed, p99 {p99}"
+        f"{row['failedCalls']} failed, p99 {p99}{follows}"
     )
 
 
@@ -123,7 +133,10 @@ async def _ask(channel: aio.Channel) -> Sequence[plugin_pb2.PluginStatistics]:
 
 
 def _row(
-    status: plugin_monitor.PluginStatus, found: Sequence[plugin_pb2.PluginStatistics], failed_recently: bool
+    status: plugin_monitor.PluginStatus,
+    found: Sequence[plugin_pb2.PluginStatistics],
+    failed_recently: bool,
+    stream: replica_link.LinkStatistics | None,
 ) -> Json:
     durations = call_durations.CallDurations()
     for entry in found:
@@ -134,14 +147,16 @@ def _row(
     # Of several processes, one whose breaker is open says what is not called.
     errors = [entry.last_error for entry in sorted(found, key=lambda entry: entry.breaker != breaker)]
     last_error = next(filter(None, errors), "")
-    health = _health(status, failed_recently or breaker != _BREAKERS[0])
+    health = _health(status, failed_recently or breaker != _BREAKERS[0], stream is not None and not stream.in_step)
+    problems = {"failing": last_error, "not following": _stream_problem(stream)}
     failed = sum(entry.failed for entry in found)
     return {
         "name": status.name,
         "address": status.address,
         "version": status.version,
         "health": health,
-        "problem": last_error if health == "failing" else status.problem,
+        "problem": problems.get(health, status.problem),
+        "follows": None if stream is None else {"inStep": stream.in_step, "generation": stream.acknowledged},
         "failurePolicy": status.failure_policy,
         "breaker": breaker,
         "calls": failed + sum(entry.answered for entry in found),
@@ -151,7 +166,12 @@ def _row(
     }
 
 
-def _health(status: plugin_monitor.PluginStatus, failing: bool) -> str:
+def _stream_problem(stream: replica_link.LinkStatistics | None) -> str:
+    reason = stream.last_error if stream is not None else ""
+    return f"does not follow the cluster: {reason or 'it has not acknowledged what it was sent'}"
+
+
+def _health(status: plugin_monitor.PluginStatus, failing: bool, not_following: bool) -> str:
     """`ok`, or the reason why not: the worst one."""
     if not status.reachable:
         return "unreachable"
@@ -159,4 +179,6 @@ def _health(status: plugin_monitor.PluginStatus, failing: bool) -> str:
         return "changing"
     if not status.takes_part or status.problem:
         return "rejected"
+    if not_following:
+        return "not following"
     return "failing" if failing else "ok"

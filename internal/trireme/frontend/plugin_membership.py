@@ -23,13 +23,24 @@ class PluginMembership:
         self._completed = completed
         self._infos = infos
         self._rejected = rejected
+        self._unsynced: frozenset[str] = frozenset()
         # Nothing is rejected at the start.
         self._missing = remote_plugins.missing_required(completed, infos)
 
     def replace(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """These are the descriptions from now on."""
         self._infos = infos
-        self._missing = remote_plugins.missing_required(self._completed, self.called_plugins())
+        self._find_missing()
+
+    def set_unsynced(self, unsynced: frozenset[str]) -> frozenset[str]:
+        """These follow the cluster and have not received it yet. Returns those for which that is new, or over."""
+        changed, self._unsynced = self._unsynced ^ unsynced, unsynced
+        self._find_missing()
+        return changed
+
+    def is_unsynced(self, name: str) -> bool:
+        """Whether the plugin follows the cluster and has not received it yet."""
+        return name in self._unsynced
 
     def called_plugins(self) -> dict[str, plugin_pb2.PluginInfo]:
         """The plugins that are called."""
@@ -39,6 +50,10 @@ class PluginMembership:
     def is_rejected(self, name: str) -> bool:
         """Whether the plugin took part and is rejected now."""
         return name in self._rejected()
+
+    def _find_missing(self) -> None:
+        usable = {name: info for name, info in self.called_plugins().items() if name not in self._unsynced}
+        self._missing = remote_plugins.missing_required(self._completed, usable)
 
     def missing(self) -> Mapping[str, str]:
         """The missing plugin that pods of each profile wait for, by profile."""

@@ -95,6 +95,11 @@ class PluginUpdates:
         self._membership.replace(infos)
         self._queue_executor.plugin_changed(changed)
 
+    def follow_unsynced(self, unsynced: frozenset[str]) -> None:
+        """These plugins have not received the cluster: under Fail the pods of their profiles wait until they have."""
+        for name in sorted(self._membership.set_unsynced(unsynced)):
+            self._queue_executor.plugin_changed(name)
+
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
         if self._nodes.enabled or not remote_plugins.any_reads_node_json(infos):

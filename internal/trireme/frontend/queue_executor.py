@@ -102,12 +102,12 @@ class QueueExecutor:
         return [pod for pod in dict.fromkeys(pods) if self.queue.contents.is_activated(*pod)]
 
     def plugin_changed(self, name: str) -> None:
-        """Follow a change of this remote plugin: it joined, was rejected, or is another version or instance.
+        """Follow a change of this remote plugin: whether it can be called, or its version or instance.
 
         Schedules pods that waited for it or that it refused, and holds back those that need a rejected one.
         """
-        rejected = self._membership.is_rejected(name)
-        event = remote_plugins.PLUGIN_REJECTED if rejected else remote_plugins.PLUGIN_JOINED
+        absent = self._membership.is_rejected(name) or self._membership.is_unsynced(name)
+        event = remote_plugins.PLUGIN_REJECTED if absent else remote_plugins.PLUGIN_JOINED
         started = self._metrics.clock()
         instructions = self.queue.on_event(event, None, name, self._now())
         self._metrics.on_event_handled(event.label, started)

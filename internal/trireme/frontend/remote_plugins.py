@@ -23,10 +23,10 @@ from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
-#: A remote plugin takes part now that was missing or rejected, or another version or instance of it. The new object of
-#: both events is the plugin's name.
+#: A remote plugin can be called now that was missing, rejected or without the cluster, or it is another version or
+#: instance. The new object of both events is the plugin's name.
 PLUGIN_JOINED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.ADD)
-#: A remote plugin that took part is rejected: the pods that need it wait.
+#: A remote plugin that took part is rejected, or has not received the cluster: the pods that need it wait.
 PLUGIN_REJECTED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.DELETE)
 
 _PLUGIN_EVENTS = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", PLUGIN_JOINED.action | PLUGIN_REJECTED.action)

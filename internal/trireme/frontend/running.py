@@ -123,7 +123,8 @@ async def _run_until_ended(
             gc.freeze()
             gc.enable()
             gc.set_threshold(*GC_THRESHOLDS)
-            calls = plugin_calls.PluginCalls(monitor, built.phases.links, built.scheduling.queue_executor.remote)
+            remote = built.scheduling.queue_executor.remote
+            calls = plugin_calls.PluginCalls(monitor, built.phases.links, remote, built.phases.streams.statistics)
             if completed.trireme.remote_plugins:
                 supervisor.keep("remote plugins", functools.partial(monitor.run, built.plugin_updates.apply))
                 supervisor.keep("calls to remote plugins", calls.run)

@@ -94,6 +94,21 @@ def test_the_problem_of_a_plugin_names_it() -> None:
     }  # fmt: skip
     shown = display.as_text(status_command.render(_status(plugins=[plugin])), 100)
     assert shown.splitlines()[-1].strip() == "plugin Lonely: Score is not called: broken"
+    assert "FOLLOWS" not in shown
+
+
+def test_the_generation_at_which_plugins_follow_is_shown() -> None:
+    """Nobody sees whether a plugin that is called by slot knows the nodes."""
+    plugin = {
+        "name": "Behind", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "closed",
+        "calls": 9, "failedCalls": 0, "p99Seconds": None, "health": "ok", "problem": "",
+        "follows": {"inStep": True, "generation": 4711},
+    }  # fmt: skip
+    other = {**plugin, "name": "Named", "follows": None}
+    shown = display.as_text(status_command.render(_status(plugins=[plugin, other])), 120)
+    rows = {line.split()[0]: line.split() for line in shown.splitlines() if line.strip()}
+    assert "FOLLOWS AT" in shown
+    assert (rows["Behind"][-2:], rows["Named"][-2:]) == (["4711", "ok"], ["-", "ok"])
 
 
 def test_explanation_of_a_bound_pod() -> None:

@@ -111,6 +111,30 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
         assert type(found.state) not in (states.Unschedulable, states.Gated)
 
 
+def test_pods_wait_for_a_plugin_that_has_not_received_the_cluster(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, pods go by its answers about nodes that it does not know."""
+    monkeypatch.setattr(
+        remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
+    )
+    _apply(world)
+    report = world.frontend.phases.streams.unsynced_changed
+    world.create("running", 1)
+    world.create("queued", 1, 1)
+    report(frozenset([GUARD]))
+    world.create("new", 1)
+    world.answer_all()
+    assert (_state(world, "queued"), _state(world, "new")) == (states.Gated, states.Gated)
+    explained = status_report.explain(world.frontend_state(), "ns/queued")
+    assert explained is not None
+    text = f"waits for the plugin {GUARD}, which has not acknowledged the snapshot of the cluster yet"
+    assert explained["summary"] == text
+    report(frozenset())
+    world.loop.settle()
+    assert states.Gated not in (_state(world, "queued"), _state(world, "new"))
+
+
 def test_no_hint_of_a_rejected_plugin_is_called(world: World) -> None:
     """Broken, it decides how long pods wait."""
     info = plugin_pb2.PluginInfo(

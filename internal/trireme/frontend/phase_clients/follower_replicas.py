@@ -67,6 +67,11 @@ class FollowerReplicas:
         return any(link.in_step for link in self._links.values())
 
     @property
+    def synced(self) -> bool:
+        """Whether every replica acknowledged the full sync of its stream."""
+        return all(link.synced for link in self._links.values())
+
+    @property
     def followed(self) -> bool:
         """Whether any replica has a stream, in step or not yet."""
         return any(link.streaming for link in self._links.values())

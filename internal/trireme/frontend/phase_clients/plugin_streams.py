@@ -2,11 +2,12 @@
 
 The frontend opens it, not the phases that call the plugin: there are several of them, and a plugin follows one stream.
 The plugin gets what filter and score get, at the same time, so their calls are at most slightly ahead of it; the plugin
-lets such a call wait or refuses it, and then the phase calls again.
+lets such a call wait or refuses it, and then the phase calls again. A plugin that has not acknowledged the full sync
+does not know the nodes that calls name; which plugins that are is reported whenever it changes.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.frontend.phase_clients import follower_replicas, replica_link, snapshot_publisher
@@ -19,6 +20,7 @@ from trireme_kube.componentbase import supervision
 class _Stream:
     """The stream to one plugin, and the task that fails if the stream's work fails."""
 
+    plugin: str
     replicas: follower_replicas.FollowerReplicas
     watch: asyncio.Task[None]
 
@@ -32,14 +34,20 @@ class PluginStreams:
         self._streams: dict[bytes, _Stream] = {}
         #: Fails if the work of a stream fails.
         self.supervisor = supervision.Supervisor()
+        #: Gets the plugins that have not acknowledged their full sync, when they change.
+        self.unsynced_changed: Callable[[frozenset[str]], None] = lambda unsynced: None
+        self._unsynced: frozenset[str] = frozenset()
 
-    def statistics(self) -> Sequence[replica_link.LinkStatistics]:
-        """The state of each stream."""
-        return [link for stream in self._streams.values() for link in stream.replicas.statistics()]
+    def statistics(self) -> Mapping[str, replica_link.LinkStatistics]:
+        """The state of each stream, by plugin; of several endpoints the one that is furthest behind."""
+        return {
+            stream.plugin: min(stream.replicas.statistics(), key=lambda link: (link.in_step, link.acknowledged))
+            for stream in self._streams.values()
+        }
 
     def configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Follow a new configuration: open streams to its plugins, begin existing ones anew, and end the others."""
-        before, self._streams = self._streams, {}
+        before, streams = dict(self._streams), {}
         for config in configuration.remote_plugins:
             if config.info.node_data != plugin_pb2.NODE_DATA_SNAPSHOT:
                 continue
@@ -49,13 +57,16 @@ class PluginStreams:
                 stream = self._open_stream(config)
             else:
                 stream.replicas.restart()
-            self._streams[key] = stream
+            streams[key] = stream
+        self._streams = streams
         for stream in before.values():
             self._publisher.remove_followers(stream.replicas)
             self.supervisor.start(self._end_stream(stream))
+        self._report_unsynced()
 
     async def close(self) -> None:
-        """End all streams."""
+        """End all streams. That they are unsynced then is not reported."""
+        self.unsynced_changed = lambda unsynced: None
         await self.supervisor.close()
         for stream in self._streams.values():
             await stream.replicas.close()
@@ -74,11 +85,17 @@ class PluginStreams:
         dialer = dialing.Dialer(dialing.remote_settings(config))
         seconds = config.deadline_ms / 1000
         stream = follower_replicas.FollowerReplicas(
-            f"plugin {config.name}", self, dialer, seconds, self._clock, lambda: None
+            f"plugin {config.name}", self, dialer, seconds, self._clock, self._report_unsynced
         )
         stream.set_endpoints(list(config.endpoints))
         self._publisher.add_followers(stream)
-        return _Stream(stream, self.supervisor.keep(stream.phase, stream.supervisor.failure))
+        return _Stream(config.name, stream, self.supervisor.keep(stream.phase, stream.supervisor.failure))
+
+    def _report_unsynced(self) -> None:
+        unsynced = frozenset(stream.plugin for stream in self._streams.values() if not stream.replicas.synced)
+        if unsynced != self._unsynced:
+            self._unsynced = unsynced
+            self.unsynced_changed(unsynced)
 
     async def _end_stream(self, stream: _Stream) -> None:
         """Close a stream to a plugin that was removed, or has another description."""

@@ -137,10 +137,15 @@ class ReplicaLink:
         return self._streaming
 
     @property
+    def synced(self) -> bool:
+        """It acknowledged the full sync of its stream, however far behind it is since."""
+        return self._streaming and self._synced
+
+    @property
     def in_step(self) -> bool:
         """It follows, and was heard of lately where there was something to hear."""
         # An empty cluster is at generation 0, so the generation does not tell whether there was an acknowledgement.
-        return self._streaming and self._synced and not self._has_been_silent(SILENCE_SECONDS)
+        return self.synced and not self._has_been_silent(SILENCE_SECONDS)
 
     @property
     def silent_for(self) -> float:

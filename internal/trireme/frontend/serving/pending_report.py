@@ -207,7 +207,11 @@ class PendingReport:
             preemptor = status.root or pod.uid
             return self._waits_for_victims(self._preemptions.victims_of(preemptor), self._nominated_node(pod))
         if gate.plugin == self._membership.missing_plugin(pod.record.profile):
-            why = "was rejected" if self._membership.is_rejected(gate.plugin) else "does not take part yet"
+            why = "does not take part yet"
+            if self._membership.is_rejected(gate.plugin):
+                why = "was rejected"
+            elif self._membership.is_unsynced(gate.plugin):
+                why = "has not acknowledged the snapshot of the cluster yet"
             text = f"waits for the plugin {gate.plugin}, which {why}"
             return {"for": "plugin", "plugin": gate.plugin}, text
         waits: Json = {"for": "gate", "plugin": gate.plugin, "events": list(status.events)}
