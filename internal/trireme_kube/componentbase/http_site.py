@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from aiohttp import web
@@ -25,7 +25,6 @@ JSON = "application/json"
 BODY_SECONDS = 32.0
 """Within this time after its headers the body of a request must be complete."""
 
-_REQUEST_TIMEOUT = 408
 # A response of this size or more is chunked, as Go's server sends what does not fit its first buffer.
 _CHUNKED_BYTES = 2048
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
@@ -44,12 +43,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A response."""
+    """A response. `closes` the connection: what comes next on it is not the next request."""
 
     body: bytes
     content_type: str = PLAIN
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    closes: bool = False
 
     @staticmethod
     def of(document: status_documents.Document, *, sniff: bool = True) -> "Reply":
@@ -123,7 +123,8 @@ class Site:
         except web.HTTPException:
             raise
         except TimeoutError:
-            return text("408 request timeout\n", _REQUEST_TIMEOUT)
+            # What comes next is still the body.
+            return replace(text("408 request timeout\n", 408), closes=True)
         except ReviewError as error:
             log.error("a request cannot be authorised: %s", error)
             return text(f'Internal Server Error: "{request.path}": {error}\n', 500)
@@ -162,8 +163,8 @@ async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
 def _response(request: web.Request, reply: Reply) -> web.Response:
     headers = {"Cache-Control": "no-cache, private", "Content-Type": reply.content_type, **reply.headers}
     response = web.Response(body=reply.body, status=reply.status, headers=headers)
-    if reply.status == _REQUEST_TIMEOUT:
-        response.force_close()  # what comes next on the connection is still the body
+    if reply.closes:
+        response.force_close()
     streamed = len(reply.body) > _CHUNKED_BYTES or "Content-Encoding" in reply.headers
     if streamed and request.method != "HEAD" and request.version >= (1, 1):
         response.enable_chunked_encoding()
