@@ -71,8 +71,8 @@ class InFlightEventEvaluator:
         events = self._events.since(cursor.start)
         if events is None:
             return True
-        for event, old, new, max_priority in events:
-            if max_priority is not None and pod.record.priority > max_priority:
+        for event, old, new, max_priority, exclude_uid in events:
+            if (max_priority is not None and pod.record.priority > max_priority) or pod.record.uid == exclude_uid:
                 continue
             if self._hints.registrations.has_registered(plugin, event):
                 decisions, remote = self._hints.evaluate(pod.record.profile, event, old, new, [pod])
@@ -96,7 +96,7 @@ class InFlightEventEvaluator:
         if events is None:
             cached.decision = max(cached.decision, Decision.AFTER_BACKOFF)
             return cached
-        for event, old, new, max_priority in events:
+        for event, old, new, max_priority, _ in events:
             if cached.decision is Decision.IMMEDIATELY or (cached.decision and not pod.pending_plugins):
                 break
             if max_priority is not None and pod.record.priority > max_priority:

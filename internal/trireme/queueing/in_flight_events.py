@@ -18,12 +18,16 @@ DEFAULT_LIMIT = 50_000
 
 
 class InFlightEvent(NamedTuple):
-    """An event with its objects (None: there was none), and the highest priority that it may help (None: any)."""
+    """An event with its objects (None: there was none).
+
+    It may help pods of at most `max_priority` (None: any), and not the one whose UID is `exclude_uid`.
+    """
 
     event: ClusterEvent
     old: Any
     new: Any
     max_priority: int | None = None
+    exclude_uid: str = ""
 
 
 class EventCursor:

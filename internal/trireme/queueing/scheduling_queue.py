@@ -351,7 +351,7 @@ class SchedulingQueue:
         """
         if not self._hints.registrations.matching(event):
             return ()
-        self._in_flight_events.append(InFlightEvent(event, old, new, max_priority))
+        self._in_flight_events.append(InFlightEvent(event, old, new, max_priority, exclude_uid))
         if self._unschedulable.group_count:
             self._requeuer.on_cluster_event(event, old, new, now, max_priority, exclude_uid)
         if self._groups is not None:

@@ -24,7 +24,7 @@ from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
-from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, Unschedulable
+from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, QueueState, Unschedulable
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
 
 
@@ -278,6 +278,18 @@ def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() 
     assert (place(q, "p"), q.statistics().open_hint_calls) == (Unschedulable, 1000)
     assert q.on_event(NODE_ADD, None, "node", T0) == ()
     assert place(q, "p") is BackOff
+
+
+@pytest.mark.parametrize(("excluded", "state"), [("uid-p", Gated), ("uid-other", PreEnqueuePending)])
+def test_an_event_during_the_call_does_not_wake_the_pod_that_it_excludes(
+    excluded: str, state: type[QueueState]
+) -> None:
+    """Else a pod that leaves its node when it is refused wakes itself, and its gate is called again."""
+    q = queue([EventRegistration("FarGate", POD_DELETE)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    call = call_id(q.add(record("p"), T0))
+    q.on_event(POD_DELETE, "pod", None, T0, exclude_uid=excluded)
+    q.pre_enqueue_answered(call, "FarGate", T0)
+    assert place(q, "p") is state
 
 
 @pytest.mark.parametrize("class_id", [1, 2], ids=["same-class", "reclassified"])
