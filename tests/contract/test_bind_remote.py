@@ -287,6 +287,30 @@ async def test_an_absent_plugin_follows_its_failure_policy(
     await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=20)
 
 
+@pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
+async def test_a_failed_post_bind_is_logged(caplog: pytest.LogCaptureFixture, ignore: bool) -> None:
+    """Else nobody learns why a plugin does not know of pods that run."""
+    policy = snapshot_pb2.FAILURE_POLICY_IGNORE if ignore else snapshot_pb2.FAILURE_POLICY_FAIL
+    target = "unix:/nonexistent/plugin.sock"
+    info = plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS)
+    config = snapshot_pb2.RemotePlugin(
+        name=NAME, endpoints=[target], deadline_ms=5000, info=info, failure_policy=policy
+    )
+    writer: Any = _NothingBound()
+    remotes = RemotePlugins(writer, WorkInFlight(time.monotonic), time.monotonic)
+    hosted = remotes.plugins_of([config])[NAME]
+    assert hosted.post_bind is not None
+    pods = [cycle_pb2.PodIdentity(namespace="default", name=name, uid=name) for name in ("a", "b")]
+    items = [bind_pb2.BindItem(pod=pod, node_name="node-00000") for pod in pods]
+    await hosted.post_bind(bind_pb2.PostBindRequest(items=items))
+    failed = [record for record in caplog.records if record.message == "Plugin failed"]
+    assert len(failed) == (0 if ignore else 1)
+    for record in failed:
+        values = vars(record)["values"]
+        assert (values["plugin"], str(values["pod"]), values["node"]) == (NAME, "default/a", "node-00000")
+        assert values["err"].startswith(f'running PostBind plugin "{NAME}": {target}: UNAVAILABLE')
+
+
 @pytest.mark.parametrize("gone", [False, True], ids=["caller-waits", "caller-is-gone"])
 async def test_a_new_leader_waits_for_pods_that_a_plugin_binds(setup: _Setup, gone: bool) -> None:
     """Else it places pods on nodes that are filled a moment later: the plugin goes on, whether or not anybody waits."""

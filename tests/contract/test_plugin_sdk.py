@@ -433,7 +433,7 @@ async def test_the_steps_of_binding(stack: Stack) -> None:
 
     codes = [(0, status_pb2.CODE_SUCCESS), (1, status_pb2.CODE_SKIP)]
     assert await bound(bind, item("a"), item("other")) == codes
-    assert await bind.post_bind(CYCLE, [item("a"), item("b")])
+    await bind.post_bind(CYCLE, [item("a"), item("b")])
     assert plugin.bound == ["a", "b"]
 
 

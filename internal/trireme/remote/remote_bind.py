@@ -3,12 +3,16 @@
 Requests and responses stay messages here, because bind forwards them.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
 
 from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_results
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
+from trireme_kube.componentbase import klog
+
+log = logging.getLogger(__name__)
 
 _PERMIT = remote_connection.Method("/trireme.v1.BindPlugin/Permit", bind_pb2.PermitResponse)
 _PRE_BIND_PRE_FLIGHT = remote_connection.Method(
@@ -138,12 +142,31 @@ class RemoteBindPlugin:
         if missing:
             raise remote_connection.PluginError(f"Bind ended without a result for {len(missing)} of {len(items)} pods")
 
-    async def post_bind(self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]) -> bool:
-        """Notify the plugin that the pods were bound; return whether the call succeeded."""
+    async def post_bind(self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]) -> None:
+        """Notify the plugin that the pods were bound.
+
+        A failure changes nothing. It is logged in kube-scheduler's words, once for the call, unless it is ignored.
+        """
         request = bind_pb2.PostBindRequest(
             cycle=self._client.project_cycle(cycle, cycle.pod), items=self._own_items(items)
         )
-        return await remote_results.notify(self._client, _POST_BIND, request.SerializeToString())
+        try:
+            await self._client.connection.call(_POST_BIND, request.SerializeToString(), lambda _: None)
+        except remote_connection.PluginError as error:
+            if items and not self._client.ignores_failure:
+                self._log_failed_post_bind(items, error)
+
+    def _log_failed_post_bind(self, items: Sequence[bind_pb2.BindItem], error: remote_connection.PluginError) -> None:
+        first = items[0]
+        klog.error(
+            log,
+            "Plugin failed",
+            plugin=self.name,
+            pod=klog.Ref(f"{first.pod.namespace}/{first.pod.name}"),
+            node=first.node_name,
+            pods=len(items),
+            err=f'running PostBind plugin "{self.name}": {error}',
+        )
 
     def _own_items(self, items: Sequence[bind_pb2.BindItem]) -> list[bind_pb2.BindItem]:
         own = []

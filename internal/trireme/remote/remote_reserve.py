@@ -1,5 +1,6 @@
 """Remote plugins at Reserve, as evaluation's Reserver."""
 
+import contextlib
 from collections.abc import Sequence
 
 from trireme.framework import status
@@ -52,4 +53,5 @@ class RemoteReservePlugin:
         request = filter_pb2.UnreserveRequest(
             cycle=self._client.project_cycle(cycle, pod_class.pod), placements=placements
         )
-        await remote_results.notify(self._client, _UNRESERVE, request.SerializeToString())
+        with contextlib.suppress(remote_connection.PluginError):
+            await self._client.connection.call(_UNRESERVE, request.SerializeToString(), lambda _: None)

@@ -1,22 +1,14 @@
 """What remote plugins answer about several pods at once, read by the plugin's failure policy."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from trireme.framework import status
-from trireme.remote import remote_client, remote_connection, remote_response
+from trireme.remote import remote_client, remote_response
 from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 Result = TypeVar("Result", filter_pb2.Reservation, bind_pb2.PermitResult, bind_pb2.PreBindResult)
-
-
-async def notify(client: remote_client.PluginClient, method: remote_connection.Method[Any], request: bytes) -> bool:
-    """Call a method without a result; return whether the call succeeded."""
-    try:
-        return await client.connection.call(method, request, lambda _: True)
-    except remote_connection.PluginError:
-        return False
 
 
 def check_count(field: str, entries: Sequence[object], count: int) -> None:
