@@ -332,15 +332,15 @@ class _Reporter:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def failed(self, pod: Any, failure: Failure) -> None:
+    def report_failure(self, pod: Any, failure: Failure) -> None:
         self._cluster.failures[pod.key.removeprefix("ns/")] = failure
         self._cluster.queue.requeue(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
 
-    def all_failed(self, pods: Sequence[Any], failure: Failure) -> None:
+    def report_failures(self, pods: Sequence[Any], failure: Failure) -> None:
         for pod in pods:
-            self.failed(pod, failure)
+            self.report_failure(pod, failure)
 
-    def skipped(self, pod: Any) -> None:
+    def report_skipped(self, pod: Any) -> None:
         self._cluster.queue.done(pod.uid, T0)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from trireme.cache import pod_projection
 from trireme.queueing import pending_pod, queued_entity, queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import fit_error, ports, status_outbox
-from trireme.scheduling.failure import UNSCHEDULABLE, Failure
+from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
 from trireme_kube.client import event_text
@@ -49,8 +49,10 @@ class AttemptReporter:
 
     def report_failure(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
         """The attempt failed: requeue the pod, record an event and send its condition."""
-        refused = failure.reason == UNSCHEDULABLE
-        self._observer.on_attempt_failed(pod, ports.UNSCHEDULABLE if refused else ports.ERROR, self._now())
+        refused = failure.reason == UNSCHEDULABLE_REASON
+        self._observer.on_attempt_failed(
+            pod, ports.RESULT_UNSCHEDULABLE if refused else ports.RESULT_ERROR, self._now()
+        )
         _log_failure(pod.key, failure)
         uid = pod.uid
         pending = self._pending(uid)
@@ -204,7 +206,7 @@ def _log_condition(key: str, condition: core_pb2.PodCondition, nominated_node: s
 def _log_failure(key: str, failure: Failure) -> None:
     """Log one line for each decision, with kube-scheduler's text."""
     pod = klog.Ref(key)
-    if failure.reason != UNSCHEDULABLE:
+    if failure.reason != UNSCHEDULABLE_REASON:
         text = "Error scheduling pod; retrying"
         klog.error(log, text, err=failure.message, logger="UnhandledError", pod=pod)
     elif failure.message == fit_error.NO_NODES:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
+UNSCHEDULABLE_REASON = "Unschedulable"
+SCHEDULER_ERROR_REASON = "SchedulerError"
 
 _EMPTY: frozenset[str] = frozenset()
 
@@ -21,4 +21,4 @@ class Failure:
     @property
     def reason(self) -> str:
         """The condition's reason."""
-        return UNSCHEDULABLE if self.unschedulable or self.rejectors else SCHEDULER_ERROR
+        return UNSCHEDULABLE_REASON if self.unschedulable or self.rejectors else SCHEDULER_ERROR_REASON

@@ -243,8 +243,8 @@ class Clocks:
 Random = Callable[[], float]
 
 # How a pod's attempt without a node ended, for `Observer.on_attempt_failed`.
-UNSCHEDULABLE = "unschedulable"
-ERROR = "error"
+RESULT_UNSCHEDULABLE = "unschedulable"
+RESULT_ERROR = "error"
 
 # What makes room for itself, where it is no group.
 POD = "pod"
@@ -278,7 +278,7 @@ class Observer(Protocol):
         """One answer of filter refused so many pods, at least one, on every node."""
 
     def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
-        """The pod's attempt ended without a node: UNSCHEDULABLE or ERROR. `now` by the queue's clock."""
+        """The pod's attempt ended without a node: RESULT_UNSCHEDULABLE or RESULT_ERROR. `now` by the queue's clock."""
 
     def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the queue's clock."""

@@ -1,4 +1,7 @@
-"""Cluster events on their way to the queue: each is measured, and the queue's instructions are executed at once."""
+"""Cluster events on their way to the queue: each is measured, and the queue's instructions are executed at once.
+
+The steps before and after, down to a plugin's hint: docs/requeueing.md, "The way of an event".
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol

@@ -9,7 +9,7 @@ from trireme.results.phase_results import FilterResult
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Placement:
+class GroupPlacement:
     """Nodes that a group may go to, and no others; `name` is what they have in common."""
 
     name: str
@@ -37,4 +37,4 @@ class TrialScope:
     """
 
     pod_group: str
-    placement: Placement | None = None
+    placement: GroupPlacement | None = None

@@ -11,7 +11,7 @@ from pod_group_cluster import T0, Cluster
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import PodBatch
 from trireme.scheduling.attempt import Attempt
-from trireme.scheduling.trial_scope import Placement, TrialScope
+from trireme.scheduling.trial_scope import GroupPlacement, TrialScope
 
 
 def _pods(cluster: Cluster, count: int) -> list[QueuedPodInfo]:
@@ -123,6 +123,6 @@ async def test_an_attempt_cancelled_in_reserve_leaves_nothing_assumed(monkeypatc
 async def test_within_a_placement_only_its_nodes_count() -> None:
     """If this fails, members of a group end up in several domains."""
     cluster = Cluster([1, 1, 1])
-    made = await _attempt(cluster, _pods(cluster, 1), TrialScope("g", Placement("rack", (2,))))
+    made = await _attempt(cluster, _pods(cluster, 1), TrialScope("g", GroupPlacement("rack", (2,))))
     assert made.placed is not None
     assert [one.node_name for one in made.placed.assumed] == ["n2"]

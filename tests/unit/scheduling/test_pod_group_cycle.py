@@ -470,12 +470,12 @@ def test_a_condition_is_written_when_it_changes_and_never_reverted() -> None:
     conditions, written = _conditions(clock)
     group = pod_group("g", 2)
     group.metadata.generation = 3
-    conditions.set(group, "Unschedulable", "a")
+    conditions.set_condition(group, "Unschedulable", "a")
     clock[0] = 6.0
-    conditions.set(group, "Unschedulable", "a")
-    conditions.set(group, "Unschedulable", "b")
-    conditions.set(group, "Scheduled", "")
-    conditions.set(group, "SchedulerError", "c")
+    conditions.set_condition(group, "Unschedulable", "a")
+    conditions.set_condition(group, "Unschedulable", "b")
+    conditions.set_condition(group, "Scheduled", "")
+    conditions.set_condition(group, "SchedulerError", "c")
     said = [action.set_group_condition.condition for action in written]
     assert [(each.status, each.message, each.last_transition_time.seconds) for each in said] == [
         ("False", "a", 5),
@@ -506,13 +506,13 @@ def test_a_removed_condition_is_written_again() -> None:
     conditions, written = _conditions([5.0])
     group = pod_group("g", 2)
     group.metadata.resource_version = "1"
-    conditions.set(group, "Scheduled", "")
+    conditions.set_condition(group, "Scheduled", "")
     group.metadata.resource_version = "2"
     group.status.conditions.append(written[0].set_group_condition.condition)
-    conditions.set(group, "Unschedulable", "a")
+    conditions.set_condition(group, "Unschedulable", "a")
     group.metadata.resource_version = "3"
     group.status.ClearField("conditions")
-    conditions.set(group, "Unschedulable", "a")
+    conditions.set_condition(group, "Unschedulable", "a")
     assert _reasons(written) == ["Scheduled", "Unschedulable"]
 
 
@@ -521,7 +521,7 @@ def test_a_condition_that_never_arrived_is_written_again() -> None:
     clock = [5.0]
     conditions, written = _conditions(clock, ahead=1e9)
     for clock[0] in (5.0, 6.0, 16.0):
-        conditions.set(pod_group("g", 2), "Scheduled", "")
+        conditions.set_condition(pod_group("g", 2), "Scheduled", "")
     assert _reasons(written) == ["Scheduled", "Scheduled"]
     times = {action.set_group_condition.condition.last_transition_time.seconds for action in written}
     assert times == {10**9 + 5, 10**9 + 16}, "what is written is by the wall clock"

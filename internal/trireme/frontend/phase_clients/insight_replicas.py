@@ -40,7 +40,7 @@ class InsightReplicas:
         return self._source.hello()
 
     def full_sync(self) -> Sequence[bytes]:
-        """All of the cluster, as a phase gets it; the queue is due after it."""
+        """The deltas of a full sync, as a phase gets them. The queue is due after it (`take_new_stream`)."""
         self._new_stream = True
         return self._source.full_sync()
 

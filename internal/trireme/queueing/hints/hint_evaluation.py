@@ -6,6 +6,8 @@ A hint that fails counts as QUEUE, because a pod that sleeps through the event t
 Where a plugin returned Pending, its QUEUE takes the pod to the active queue without back-off; so those are called
 first.
 
+Who calls this, and what follows: docs/requeueing.md, "The way of an event".
+
 Source: isPodWorthRequeuing in pkg/scheduler/backend/queue/scheduling_queue.go.
 """
 

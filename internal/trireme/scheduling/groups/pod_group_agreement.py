@@ -13,7 +13,7 @@ from trireme.v1 import core_pb2
 _LOWER = "PreemptLowerPriority"
 
 
-def mismatch(
+def find_disagreement(
     cache: cluster_cache.ClusterCache,
     group: queued_group.QueuedPodGroupInfo,
     members: Sequence[queued_pod.QueuedPodInfo],

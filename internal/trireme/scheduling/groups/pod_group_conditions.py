@@ -19,9 +19,9 @@ from trireme_kube.client.events import WARNING
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
-SCHEDULED = "Scheduled"
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
+SCHEDULED_REASON = "Scheduled"
+UNSCHEDULABLE_REASON = "Unschedulable"
+SCHEDULER_ERROR_REASON = "SchedulerError"
 
 WAITING_FOR_PODS = "WaitingForPods"
 WAITING_FOR_GROUP = "WaitingForPodGroup"
@@ -48,14 +48,14 @@ class PodGroupConditions:
         # By UID: the condition sent last, the object's resourceVersion then, and until when that counts.
         self._sent: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
 
-    def set(self, pod_group: Group, reason: str, message: str) -> None:
+    def set_condition(self, pod_group: Group, reason: str, message: str) -> None:
         """The group's last attempt ended with this reason and message."""
         metadata = pod_group.metadata
         shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
         known = self._sent_but_not_observed(metadata) or shown
         condition = meta_pb2.Condition(
             type=INITIALLY_SCHEDULED,
-            status="True" if reason == SCHEDULED else "False",
+            status="True" if reason == SCHEDULED_REASON else "False",
             reason=reason,
             message=event_text.cut(message, event_text.MAX_MESSAGE_BYTES),
             observed_generation=metadata.generation,

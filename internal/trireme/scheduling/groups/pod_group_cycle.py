@@ -23,7 +23,7 @@ from trireme.scheduling.groups import pod_group_agreement, pod_group_post_filter
 from trireme.scheduling.groups.pod_group_results import (
     GroupCode,
     PodGroupRequest,
-    Result,
+    PodGroupResult,
     TryGroup,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
@@ -113,9 +113,9 @@ class PodGroupCycle:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
             self._reporter.report_failures(members, Failure(text, nominated_node=""))
             return GroupAttemptResult.ERROR
-        mismatch = pod_group_agreement.mismatch(self._cache, group, members, own_policy=self._own_policy)
-        if mismatch:
-            self._group_reporter.error(tree, members, mismatch)
+        disagreement = pod_group_agreement.find_disagreement(self._cache, group, members, own_policy=self._own_policy)
+        if disagreement:
+            self._group_reporter.report_error(tree, members, disagreement)
             return GroupAttemptResult.ERROR
         members = [pod for pod in members if self._to_be_tried(pod)]
         if not members:
@@ -137,11 +137,11 @@ class PodGroupCycle:
             self._cache.end_trial()
         if result.succeeded:
             self._bind_placed_members(group, result)
-        self._group_reporter.completed(request, result, post_filter)
+        self._group_reporter.report_result(request, result, post_filter)
         return end
 
     async def _run_post_filters(
-        self, request: PodGroupRequest, result: Result
+        self, request: PodGroupRequest, result: PodGroupResult
     ) -> pod_group_post_filters.PodGroupPostFilterResult:
         """Run the PodGroupPostFilter plugins, and execute what they decide."""
         group, started = request.group, self._observer.clock()
@@ -202,7 +202,7 @@ class PodGroupCycle:
             return False
         return True
 
-    def _bind_placed_members(self, group: queued_group.QueuedPodGroupInfo, result: Result) -> None:
+    def _bind_placed_members(self, group: queued_group.QueuedPodGroupInfo, result: PodGroupResult) -> None:
         """Have the members that fitted bound. Members that were deleted meanwhile are unassumed."""
         attempts = list(result.placed_members())
         self._trials.end_claim_sharing(attempts)

@@ -25,12 +25,12 @@ from trireme.scheduling.groups.pod_group_results import (
     GroupCode,
     GroupStatus,
     PodGroupRequest,
-    Result,
-    final_result,
+    PodGroupResult,
     placement_feasible,
+    unschedulable_if_none_placed,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
-from trireme.scheduling.trial_scope import Placement
+from trireme.scheduling.trial_scope import GroupPlacement
 from trireme.v1 import score_phase_pb2
 from trireme.wire import status as wire_status
 
@@ -63,25 +63,27 @@ class PodGroupPlacements:
         self._scorers = scorers
         self._random = random
 
-    async def run(self, request: PodGroupRequest) -> Result:
+    async def run(self, request: PodGroupRequest) -> PodGroupResult:
         """Try the tree; on success all members that fit are assumed, in the best placement."""
-        return final_result(await self._try_group(request, request.tree, None))
+        return unschedulable_if_none_placed(await self._try_group(request, request.tree, None))
 
-    async def _try_group(self, request: PodGroupRequest, node: GroupNode, around: Placement | None) -> Result:
+    async def _try_group(
+        self, request: PodGroupRequest, node: GroupNode, around: GroupPlacement | None
+    ) -> PodGroupResult:
         """Try a group of the tree, within a placement of the group around it."""
-        candidates: Sequence[Placement | None] = (around,)
+        candidates: Sequence[GroupPlacement | None] = (around,)
         generator = self._generators.get(request.profile)
         if node.topology and generator is not None:
             try:
                 candidates = self._generate_placements(generator, request, node, around)
             except placements.NoPlacementError as error:
-                return Result(node, GroupStatus(GroupCode.ERROR, (str(error),)))
+                return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (str(error),)))
         if not candidates:
-            return Result(node, GroupStatus(GroupCode.UNSCHEDULABLE, ("no feasible placements found",)))
+            return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, ("no feasible placements found",)))
         if not node.composite:
             self._observer.on_placements_generated(request.profile, len(candidates))
-        found: list[tuple[Placement | None, Result]] = []
-        first: Result | None = None
+        found: list[tuple[GroupPlacement | None, PodGroupResult]] = []
+        first: PodGroupResult | None = None
         for placement in candidates:
             result = await self._try_placement(request, node, placement)
             if result.status.code is GroupCode.ERROR or (result.succeeded and len(candidates) == 1):
@@ -95,7 +97,9 @@ class PodGroupPlacements:
             return first
         return await self._reassume_best(request, node, found)
 
-    async def _try_placement(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
+    async def _try_placement(
+        self, request: PodGroupRequest, node: GroupNode, placement: GroupPlacement | None
+    ) -> PodGroupResult:
         """Try a group in one placement."""
         if node.composite:
             return await self._try_children(request, node, placement)
@@ -105,13 +109,15 @@ class PodGroupPlacements:
             self._observer.on_placement_evaluated(request.profile, result.succeeded, self._observer.clock() - started)
         return result
 
-    async def _try_children(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
+    async def _try_children(
+        self, request: PodGroupRequest, node: GroupNode, placement: GroupPlacement | None
+    ) -> PodGroupResult:
         """Try the groups of a group, one after the other, until enough of them fit or cannot any more.
 
         Each sees those before it.
         """
-        min_count = node.min_count if request.minimums else 0
-        result = Result(node, placement_feasible(min_count, 0, len(node.children)))
+        min_count = node.min_count if request.minimums_apply else 0
+        result = PodGroupResult(node, placement_feasible(min_count, 0, len(node.children)))
         if result.status.code is GroupCode.UNSCHEDULABLE:
             return result
         prospect, scheduled = result.status, 0
@@ -121,7 +127,7 @@ class PodGroupPlacements:
                 if tried.status.code is GroupCode.ERROR:
                     self._undo_results(result.children)
                     text = f"composite pod group evaluation failed due to child error: {tried.status.message}"
-                    return Result(node, GroupStatus(GroupCode.ERROR, (text,)))
+                    return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (text,)))
                 result.children.append(tried)
                 scheduled += tried.succeeded
                 prospect = placement_feasible(min_count, scheduled, len(node.children) - index - 1)
@@ -135,7 +141,7 @@ class PodGroupPlacements:
             self._undo_results(result.children)
         return result
 
-    def _undo_results(self, results: Sequence[Result]) -> None:
+    def _undo_results(self, results: Sequence[PodGroupResult]) -> None:
         self._trials.undo([member for result in results for member in result.placed_members()])
 
     def _generate_placements(
@@ -143,15 +149,15 @@ class PodGroupPlacements:
         generator: placements.PlacementGeneratePlugin,
         request: PodGroupRequest,
         node: GroupNode,
-        around: Placement | None,
-    ) -> list[Placement]:
+        around: GroupPlacement | None,
+    ) -> list[GroupPlacement]:
         """One placement for each domain that comes in question. Raises: NoPlacementError."""
         found = generator.generate(
             node.topology, self._slots_and_labels(around), self._scheduled_members(request, node), self._labels_of
         )
-        return [Placement(domain, slots) for domain, slots in found]
+        return [GroupPlacement(domain, slots) for domain, slots in found]
 
-    def _slots_and_labels(self, around: Placement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
+    def _slots_and_labels(self, around: GroupPlacement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
         """The slots of all nodes within the placement, with the labels of the nodes."""
         inside = None if around is None else frozenset(around.slots)
         for name in self._cache.node_names():
@@ -175,22 +181,22 @@ class PodGroupPlacements:
                 yield placements.PlacedMember(pod.key, pod.node_name)
 
     async def _reassume_best(
-        self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
-    ) -> Result:
+        self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[GroupPlacement | None, PodGroupResult]]
+    ) -> PodGroupResult:
         """The result in the placement that the plugins prefer, assumed again; or what failed."""
-        result: Result | GroupStatus = (
+        result: PodGroupResult | GroupStatus = (
             found[0][1] if len(found) == 1 else await self._best_scored_result(request, node, found)
         )
         if isinstance(result, GroupStatus):
-            return Result(node, result)
+            return PodGroupResult(node, result)
         failed = await self._trials.reassume(list(result.placed_members()))
         if failed:
-            return Result(node, GroupStatus(GroupCode.ERROR, (f"failed to assume the subtree: {failed}",)))
+            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (f"failed to assume the subtree: {failed}",)))
         return result
 
     async def _best_scored_result(
-        self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
-    ) -> Result | GroupStatus:
+        self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[GroupPlacement | None, PodGroupResult]]
+    ) -> PodGroupResult | GroupStatus:
         """Nothing of any of them is assumed."""
         record = request.all_pods()[0].record
         message = score_phase_pb2.ScorePodGroupPlacementsRequest(

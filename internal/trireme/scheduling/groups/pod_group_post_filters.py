@@ -17,7 +17,13 @@ from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.registry import group_sides, in_tree
 from trireme.scheduling import ports
-from trireme.scheduling.groups.pod_group_results import GroupCode, MemberAttempt, PodGroupRequest, Result, TryGroup
+from trireme.scheduling.groups.pod_group_results import (
+    GroupCode,
+    MemberAttempt,
+    PodGroupRequest,
+    PodGroupResult,
+    TryGroup,
+)
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
@@ -84,7 +90,7 @@ class PodGroupPostFilters:
         self._trials = trials
         self._plugins = plugins
 
-    async def run(self, request: PodGroupRequest, tried: Result) -> PodGroupPostFilterResult:
+    async def run(self, request: PodGroupRequest, tried: PodGroupResult) -> PodGroupPostFilterResult:
         """Run the plugins for a group that does not fit; `tried` is the result of its trial."""
         texts = []
         actions: list[bind_pb2.Action] = []

@@ -17,7 +17,7 @@ from trireme.scheduling.groups.pod_group_results import (
     GroupStatus,
     MemberAttempt,
     PodGroupRequest,
-    Result,
+    PodGroupResult,
 )
 from trireme_kube.componentbase import klog
 
@@ -33,19 +33,22 @@ class PodGroupReporter:
         self._reporter = reporter
         self._conditions = conditions
 
-    def error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
+    def report_error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
         """Report that the tree could not be tried at all: this text goes to each member and each PodGroup."""
         self._reporter.report_failures(members, Failure(text, nominated_node=""))
         for leaf in tree.leaves():
-            self._conditions.set(leaf.message, pod_group_conditions.SCHEDULER_ERROR, text)
+            self._conditions.set_condition(leaf.message, pod_group_conditions.SCHEDULER_ERROR_REASON, text)
 
-    def completed(
+    def report_result(
         self,
         request: PodGroupRequest,
-        result: Result,
+        result: PodGroupResult,
         post_filter: pod_group_post_filters.PodGroupPostFilterResult | None,
     ) -> None:
-        """The tree was tried. `post_filter`: the result of PodGroupPostFilter, if it ran."""
+        """Report the result of a tree that was tried: to its members, and to each PodGroup as a condition.
+
+        `post_filter`: the result of PodGroupPostFilter, if it ran.
+        """
         results = list(pod_group_results.results_of_tree(request.tree, result))
         # PodGroupPostFilter's message is repeated for each group that shares the status, as kube-scheduler does it.
         shares = Counter(id(each.status) for each in results)
@@ -60,7 +63,7 @@ class PodGroupReporter:
             nominated = (
                 post_filter.nominated if post_filter is not None and post_filter.code is status.Code.SUCCESS else None
             )
-            members = request.of(each.node)
+            members = request.members_of(each.node)
             _log_attempt(each, final, nominated is not None, len(members))
             self._report_failed_members(members, each.attempts, each.status, final, nominated)
             self._write_condition(each.node.message, final)
@@ -100,10 +103,10 @@ class PodGroupReporter:
 
     def _write_condition(self, pod_group: forest.Group, final: GroupStatus) -> None:
         reason = {
-            GroupCode.SUCCESS: pod_group_conditions.SCHEDULED,
-            GroupCode.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
-        }.get(final.code, pod_group_conditions.SCHEDULER_ERROR)
-        self._conditions.set(pod_group, reason, final.message)
+            GroupCode.SUCCESS: pod_group_conditions.SCHEDULED_REASON,
+            GroupCode.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE_REASON,
+        }.get(final.code, pod_group_conditions.SCHEDULER_ERROR_REASON)
+        self._conditions.set_condition(pod_group, reason, final.message)
 
 
 def _status_after_post_filter(
@@ -116,7 +119,7 @@ def _status_after_post_filter(
     return dataclasses.replace(final, reasons=(*final.reasons, *[post_filter.message] * times))
 
 
-def _log_attempt(result: Result, final: GroupStatus, room_made: bool, members: int) -> None:
+def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, members: int) -> None:
     """Log one line for each decision, with kube-scheduler's text."""
     group = klog.Ref(result.node.key.name)
     if final.code is GroupCode.SUCCESS:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest, queued_group
 from trireme.scheduling import binding_cycle
-from trireme.scheduling.failure import SCHEDULER_ERROR, Failure
+from trireme.scheduling.failure import SCHEDULER_ERROR_REASON, Failure
 from trireme.v1 import cycle_pb2, filter_pb2
 
 UNSCHEDULABLE_TEXT = "pod group is unschedulable"
@@ -57,7 +57,7 @@ class MemberAttempt:
     @property
     def failed_by_error(self) -> bool:
         """The attempt ended by error, not by a refusal."""
-        return self.failure is not None and self.failure.reason == SCHEDULER_ERROR
+        return self.failure is not None and self.failure.reason == SCHEDULER_ERROR_REASON
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,37 +65,37 @@ class PodGroupRequest:
     """The pods of a tree of groups that are to be placed.
 
     `members` and `scheduled` are by name of a PodGroup: the pods that wait, in order, and how many have a node already.
-    `minimums`: the groups' minimums apply.
+    `minimums_apply`: the groups' minimums apply.
     """
 
     group: queued_group.QueuedPodGroupInfo
     tree: forest.GroupNode
     members: Mapping[str, Sequence[queued_pod.QueuedPodInfo]]
     scheduled: Mapping[str, int]
-    minimums: bool
+    minimums_apply: bool
 
     @property
     def profile(self) -> str:
         """The profile of all of them."""
         return next(pods[0].record.profile for pods in self.members.values() if pods)
 
-    def of(self, node: forest.GroupNode) -> Sequence[queued_pod.QueuedPodInfo]:
+    def members_of(self, node: forest.GroupNode) -> Sequence[queued_pod.QueuedPodInfo]:
         """The waiting pods of a PodGroup."""
         return self.members.get(node.name, ())
 
     def all_pods(self) -> list[queued_pod.QueuedPodInfo]:
         """All waiting pods, in order."""
-        return [pod for leaf in self.tree.leaves() for pod in self.of(leaf)]
+        return [pod for leaf in self.tree.leaves() for pod in self.members_of(leaf)]
 
 
 @dataclasses.dataclass(slots=True)
-class Result:
+class PodGroupResult:
     """The result for a group: of the attempts for its pods, or of those of its groups that were tried."""
 
     node: forest.GroupNode
     status: GroupStatus
     attempts: list[MemberAttempt] = dataclasses.field(default_factory=list)
-    children: "list[Result]" = dataclasses.field(default_factory=list)
+    children: "list[PodGroupResult]" = dataclasses.field(default_factory=list)
 
     @property
     def succeeded(self) -> bool:
@@ -117,10 +117,10 @@ class Result:
 
 
 # Tries a tree of groups. On success all members that fit are assumed.
-TryGroup = Callable[[PodGroupRequest], Awaitable[Result]]
+TryGroup = Callable[[PodGroupRequest], Awaitable[PodGroupResult]]
 
 
-def final_result(result: Result) -> Result:
+def unschedulable_if_none_placed(result: PodGroupResult) -> PodGroupResult:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
         result.status = GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT,), summary=True)
@@ -141,14 +141,16 @@ def placement_feasible(min_count: int, scheduled: int, remaining: int) -> GroupS
     return GroupStatus(GroupCode.SUCCESS)
 
 
-def results_of_tree(node: forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:
+def results_of_tree(
+    node: forest.GroupNode, result: PodGroupResult | None, above: PodGroupResult | None = None
+) -> Iterator[PodGroupResult]:
     """The result of each group of the tree, for events and conditions.
 
     Groups that were not tried, and groups that succeeded below one that failed, share the status object of that one.
     """
     tried = {} if result is None else {child.node.key: child for child in result.children}
     if above is not None and (result is None or (result.succeeded and not above.succeeded)):
-        result = Result(node, above.status)
+        result = PodGroupResult(node, above.status)
     assert result is not None  # the root was tried
     yield result
     for child in node.children:

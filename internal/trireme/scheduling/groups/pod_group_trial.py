@@ -26,9 +26,9 @@ from trireme.scheduling.groups.pod_group_results import (
     GroupStatus,
     MemberAttempt,
     PodGroupRequest,
-    Result,
-    final_result,
+    PodGroupResult,
     placement_feasible,
+    unschedulable_if_none_placed,
 )
 from trireme.v1 import cycle_pb2, filter_pb2
 
@@ -60,7 +60,7 @@ class PodGroupTrials:
         members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
         scheduled: int,
-        within: trial_scope.Placement | None = None,
+        within: trial_scope.GroupPlacement | None = None,
     ) -> tuple[GroupStatus, list[MemberAttempt]]:
         """Try the members in this order, while `scheduled` others have a node. Without success nothing is left assumed.
 
@@ -78,19 +78,19 @@ class PodGroupTrials:
             self.undo(attempts)
         return group_status, attempts
 
-    async def try_on_all_nodes(self, request: PodGroupRequest) -> Result:
+    async def try_on_all_nodes(self, request: PodGroupRequest) -> PodGroupResult:
         """Try a PodGroup on all nodes."""
-        return final_result(await self.try_pod_group(request, request.tree, None))
+        return unschedulable_if_none_placed(await self.try_pod_group(request, request.tree, None))
 
     async def try_pod_group(
-        self, request: PodGroupRequest, node: forest.GroupNode, within: trial_scope.Placement | None
-    ) -> Result:
+        self, request: PodGroupRequest, node: forest.GroupNode, within: trial_scope.GroupPlacement | None
+    ) -> PodGroupResult:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
-        min_count = node.min_count if request.minimums else 0
+        min_count = node.min_count if request.minimums_apply else 0
         group_status, attempts = await self.try_members(
-            request.of(node), min_count, request.scheduled.get(node.name, 0), within
+            request.members_of(node), min_count, request.scheduled.get(node.name, 0), within
         )
-        return Result(node, group_status, attempts)
+        return PodGroupResult(node, group_status, attempts)
 
     async def _try_members(
         self,
