@@ -268,7 +268,7 @@ class Queue:
     )
 
     def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> sdk.Status | None:
-        assert not pod.metadata.namespace
+        assert "other" not in pod.metadata.labels
         return sdk.unresolvable(f"closed in {profile}") if "gate" in pod.metadata.labels else None
 
     def queueing_hint(self, pod: core_pb2.Pod, event: plugin_pb2.ClusterEvent, old: Any, new: Any) -> bool:
@@ -283,10 +283,28 @@ def named(name: str, **labels: str) -> core_pb2.Pod:
 async def test_the_steps_around_the_queue(stack: Stack) -> None:
     """Broken, a remote plugin cannot hold back or wake pods."""
     queue = (await stack.host(Queue())).queue
-    pods = [named("a"), named("b", gate="x")]
+    pods = [named("a", other="y"), named("b", gate="x")]
     assert await queue.pre_enqueue("p", pods) == [status.SUCCESS, status.unresolvable("Queue", "closed in p")]
     event = plugin_pb2.ClusterEvent(resource="Node", actions=["Add"])
     assert await queue.queueing_hint(event, b"", b'{"metadata":{"name":"b"}}', pods) == [False, True]
+
+
+async def test_pre_enqueue_knows_which_pod_it_is_about(stack: Stack) -> None:
+    """Broken, a plugin names the pod's name in `pod_fields` to know it, and each pod becomes a class of its own."""
+    seen: list[core_pb2.Pod] = []
+
+    class Asking:
+        info = sdk.Info("Asking", pod_fields=("spec.priority",))
+
+        def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> None:
+            seen.append(pod)
+
+    queue = (await stack.host(Asking())).queue
+    metadata = {"name": "a", "namespace": "shop", "uid": "uid-a", "labels": {"app": "web"}}
+    pod = core_pb2.Pod(metadata=metadata, spec={"priority": 7, "node_name": "n"})
+    assert await queue.pre_enqueue("p", [pod]) == [status.SUCCESS]
+    del metadata["labels"]
+    assert seen == [core_pb2.Pod(metadata=metadata, spec={"priority": 7})]
 
 
 async def test_the_queue_goes_on_without_a_plugin_that_fails(stack: Stack) -> None:

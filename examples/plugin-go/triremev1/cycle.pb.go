@@ -113,7 +113,8 @@ type Cycle struct {
 	ConfigHash uint64 `protobuf:"fixed64,3,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
 	// REQUIRED. The profile (its schedulerName) that the pod is scheduled by.
 	Profile string `protobuf:"bytes,4,opt,name=profile,proto3" json:"profile,omitempty"`
-	// REQUIRED by receivers that do not follow the stream. The pod, with the fields that PluginInfo.pod_fields names.
+	// REQUIRED by plugins and by bind. What the pods of the class have in common; for a plugin the fields of it that
+	// PluginInfo.pod_fields names. Filter and score have it from the stream.
 	Pod *Pod `protobuf:"bytes,5,opt,name=pod,proto3" json:"pod,omitempty"`
 	// REQUIRED by the phases. The pod's class in the snapshot, from 1.
 	PodClass uint32 `protobuf:"varint,6,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`

@@ -144,7 +144,8 @@ func (x *NodeView) GetJson() []byte {
 // NodeColumns is a result about nodes: one entry a node, in the order of the request, or by slot for all nodes.
 type NodeColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED for the phases. The generation that the answer has seen.
+	// REQUIRED for the phases. The generation that the answer has seen. OPTIONAL for a plugin, and at most that of the
+	// call where the plugin does not follow the stream.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// OPTIONAL. The answer is a patch: it holds for `slots` alone, and all others are as in the answer of this
 	// generation. 0: the answer is complete.

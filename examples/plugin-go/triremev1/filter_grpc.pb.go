@@ -35,6 +35,7 @@ const (
 // FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
 type FilterPluginClient interface {
 	// PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+	// Called where the plugin lists EXTENSION_POINT_PRE_FILTER.
 	PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error)
 	// Filter answers for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error)
@@ -126,6 +127,7 @@ func (c *filterPluginClient) Unreserve(ctx context.Context, in *UnreserveRequest
 // FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
 type FilterPluginServer interface {
 	// PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+	// Called where the plugin lists EXTENSION_POINT_PRE_FILTER.
 	PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error)
 	// Filter answers for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(context.Context, *FilterRequest) (*FilterResponse, error)

@@ -32,7 +32,7 @@ const (
 // PluginService is served by every phase and every plugin.
 type PluginServiceClient interface {
 	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
-	// whose answer no longer covers the profile that names it counts as down.
+	// whose answer no longer covers the profile that names it is rejected until one does.
 	GetPluginInfo(ctx context.Context, in *GetPluginInfoRequest, opts ...grpc.CallOption) (*GetPluginInfoResponse, error)
 	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
 	// GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
@@ -91,7 +91,7 @@ func (c *pluginServiceClient) GetPluginStatistics(ctx context.Context, in *GetPl
 // PluginService is served by every phase and every plugin.
 type PluginServiceServer interface {
 	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
-	// whose answer no longer covers the profile that names it counts as down.
+	// whose answer no longer covers the profile that names it is rejected until one does.
 	GetPluginInfo(context.Context, *GetPluginInfoRequest) (*GetPluginInfoResponse, error)
 	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
 	// GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the

@@ -192,7 +192,8 @@ type ScoreResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Anything but CODE_SUCCESS ends the cycle with an error.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// REQUIRED with CODE_SUCCESS. One a node, in the order of the request.
+	// REQUIRED with CODE_SUCCESS. One a node, in the order of the request. From 0 to 100 with NORMALIZATION_NONE, from 0
+	// to 92233720368547758 with MAX and MAX_REVERSED, any number with CUSTOM.
 	Scores        []int64 `protobuf:"zigzag64,2,rep,packed,name=scores,proto3" json:"scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,7 +31,8 @@ const (
 //
 // ScorePlugin is served by plugins that score.
 type ScorePluginClient interface {
-	// PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent.
+	// PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent. Called
+	// where the plugin lists EXTENSION_POINT_PRE_SCORE.
 	PreScore(ctx context.Context, in *PreScoreRequest, opts ...grpc.CallOption) (*PreScoreResponse, error)
 	// Score returns raw scores. Idempotent.
 	Score(ctx context.Context, in *ScoreRequest, opts ...grpc.CallOption) (*ScoreResponse, error)
@@ -83,7 +84,8 @@ func (c *scorePluginClient) NormalizeScore(ctx context.Context, in *NormalizeSco
 //
 // ScorePlugin is served by plugins that score.
 type ScorePluginServer interface {
-	// PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent.
+	// PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent. Called
+	// where the plugin lists EXTENSION_POINT_PRE_SCORE.
 	PreScore(context.Context, *PreScoreRequest) (*PreScoreResponse, error)
 	// Score returns raw scores. Idempotent.
 	Score(context.Context, *ScoreRequest) (*ScoreResponse, error)

@@ -35,7 +35,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("config", help="validate, print and convert configuration files", description=__doc__)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
-    validate = actions.add_parser("validate", help="report the problems of configuration files")
+    validate = actions.add_parser("validate", help="report the problems of configuration files; calls no remote plugin")
     validate.add_argument("files", nargs="+", metavar="FILE", help="KubeSchedulerConfiguration or TriremeConfiguration")
     _add_context_arguments(validate)
     validate.set_defaults(run=run_validate)

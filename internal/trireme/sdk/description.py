@@ -29,8 +29,9 @@ class Info:
     """A plugin's name, needs and limits.
 
     `name` is what profiles call it. `pod_fields` are paths such as `spec.nodeSelector` or
-    `metadata.labels['example.com/tier']`; without any it gets what the built-in plugins see of a pod. Without `events`
-    any change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come. The scheduler
+    `metadata.labels['example.com/tier']`; without any it gets what the built-in plugins see of a pod. Which pods a call
+    is about is known without them; `metadata.name` here would make each pod a class of its own. Without `events` any
+    change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come. The scheduler
     caches answers for as long as `version` stays: code or settings that answer otherwise are another version.
     """
 

@@ -94,7 +94,9 @@ class Cycle(_message.Message):
 
     @_builtins.property
     def pod(self) -> _core_pb2.Pod:
-        """REQUIRED by receivers that do not follow the stream. The pod, with the fields that PluginInfo.pod_fields names."""
+        """REQUIRED by plugins and by bind. What the pods of the class have in common; for a plugin the fields of it that
+        PluginInfo.pod_fields names. Filter and score have it from the stream.
+        """
 
     def __init__(
         self,

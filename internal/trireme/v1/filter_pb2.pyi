@@ -99,7 +99,9 @@ class NodeColumns(_message.Message):
     STATUS_INDEX_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
-    """REQUIRED for the phases. The generation that the answer has seen."""
+    """REQUIRED for the phases. The generation that the answer has seen. OPTIONAL for a plugin, and at most that of the
+    call where the plugin does not follow the stream.
+    """
     base_generation: _builtins.int
     """OPTIONAL. The answer is a patch: it holds for `slots` alone, and all others are as in the answer of this
     generation. 0: the answer is complete.

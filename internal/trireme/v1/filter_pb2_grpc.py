@@ -73,6 +73,7 @@ class FilterPluginServicer:
 
     def PreFilter(self, request, context):
         """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+        Called where the plugin lists EXTENSION_POINT_PRE_FILTER.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,9 @@ class FilterPluginStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FilterPluginAsyncStub: ...
     PreFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PreFilterRequest, _filter_pb2.PreFilterResponse]
-    """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
+    """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+    Called where the plugin lists EXTENSION_POINT_PRE_FILTER.
+    """
     Filter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]
     """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]
@@ -58,7 +60,9 @@ class FilterPluginAsyncStub(FilterPluginStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PreFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PreFilterRequest, _filter_pb2.PreFilterResponse]  # type: ignore[assignment]
-    """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
+    """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+    Called where the plugin lists EXTENSION_POINT_PRE_FILTER.
+    """
     Filter: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]  # type: ignore[assignment]
     """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]  # type: ignore[assignment]
@@ -85,7 +89,9 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.PreFilterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.PreFilterResponse, _abc.Awaitable[_filter_pb2.PreFilterResponse]]:
-        """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
+        """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+        Called where the plugin lists EXTENSION_POINT_PRE_FILTER.
+        """
 
     @_abc_1.abstractmethod
     def Filter(

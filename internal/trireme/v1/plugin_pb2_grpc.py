@@ -58,7 +58,7 @@ class PluginServiceServicer:
 
     def GetPluginInfo(self, request, context):
         """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
-        whose answer no longer covers the profile that names it counts as down.
+        whose answer no longer covers the profile that names it is rejected until one does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,7 +35,7 @@ class PluginServiceStub:
     def __new__(cls, channel: _aio.Channel) -> PluginServiceAsyncStub: ...
     GetPluginInfo: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginInfoRequest, _plugin_pb2.GetPluginInfoResponse]
     """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
-    whose answer no longer covers the profile that names it counts as down.
+    whose answer no longer covers the profile that names it is rejected until one does.
     """
     Configure: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]
     """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
@@ -57,7 +57,7 @@ class PluginServiceAsyncStub(PluginServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPluginInfo: _aio.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginInfoRequest, _plugin_pb2.GetPluginInfoResponse]  # type: ignore[assignment]
     """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
-    whose answer no longer covers the profile that names it counts as down.
+    whose answer no longer covers the profile that names it is rejected until one does.
     """
     Configure: _aio.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]  # type: ignore[assignment]
     """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
@@ -82,7 +82,7 @@ class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_plugin_pb2.GetPluginInfoResponse, _abc.Awaitable[_plugin_pb2.GetPluginInfoResponse]]:
         """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
-        whose answer no longer covers the profile that names it counts as down.
+        whose answer no longer covers the profile that names it is rejected until one does.
         """
 
     @_abc_1.abstractmethod

@@ -61,7 +61,7 @@ class PreEnqueueRequest(_message.Message):
     """REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
-        """REQUIRED. The pods."""
+        """REQUIRED. The pods: namespace, name and UID, and the fields that PluginInfo.pod_fields names."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class QueueingHintRequest(_message.Message):
 
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
-        """REQUIRED. The pods, one of each class."""
+        """REQUIRED. The pods, one of each class, with the fields that PluginInfo.pod_fields names."""
 
     def __init__(
         self,

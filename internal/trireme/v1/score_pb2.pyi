@@ -123,7 +123,9 @@ class ScoreResponse(_message.Message):
 
     @_builtins.property
     def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """REQUIRED with CODE_SUCCESS. One a node, in the order of the request."""
+        """REQUIRED with CODE_SUCCESS. One a node, in the order of the request. From 0 to 100 with NORMALIZATION_NONE, from 0
+        to 92233720368547758 with MAX and MAX_REVERSED, any number with CUSTOM.
+        """
 
     def __init__(
         self,

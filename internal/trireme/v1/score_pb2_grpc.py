@@ -57,7 +57,8 @@ class ScorePluginServicer:
     """
 
     def PreScore(self, request, context):
-        """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent.
+        """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent. Called
+        where the plugin lists EXTENSION_POINT_PRE_SCORE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,9 @@ class ScorePluginStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ScorePluginAsyncStub: ...
     PreScore: _grpc.UnaryUnaryMultiCallable[_score_pb2.PreScoreRequest, _score_pb2.PreScoreResponse]
-    """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent."""
+    """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent. Called
+    where the plugin lists EXTENSION_POINT_PRE_SCORE.
+    """
     Score: _grpc.UnaryUnaryMultiCallable[_score_pb2.ScoreRequest, _score_pb2.ScoreResponse]
     """Score returns raw scores. Idempotent."""
     NormalizeScore: _grpc.UnaryUnaryMultiCallable[_score_pb2.NormalizeScoreRequest, _score_pb2.NormalizeScoreResponse]
@@ -46,7 +48,9 @@ class ScorePluginAsyncStub(ScorePluginStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PreScore: _aio.UnaryUnaryMultiCallable[_score_pb2.PreScoreRequest, _score_pb2.PreScoreResponse]  # type: ignore[assignment]
-    """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent."""
+    """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent. Called
+    where the plugin lists EXTENSION_POINT_PRE_SCORE.
+    """
     Score: _aio.UnaryUnaryMultiCallable[_score_pb2.ScoreRequest, _score_pb2.ScoreResponse]  # type: ignore[assignment]
     """Score returns raw scores. Idempotent."""
     NormalizeScore: _aio.UnaryUnaryMultiCallable[_score_pb2.NormalizeScoreRequest, _score_pb2.NormalizeScoreResponse]  # type: ignore[assignment]
@@ -61,7 +65,9 @@ class ScorePluginServicer(metaclass=_abc_1.ABCMeta):
         request: _score_pb2.PreScoreRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_score_pb2.PreScoreResponse, _abc.Awaitable[_score_pb2.PreScoreResponse]]:
-        """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent."""
+        """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent. Called
+        where the plugin lists EXTENSION_POINT_PRE_SCORE.
+        """
 
     @_abc_1.abstractmethod
     def Score(
