@@ -175,10 +175,14 @@ controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
 	@$(BIN)/python tests/bench/run.py $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
 
-.PHONY: soak
-soak: $(STAMP) controlplane ## Check that events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)
-	@$(BIN)/python tests/bench/run.py --workloads soak --nodes 5000 --rounds 1 --result build/soak.json \
+.PHONY: event-pace
+event-pace: $(STAMP) controlplane ## Check that events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)
+	@$(BIN)/python tests/bench/run.py --workloads eventpace --nodes 5000 --rounds 1 --result build/eventpace.json \
 		--set measurePods=$(or $(PODS),100000),podsPerSecond=$(or $(RATE),200)
+
+.PHONY: soak
+soak: $(STAMP) ## Two hours of pods that come and go, and whether anything grows (HOURS=2 RATE=100 PLOT=file.svg)
+	@$(BIN)/python tests/soak/soak_run.py --hours $(or $(HOURS),2) --rate $(or $(RATE),100) $(if $(PLOT),--plot $(PLOT))
 
 .PHONY: clean
 clean: ## Remove build results and the environment

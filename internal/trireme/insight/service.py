@@ -22,7 +22,7 @@ from trireme.wire import status as wire_status
 class ServiceStatistics:
     """What the service has done, and what it knows."""
 
-    explained: int = field(metadata={"help": "Pods explained."})
+    explained: int = field(metadata={"help": "Pods explained.", "total": True})
     queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers and scores, in bytes."})

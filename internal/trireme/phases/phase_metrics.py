@@ -153,10 +153,17 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
 
 
 def _statistics_instruments(phase: str, own: Callable[[], Any]) -> Iterable[Instrument]:
-    """A gauge for each number of the phase's own statistics; each field has its help text as metadata."""
+    """A gauge for each number of the phase's own statistics, or a counter where it is a "total".
+
+    Each field has its help text, and whether it counts what has happened so far, as metadata.
+    """
 
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(own(), attribute)}
 
     for field in dataclasses.fields(own()):
-        yield Gauge(f"trireme_{phase}_{field.name}", field.metadata["help"], one(field.name))
+        name, text = f"trireme_{phase}_{field.name}", field.metadata["help"]
+        if field.metadata.get("total"):
+            yield CountedElsewhere(f"{name}_total", text, one(field.name))
+        else:
+            yield Gauge(name, text, one(field.name))

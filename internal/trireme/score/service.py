@@ -22,11 +22,13 @@ from trireme.wire import status as wire_status
 class ScorePhaseStatistics:
     """What the service has done."""
 
-    placed: int = field(metadata={"help": "Pods placed."})
-    batches: int = field(metadata={"help": "Batches placed."})
+    placed: int = field(metadata={"help": "Pods placed.", "total": True})
+    batches: int = field(metadata={"help": "Batches placed.", "total": True})
     classes: int = field(metadata={"help": "Pod classes whose scores are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached scores, in bytes."})
-    slots_evaluated: int = field(metadata={"help": "Nodes that in-tree plugins scored, once for each evaluation."})
+    slots_evaluated: int = field(
+        metadata={"help": "Nodes that in-tree plugins scored, once for each evaluation.", "total": True}
+    )
 
 
 class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):

@@ -24,8 +24,12 @@ class FilterEvaluatorStatistics:
 
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers, in bytes."})
-    first_evaluations: int = field(metadata={"help": "Evaluations of a class of which nothing was cached."})
-    slots_evaluated: int = field(metadata={"help": "Nodes that in-tree plugins filtered, once for each evaluation."})
+    first_evaluations: int = field(
+        metadata={"help": "Evaluations of a class of which nothing was cached.", "total": True}
+    )
+    slots_evaluated: int = field(
+        metadata={"help": "Nodes that in-tree plugins filtered, once for each evaluation.", "total": True}
+    )
 
 
 class _Profile:

@@ -1,0 +1,105 @@
+"""Whether a quantity grows: a line fitted to its samples, with the confidence interval of its slope.
+
+Samples that follow each other are not independent, so they are averaged over blocks of time first. A process that is
+replaced starts at a level of its own, as does one that becomes the leader: each such span has its own level, and all of
+a quantity's spans share one slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.99
+"""Of an interval. Dozens of quantities are judged, so one in twenty would be wrong too often."""
+
+TOLERATED_GROWTH_PER_DAY = 0.1
+"""Of the mean. What grows by less in a day is flat: allocators and tables settle for hours."""
+
+LEAST_BLOCKS = 3
+"""Of a span; a shorter one says nothing of a slope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A value of a quantity.
+
+    `span` names the time in which its level is the same, such as one process between two changes of the leader.
+    """
+
+    seconds: float
+    value: float
+    span: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A fitted slope.
+
+    `mean` is that of all samples, in the quantity's unit; `per_hour` and the ends of its confidence interval are in
+    that unit an hour. `blocks` says to how many averages the line was fitted.
+    """
+
+    mean: float
+    per_hour: float
+    low: float
+    high: float
+    blocks: int
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no growth is proven, or only one that is small even after a day."""
+        return self.low <= 0 or self.low * 24 <= TOLERATED_GROWTH_PER_DAY * abs(self.mean)
+
+
+def fit(samples: Sequence[Sample], block_seconds: float, settling_seconds: float) -> Slope | None:
+    """The common slope of all spans, or None if there are too few samples for one.
+
+    The first `settling_seconds` of each span are left out, and so is what does not fill a block.
+    """
+    moments: list[float] = []
+    averages: list[float] = []
+    by_span: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_span.setdefault(sample.span, []).append(sample)
+    spans = 0
+    for of_span in by_span.values():
+        blocks = _blocks(of_span, block_seconds, settling_seconds)
+        if len(blocks) < LEAST_BLOCKS:
+            continue
+        spans += 1
+        # Taking each span's own mean away is what a level of its own amounts to.
+        hours = np.array([moment for moment, _ in blocks]) / 3600
+        values = np.array([value for _, value in blocks])
+        moments.extend(hours - hours.mean())
+        averages.extend(values - values.mean())
+    degrees = len(moments) - spans - 1
+    if degrees < 1:
+        return None
+    x, y = np.array(moments), np.array(averages)
+    spread = float(x @ x)
+    per_hour = float(x @ y) / spread
+    residuals = y - per_hour * x
+    error = float(np.sqrt(residuals @ residuals / degrees / spread))
+    margin = float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees)) * error
+    mean = float(np.mean([sample.value for sample in samples]))
+    return Slope(mean, per_hour, per_hour - margin, per_hour + margin, len(moments))
+
+
+def _blocks(samples: Sequence[Sample], block_seconds: float, settling_seconds: float) -> list[tuple[float, float]]:
+    """Mean time and mean value of each full block of one span."""
+    begin = samples[0].seconds + settling_seconds
+    full = int((samples[-1].seconds - begin) / block_seconds)
+    blocks: list[list[Sample]] = [[] for _ in range(max(full, 0))]
+    for sample in samples:
+        number = int((sample.seconds - begin) // block_seconds)
+        if 0 <= number < full:
+            blocks[number].append(sample)
+    return [
+        (float(np.mean([s.seconds for s in block])), float(np.mean([s.value for s in block])))
+        for block in blocks
+        if block
+    ]

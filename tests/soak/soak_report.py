@@ -1,0 +1,70 @@
+"""What a soak says: a table of slopes, and a plot."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import slopes
+from matplotlib.figure import Figure
+
+Series = Mapping[str, Sequence[slopes.Sample]]
+"""Samples by the name of the quantity, which begins with that of its process."""
+
+_MIB = 1 << 20
+
+_PANELS = {
+    "private memory, MiB": "private memory",
+    "file descriptors": "file descriptors",
+    "tasks of the event loop": "trireme_event_loop_tasks",
+    "classes of pods": "classes",
+    "objects in the leader's cache": "scheduler_cache_size",
+    "p99 from creation to binding, ms": "p99",
+}
+"""Title of a plot → the part of a quantity's name that belongs to it."""
+
+
+def judge(series: Series, block_seconds: float, settling_seconds: float) -> dict[str, slopes.Slope]:
+    """The slope of each quantity that is not always the same."""
+    found = {}
+    for name, samples in series.items():
+        if len({sample.value for sample in samples}) > 1:
+            slope = slopes.fit(samples, block_seconds, settling_seconds)
+            if slope is not None:
+                found[name] = slope
+    return found
+
+
+def table(judged: Mapping[str, slopes.Slope]) -> str:
+    """A line for each quantity, those that grow first."""
+    lines = ["| quantity | mean | slope an hour | 99 % interval | |", "| --- | --- | --- | --- | --- |"]
+    for name, slope in sorted(judged.items(), key=lambda item: (item[1].is_flat, item[0])):
+        unit = _MIB if "private memory" in name or name.endswith("_bytes") else 1
+        figures = [f"{value / unit:.4g}" for value in (slope.mean, slope.per_hour, slope.low, slope.high)]
+        what = f"{name}{', MiB' if unit == _MIB else ''}"
+        lines.append(
+            f"| {what} | {figures[0]} | {figures[1]} | {figures[2]} to {figures[3]} "
+            f"| {'flat' if slope.is_flat else 'GROWS'} |"
+        )
+    return "\n".join(lines)
+
+
+def plot(series: Series, file: pathlib.Path) -> None:
+    """Write the quantities that a reader looks for first, over time, as SVG."""
+    mpl.rcParams["svg.hashsalt"] = "soak"
+    figure = Figure(figsize=(10, 9), layout="constrained")
+    for axes, (title, part) in zip(figure.subplots(3, 2).flat, _PANELS.items(), strict=True):
+        for name, samples in series.items():
+            if part in name:
+                unit = _MIB if part == "private memory" else 1
+                hours = [sample.seconds / 3600 for sample in samples]
+                label = name.removesuffix(part).strip(": ")
+                axes.plot(hours, [sample.value / unit for sample in samples], linewidth=0.8, label=label)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("hours", fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.tick_params(labelsize=8)
+        if len(axes.lines) > 1:
+            axes.legend(fontsize=6)
+    figure.savefig(file, metadata={"Date": None})

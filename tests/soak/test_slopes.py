@@ -1,0 +1,68 @@
+"""A growth that is there is found, and noise is not taken for one."""
+
+import random
+
+import pytest
+import slopes
+
+HOUR = 3600.0
+
+
+def _samples(per_hour: float, noise: float, *, mean: float = 100.0, seed: int = 1) -> list[slopes.Sample]:
+    """Two hours of samples every ten seconds, with noise of which a part stays for a while."""
+    chance = random.Random(seed)
+    drift = 0.0
+    made = []
+    for number in range(720):
+        drift = 0.9 * drift + chance.gauss(0, noise)
+        seconds = number * 10.0
+        made.append(slopes.Sample(seconds, mean + per_hour * seconds / HOUR + drift, "one"))
+    return made
+
+
+def test_growth_is_found() -> None:
+    """What gains two per cent an hour has a slope that is surely above zero."""
+    slope = slopes.fit(_samples(per_hour=2.0, noise=0.2), 300, 600)
+    assert slope is not None
+    assert slope.low < 2.0 < slope.high
+    assert not slope.is_flat
+
+
+def test_noise_is_no_growth() -> None:
+    """Of a hundred quantities that stay, at most a few are suspected although their noise lasts."""
+    suspected = [
+        seed
+        for seed in range(100)
+        if not (slope := slopes.fit(_samples(per_hour=0.0, noise=2.0, seed=seed), 300, 600)) or not slope.is_flat
+    ]
+    assert len(suspected) <= 3
+
+
+def test_a_growth_without_weight_is_flat() -> None:
+    """A few bytes an hour, however sure, are nothing to worry about."""
+    slope = slopes.fit(_samples(per_hour=0.1, noise=0.0), 300, 600)
+    assert slope is not None
+    assert slope.low > 0
+    assert slope.is_flat
+
+
+def test_levels_of_spans_are_no_growth() -> None:
+    """A process started anew, or that leads now, has another level, which says nothing of its slope."""
+    made = [slopes.Sample(n * 10.0, 100.0 if n < 360 else 150.0, "one" if n < 360 else "two") for n in range(720)]
+    slope = slopes.fit(made, 300, 600)
+    assert slope is not None
+    assert slope.per_hour == pytest.approx(0.0)
+
+
+def test_the_beginning_of_a_span_is_left_out() -> None:
+    """Caches fill at first."""
+    made = [slopes.Sample(n * 10.0, min(n, 50) * 2.0, "one") for n in range(720)]
+    slope = slopes.fit(made, 300, 600)
+    assert slope is not None
+    assert slope.is_flat
+
+
+def test_few_samples_say_nothing() -> None:
+    """Without enough blocks there is no slope, rather than one of any size."""
+    assert slopes.fit(_samples(per_hour=0.0, noise=1.0)[:100], 300, 600) is None
+    assert slopes.fit([], 300, 600) is None
