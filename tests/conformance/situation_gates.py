@@ -11,7 +11,7 @@ from typing import Any
 
 from trireme.config import gates
 from trireme.framework import resizes
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 Json = dict[str, Any]
 

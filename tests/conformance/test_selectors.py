@@ -12,7 +12,7 @@ import selector_answers
 import selector_expressions
 
 from trireme.plugins.dynamic_resources import expressions
-from trireme_kube.cel import environment
+from trireme_kube.cel.compiler import environment
 
 _SEED = 5
 _MEANT = 1500

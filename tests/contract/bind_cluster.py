@@ -13,8 +13,8 @@ from grpc import aio
 from trireme.bind import flags, process
 from trireme.rpc.grpc_server import ReplicaServer
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
-from trireme_kube.client import client
-from trireme_kube.client.credentials import Source
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.credentials import Source
 from trireme_kube.componentbase import supervision
 from trireme_kube.embedded.cluster import EmbeddedCluster
 

@@ -26,7 +26,7 @@ from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, core_pb2, cycle_pb2, status_pb2
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 from trireme_kube.componentbase import supervision
 
 _PHASES: Mapping[str, phase_process.Phase[Any]] = {"filter": filter_process.PHASE, "score": score_process.PHASE}

@@ -24,8 +24,9 @@ from trireme.insight.service import InsightService
 from trireme.phases import phase_metrics
 from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
-from trireme_kube.componentbase import certificate_expiry, event_loop
-from trireme_kube.componentbase.instruments import Instrument
+from trireme_kube.componentbase import event_loop
+from trireme_kube.componentbase.metrics.instruments import Instrument
+from trireme_kube.componentbase.tls import certificate_expiry
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs"
 DOCUMENT = FOLDER / "metrics.md"

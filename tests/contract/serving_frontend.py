@@ -23,7 +23,8 @@ from trireme.frontend.term import Term
 from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queued_pod
 from trireme.queueing.hints import hint_evaluation, queueing_hint_map
 from trireme.scheduling import event_handlers, preemption_retries, scheduler, waiting_pods
-from trireme_kube.componentbase import clocks, klog, supervision
+from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase.logs import klog
 
 USERS = {
     "admin": ("admin", ["system:masters"]),

@@ -22,9 +22,9 @@ from bind_cluster import Bind
 from grpc import aio
 
 from trireme.v1 import bind_pb2, bind_phase_pb2_grpc, snapshot_pb2
-from trireme_kube.client import client
-from trireme_kube.client.credentials import Source
-from trireme_kube.componentbase import certificate_expiry
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.credentials import Source
+from trireme_kube.componentbase.tls import certificate_expiry
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.endpoints.faults import Action, Fault
 

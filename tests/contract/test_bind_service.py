@@ -13,7 +13,7 @@ from grpc import aio
 
 from trireme.bind import binding_retries
 from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
-from trireme_kube.client.errors import ApiError
+from trireme_kube.client.rest.errors import ApiError
 from trireme_kube.embedded.endpoints.faults import Action, Fault
 
 BINDING = "/binding"

@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 
 from trireme.cli import frontend_connection
-from trireme_kube.componentbase import self_signed, status_documents
+from trireme_kube.componentbase.server import status_documents
+from trireme_kube.componentbase.tls import self_signed
 
 ANONYMOUS = 'forbidden: User "system:anonymous" cannot get path "/trireme/v1/status"'
 NAMED = 'forbidden: User "ann" cannot get path "/trireme/v1/status"'

@@ -10,7 +10,7 @@ from kube_fake_server import Seen, end_of_list, line, listing, serving, stream, 
 
 from trireme.config import gates
 from trireme.frontend import early_lists
-from trireme_kube.client import resources, watch
+from trireme_kube.client.informers import resources, watch
 
 
 def _completed(url: str, delayed: bool, extenders: int, *, streams: bool = True) -> Any:

@@ -9,7 +9,7 @@ from kube_fake_server import Seen, listing, serving
 
 from trireme.config import trireme_configuration
 from trireme.frontend import running, term
-from trireme_kube.client import client, credentials
+from trireme_kube.client.rest import client, credentials
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from trireme.frontend.phase_clients import endpoints
-from trireme_kube.client import client
-from trireme_kube.client.credentials import Source
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.credentials import Source
 from trireme_kube.embedded.cluster import EmbeddedCluster
 
 PATH = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"

@@ -51,7 +51,7 @@ def _run(pruned: pathlib.Path, program: str, *arguments: str) -> str:
         "trireme.filter.process",
         "trireme.score.process",
         "trireme.bind.process",
-        "trireme_kube.client.external_credentials",
+        "trireme_kube.client.rest.external_credentials",
         "trireme.registry.filter_sides",
         "trireme.registry.score_sides",
         "trireme.sdk",

@@ -17,8 +17,8 @@ from kubernetes.aio.config import incluster_config
 
 from trireme.framework import release
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.client import client, credentials
-from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest import client, credentials
+from trireme_kube.client.rest.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
 
 def _settings(server: str, **more: Any) -> client.ClientSettings:

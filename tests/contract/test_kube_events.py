@@ -11,8 +11,9 @@ from aiohttp import web
 from kube_fake_server import FakeServer, Script, Seen, answer, failure, serving
 
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.client import client, credentials, event_series, events
-from trireme_kube.client.event_series import ObjectReference
+from trireme_kube.client.events import event_recorder, event_series
+from trireme_kube.client.events.event_series import ObjectReference
+from trireme_kube.client.rest import client, credentials
 
 POD = event_series.pod_reference("default", "web", "u1", "7")
 NODE_LEASE = ObjectReference("Lease", "kube-system", "kube-scheduler", "u2", "coordination.k8s.io/v1", "9")
@@ -41,11 +42,11 @@ async def _accept(_request: web.Request, seen: Seen) -> web.StreamResponse:
 @contextlib.asynccontextmanager
 async def _recording(
     script: Script, run: bool = True, qps: float = -1.0, **more: Any
-) -> AsyncIterator[tuple[FakeServer, events.EventRecorder, Clock, list[float]]]:
+) -> AsyncIterator[tuple[FakeServer, event_recorder.EventRecorder, Clock, list[float]]]:
     clock, slept = Clock(), []
 
     async def sleep(seconds: float) -> None:
-        if seconds == events.HOUSEKEEPING_SECONDS:
+        if seconds == event_recorder.HOUSEKEEPING_SECONDS:
             await asyncio.Event().wait()  # the tests keep house themselves
         slept.append(seconds)
         await asyncio.sleep(0)
@@ -53,7 +54,7 @@ async def _recording(
     async with serving(script) as server:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=qps, burst=1)
         async with await client.connect(settings) as api:
-            recorder = events.EventRecorder(
+            recorder = event_recorder.EventRecorder(
                 api,
                 hostname="host",
                 clock=clock.monotonic,
@@ -104,8 +105,8 @@ async def test_a_scheduled_event_is_one_post_as_kube_scheduler_writes_it() -> No
     }
 
 
-def _fail(recorder: events.EventRecorder, pod: ObjectReference = POD, message: str = "0/3 nodes") -> None:
-    recorder.record(pod, events.WARNING, "FailedScheduling", "Scheduling", message, "default-scheduler")
+def _fail(recorder: event_recorder.EventRecorder, pod: ObjectReference = POD, message: str = "0/3 nodes") -> None:
+    recorder.record(pod, event_recorder.WARNING, "FailedScheduling", "Scheduling", message, "default-scheduler")
 
 
 async def test_a_repeated_event_is_patched_once_into_a_series() -> None:
@@ -175,7 +176,9 @@ async def test_a_series_whose_event_is_gone_is_created_again() -> None:
 async def test_the_event_on_the_lease_is_a_core_event() -> None:
     """If this fails, leader changes are not visible as events on the Lease."""
     async with _recording(_accept) as (server, recorder, _, _):
-        recorder.record_legacy(NODE_LEASE, events.NORMAL, "LeaderElection", "me became leader", "default-scheduler")
+        recorder.record_legacy(
+            NODE_LEASE, event_recorder.NORMAL, "LeaderElection", "me became leader", "default-scheduler"
+        )
         await recorder.flush(10)
         (post,) = server.of("POST")
     assert post.path == "/api/v1/namespaces/kube-system/events"
@@ -233,7 +236,7 @@ async def test_core_events_about_one_object_are_combined_and_limited() -> None:
     async with _recording(script) as (server, recorder, _, _):
         for number in range(30):
             changed = POD._replace(resource_version=str(number))
-            recorder.record(changed, events.WARNING, "FailedScheduling", "Scheduling", f"why {number}", "s")
+            recorder.record(changed, event_recorder.WARNING, "FailedScheduling", "Scheduling", f"why {number}", "s")
             await recorder.flush(10)
         posts, patches = server.of("POST"), server.of("PATCH")
     combined = "(combined from similar events): why "
@@ -261,7 +264,7 @@ async def test_a_full_queue_drops_the_oldest_and_counts_them() -> None:
     ("way", "tries", "counter"),
     [
         pytest.param("refuse", 1, "refused", id="refused-by-the-server"),
-        pytest.param("hang-up", events.MAX_TRIES, "unsent", id="no-server"),
+        pytest.param("hang-up", event_recorder.MAX_TRIES, "unsent", id="no-server"),
         pytest.param("busy", 3, "written", id="busy-server"),
     ],
 )
@@ -287,12 +290,12 @@ async def test_events_are_retried_or_dropped_by_the_kind_of_error(way: str, trie
         assert await recorder.flush(10)
         assert getattr(recorder.statistics(), counter) == 1
     assert posts == tries
-    assert slept == [4.0 if way == "busy" else events.RETRY_SECONDS] * (tries - 1)
+    assert slept == [4.0 if way == "busy" else event_recorder.RETRY_SECONDS] * (tries - 1)
 
 
 async def test_a_slow_write_does_not_hold_up_the_events_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, one event that an admission webhook looks at for half a minute delays all others by as much."""
-    monkeypatch.setattr(events, "SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(event_recorder, "SLOW_SECONDS", 0.01)
     arrived = 0
     enough = asyncio.Event()
 
@@ -315,8 +318,8 @@ async def test_a_slow_write_does_not_hold_up_the_events_behind_it(monkeypatch: p
     ("late", "at_once"),
     [
         pytest.param(0.0, 1, id="in-time"),
-        pytest.param(2 * events.LATE_SECONDS, 3, id="late"),
-        pytest.param(20 * events.LATE_SECONDS, 8, id="very-late"),
+        pytest.param(2 * event_recorder.LATE_SECONDS, 3, id="late"),
+        pytest.param(20 * event_recorder.LATE_SECONDS, 8, id="very-late"),
     ],
 )
 async def test_events_are_written_one_at_a_time_and_more_only_as_they_get_late(late: float, at_once: int) -> None:
@@ -343,11 +346,11 @@ async def test_all_write_when_the_end_is_near() -> None:
 
 async def test_no_more_writes_wait_for_a_low_rate_limit_than_it_lets_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, writes wait in the client until their deadline, are tried again, and in the end given up."""
-    monkeypatch.setattr(events, "WRITE_DEADLINE_SECONDS", 2.0)
+    monkeypatch.setattr(event_recorder, "WRITE_DEADLINE_SECONDS", 2.0)
     async with _recording(_accept, qps=20.0) as (_, recorder, clock, _):
         for number in range(60):
             recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
-        clock.seconds += 100 * events.LATE_SECONDS
+        clock.seconds += 100 * event_recorder.LATE_SECONDS
         await _written(recorder, 60)
         assert recorder.statistics().unsent == 0
 
@@ -383,7 +386,7 @@ class _Writes:
         return answer({}, 201)
 
 
-async def _written(recorder: events.EventRecorder, count: int) -> None:
+async def _written(recorder: event_recorder.EventRecorder, count: int) -> None:
     async with asyncio.timeout(30):
         while recorder.statistics().written < count:
             await asyncio.sleep(0.001)

@@ -23,19 +23,10 @@ from kube_fake_server import (
 )
 
 from trireme.v1 import core_pb2
-from trireme_kube.client import (
-    client,
-    content_types,
-    credentials,
-    envelope,
-    informer,
-    list_prefetch,
-    listwatch,
-    resources,
-    watch,
-)
-from trireme_kube.client.errors import ApiUnreachable
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers import informer, list_prefetch, listwatch, resources, watch
+from trireme_kube.client.informers.watch import Event, EventKind
+from trireme_kube.client.rest import client, content_types, credentials, envelope
+from trireme_kube.client.rest.errors import ApiUnreachable
 from trireme_kube.v1 import encoding_pb2
 
 ACCEPT = content_types.accepted("", content_types.PROTOBUF)

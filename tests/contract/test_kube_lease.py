@@ -9,9 +9,10 @@ import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Seen, answer, failure, serving, serving_in_a_thread
 
-from trireme_kube.client import client, credentials, lease
-from trireme_kube.client.election import ElectionSettings, Leading, Lost, Notice
-from trireme_kube.client.errors import ApiError
+from trireme_kube.client.leaderelection import lease
+from trireme_kube.client.leaderelection.election import ElectionSettings, Leading, Lost, Notice
+from trireme_kube.client.rest import client, credentials
+from trireme_kube.client.rest.errors import ApiError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from trireme_kube.client import write_pool
-from trireme_kube.client.errors import ApiUnreachable
+from trireme_kube.client.rest import write_pool
+from trireme_kube.client.rest.errors import ApiUnreachable
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 

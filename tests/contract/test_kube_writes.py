@@ -20,7 +20,8 @@ from trireme_kube.apimachinery.api_writes import (
     Uncertain,
     Written,
 )
-from trireme_kube.client import client, credentials, writes
+from trireme_kube.client import writes
+from trireme_kube.client.rest import client, credentials
 
 POD = PodName("default", "web", "u1")
 CREATED = {"kind": "Status", "status": "Success", "code": 201}

@@ -10,7 +10,7 @@ from frontend_with_phases import Cluster, Server, node
 
 from trireme.frontend import leadership_runner
 from trireme.v1 import core_pb2
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 NODES = 20_000
 PER_PAGE = 500

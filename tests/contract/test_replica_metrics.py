@@ -15,8 +15,10 @@ from trireme.phases import phase_metrics
 from trireme.rpc import listening
 from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
-from trireme_kube.componentbase import certificate_expiry, plain_server, self_signed, supervision
-from trireme_kube.componentbase.instruments import Registry
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.metrics.instruments import Registry
+from trireme_kube.componentbase.server import plain_server
+from trireme_kube.componentbase.tls import certificate_expiry, self_signed
 
 
 def _own_certificate() -> certificate_expiry.Expiries:

@@ -20,8 +20,8 @@ from trireme.cache import pod_projection
 from trireme.cli import main
 from trireme.frontend.serving import serving
 from trireme.scheduling import scheduler
-from trireme_kube.client.watch import Event, EventKind
-from trireme_kube.componentbase import tls_contexts
+from trireme_kube.client.informers.watch import Event, EventKind
+from trireme_kube.componentbase.tls import tls_contexts
 
 
 async def _get(

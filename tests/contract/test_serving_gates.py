@@ -8,7 +8,7 @@ import serving_frontend as support
 
 from trireme.config import commandline
 from trireme.frontend.serving import serving_site
-from trireme_kube.componentbase import http_site
+from trireme_kube.componentbase.server import http_site
 
 
 def _site(folder: Path, *flags: str) -> serving_site.FrontendSite:

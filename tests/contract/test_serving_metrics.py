@@ -17,8 +17,10 @@ from trireme.frontend.phase_clients import bind_phase_client, replica_link
 from trireme.frontend.serving import configured_certificates, metrics_resources, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2, filter_phase_pb2
-from trireme_kube.componentbase import exposition, http_site, self_signed
-from trireme_kube.componentbase.instruments import Instrument, Registry
+from trireme_kube.componentbase.metrics import exposition
+from trireme_kube.componentbase.metrics.instruments import Instrument, Registry
+from trireme_kube.componentbase.server import http_site
+from trireme_kube.componentbase.tls import self_signed
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from controlplane_fixture import start_controlplane
 from installation import make_certificates, pod
 
 from trireme_kube.apimachinery import timestamps
-from trireme_kube.client import lease_candidate
+from trireme_kube.client.leaderelection import lease_candidate
 from trireme_kube.componentbase import clocks
 
 __all__ = ["start_controlplane"]

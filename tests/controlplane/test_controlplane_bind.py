@@ -13,8 +13,8 @@ import pytest
 
 from trireme.bind import flags
 from trireme.v1 import bind_pb2, bind_phase_pb2_grpc, core_pb2, status_pb2
-from trireme_kube.client import client
-from trireme_kube.client.credentials import Source
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.credentials import Source
 
 pytestmark = pytest.mark.controlplane
 

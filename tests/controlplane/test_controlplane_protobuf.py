@@ -18,7 +18,8 @@ from google.protobuf.message import Message
 from trireme.cache import pod_projection
 from trireme.v1 import apps_pb2, coordination_pb2, core_pb2, policy_pb2, resource_pb2, scheduling_pb2, storage_pb2
 from trireme_kube.apimachinery.decode import decode
-from trireme_kube.client import content_types, envelope, protobuf, watch
+from trireme_kube.client.informers import protobuf, watch
+from trireme_kube.client.rest import content_types, envelope
 
 pytestmark = pytest.mark.controlplane
 

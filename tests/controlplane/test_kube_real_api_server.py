@@ -13,22 +13,13 @@ import launcher
 import pytest
 
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.client import (
-    client,
-    content_types,
-    credentials,
-    election,
-    event_series,
-    events,
-    informer,
-    lease,
-    resources,
-    status_patch,
-    watch,
-    writes,
-)
-from trireme_kube.client.errors import ApiError
-from trireme_kube.client.watch import Event
+from trireme_kube.client import status_patch, writes
+from trireme_kube.client.events import event_recorder, event_series
+from trireme_kube.client.informers import informer, resources, watch
+from trireme_kube.client.informers.watch import Event
+from trireme_kube.client.leaderelection import election, lease
+from trireme_kube.client.rest import client, content_types, credentials
+from trireme_kube.client.rest.errors import ApiError
 
 pytestmark = pytest.mark.controlplane
 
@@ -229,7 +220,7 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
 
 async def _recorded(cluster: launcher.ControlPlane, scheduler: client.ApiClient, pod: Mapping[str, Any]) -> None:
     metadata = pod["metadata"]
-    recorder = events.EventRecorder(scheduler, hostname="host")
+    recorder = event_recorder.EventRecorder(scheduler, hostname="host")
     await recorder.discover()
     task = asyncio.create_task(recorder.run())
     reference = event_series.pod_reference(
@@ -237,10 +228,12 @@ async def _recorded(cluster: launcher.ControlPlane, scheduler: client.ApiClient,
     )
     recorder.scheduled(reference, "node-a", "default-scheduler")
     for _ in range(3):
-        recorder.record(reference, events.WARNING, "FailedScheduling", "Scheduling", "0/1 nodes", "default-scheduler")
+        recorder.record(
+            reference, event_recorder.WARNING, "FailedScheduling", "Scheduling", "0/1 nodes", "default-scheduler"
+        )
         assert await recorder.flush(10)
     holder = event_series.ObjectReference("Lease", "kube-system", "kube-scheduler", "u", "coordination.k8s.io/v1", "1")
-    recorder.record_legacy(holder, events.NORMAL, "LeaderElection", "host_1 became leader", "default-scheduler")
+    recorder.record_legacy(holder, event_recorder.NORMAL, "LeaderElection", "host_1 became leader", "default-scheduler")
     assert await recorder.flush(10)
     statistics = recorder.statistics()
     assert (statistics.refused, statistics.unsent, statistics.written) == (0, 0, 4)

@@ -10,7 +10,7 @@ import launcher
 import pytest
 from group_sides import PODS, Stage
 
-from trireme_kube.client import lease_candidate
+from trireme_kube.client.leaderelection import lease_candidate
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 

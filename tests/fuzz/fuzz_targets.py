@@ -99,7 +99,7 @@ def pod_protobuf() -> Target:
 
 def watch_json() -> Target:
     """Lines of a watch, in pieces as they come."""
-    from trireme_kube.client import watch
+    from trireme_kube.client.informers import watch
 
     def run(data: bytes) -> None:
         with _refused(watch.BrokenStream):
@@ -115,7 +115,7 @@ def cel() -> Target:
     import time
 
     from trireme.plugins.dynamic_resources import expressions
-    from trireme_kube.cel import program
+    from trireme_kube.cel.interpreter import program
 
     device = expressions.cel_device("gpu.example.com", False, {"gpu.example.com": {"model": "a", "count": 3}}, {})
 
@@ -153,8 +153,8 @@ def trireme_configuration() -> Target:
 
 def kubeconfig() -> Target:
     """Kubeconfig files."""
-    from trireme_kube.client import errors
-    from trireme_kube.client import kubeconfig as subject
+    from trireme_kube.client.rest import errors
+    from trireme_kube.client.rest import kubeconfig as subject
 
     file = Path(tempfile.mkdtemp()) / "kubeconfig"
 

@@ -10,7 +10,7 @@ from trireme.config import gates
 from trireme.config.commandline import CompletedConfig, Outcome, Start
 from trireme.config.gates import FeatureGates
 from trireme.config.serving import Lookup
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 KUBECONFIG = """
 apiVersion: v1

@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
 from trireme.queueing.states import Done
 from trireme.v1 import scheduling_pb2
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 GROUPS = ("g", "h")
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from trireme.cache.pod_projection import TERMINATING
 from trireme.frontend.serving import status_report
 from trireme.queueing.states import Gated, Unschedulable
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 PODS = [f"p{index}" for index in range(6)]
 NODES = ["n0", "n1", "n2"]

@@ -47,7 +47,7 @@ from trireme.v1 import (
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 
 Json = dict[str, Any]
 

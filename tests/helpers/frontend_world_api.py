@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from trireme.v1 import bind_pb2, cycle_pb2
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterator
 
 from trireme.config import gate_effects, gates
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/feature-gates.md"
 

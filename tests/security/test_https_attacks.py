@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import serving_frontend as support
 
-from trireme_kube.componentbase import connection_limits, http_site, tls_acceptor
+from trireme_kube.componentbase.server import connection_limits, http_site
+from trireme_kube.componentbase.tls import tls_acceptor
 
 _PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 _ANSWER_SECONDS = 10.0

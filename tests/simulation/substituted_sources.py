@@ -49,8 +49,8 @@ def reseed(loop: VirtualLoop, seed: int) -> None:
 def replace_what_leaves_the_process() -> None:
     """Replace what the product does with threads, sockets and the terminal; to be called once it can be imported."""
     from trireme.rpc import grpc_server
-    from trireme_kube.client import lease
-    from trireme_kube.componentbase import klog
+    from trireme_kube.client.leaderelection import lease
+    from trireme_kube.componentbase.logs import klog
 
     grpc_server._check_free = lambda address: None
     lease.LeaseElector.start = _start_election

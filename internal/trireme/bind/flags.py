@@ -8,9 +8,10 @@ from typing import NoReturn
 from trireme.bind import write_turns
 from trireme.framework import release
 from trireme.rpc import listening
-from trireme_kube.client.client import ClientSettings
-from trireme_kube.client.credentials import Source
-from trireme_kube.componentbase import klog, log_flags
+from trireme_kube.client.rest.client import ClientSettings
+from trireme_kube.client.rest.credentials import Source
+from trireme_kube.componentbase.cli import log_flags
+from trireme_kube.componentbase.logs import klog
 
 
 class FlagError(ValueError):

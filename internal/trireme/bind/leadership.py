@@ -8,7 +8,7 @@ The invariant that keeps a deposed leader from binding: work for an epoch begins
 the *start* of a reading that showed its holder. At the start of such a reading no successor had the Lease, and a
 successor that cannot reach a replica (Fence is not answered) waits one Lease duration after it acquired the Lease. So
 no clock but each process's own monotonic one takes part. What a claim is checked against:
-see `trireme_kube.client.lease`.
+see `trireme_kube.client.leaderelection.lease`.
 
 All work of one epoch shares a tenure, which each call of that epoch extends: work that waits, for instance for the
 client's rate limit, may begin as long as the leader keeps calling. That is no more than the leader could do by sending
@@ -23,9 +23,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from trireme.rpc.fencing import EpochGuard, Refusal, RefusalReason, Tenure
-from trireme_kube.client.election import LeaseRecord
-from trireme_kube.client.errors import ApiError, ApiUnreachable
-from trireme_kube.client.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, check_claim
+from trireme_kube.client.leaderelection.election import LeaseRecord
+from trireme_kube.client.leaderelection.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, check_claim
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 log = logging.getLogger(__name__)
 

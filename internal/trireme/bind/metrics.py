@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from trireme.bind.remote_plugins import RemotePlugins
 from trireme.bind.service import BindPhase
 from trireme.phases import phase_metrics
-from trireme_kube.client import client
-from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading
+from trireme_kube.client.rest import client
+from trireme_kube.componentbase.metrics.instruments import CountedElsewhere, Gauge, Instrument, Reading
 
 
 def not_ready(service: BindPhase) -> str:

@@ -25,11 +25,13 @@ from trireme.registry import bind_sides
 from trireme.rpc import grpc_server, listening, parent_death
 from trireme.rpc.fencing import EpochGuard
 from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
-from trireme_kube.client import client, lease
-from trireme_kube.client.election import LeaseRecord
-from trireme_kube.client.errors import KubeconfigError
+from trireme_kube.client.leaderelection import lease
+from trireme_kube.client.leaderelection.election import LeaseRecord
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import KubeconfigError
 from trireme_kube.client.writes import Writer
-from trireme_kube.componentbase import certificate_expiry, clocks, supervision
+from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase.tls import certificate_expiry
 
 LEASE_DEADLINE_SECONDS = 5.0
 """For reading the Lease, with repetitions."""

@@ -39,7 +39,7 @@ from trireme.v1 import (
     snapshot_pb2,
 )
 from trireme.wire.status import to_message
-from trireme_kube.client.lease import EpochClaim
+from trireme_kube.client.leaderelection.lease import EpochClaim
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from google.protobuf.message import Message
 from trireme.cache import extender_objects, node_json, object_kinds, pod_projection
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
-from trireme_kube.client import client, informer, list_prefetch, listwatch, protobuf, resources
+from trireme_kube.client.informers import informer, list_prefetch, listwatch, protobuf, resources
+from trireme_kube.client.rest import client
 
 log = logging.getLogger(__name__)
 

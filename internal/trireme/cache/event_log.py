@@ -8,7 +8,7 @@ Source: pkg/scheduler/eventhandlers.go, pkg/scheduler/backend/cache/node_tree.go
 import logging
 
 from trireme.v1 import core_pb2
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

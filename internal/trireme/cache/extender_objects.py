@@ -12,7 +12,7 @@ import orjson
 
 from trireme.cache.pod_projection import ParsedPod
 from trireme.v1 import core_pb2
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from google.protobuf import message
 
 from trireme.framework import cluster_event
 from trireme.v1 import apps_pb2, core_pb2, meta_pb2, policy_pb2, resource_pb2, scheduling_pb2, storage_pb2
-from trireme_kube.client import resources
+from trireme_kube.client.informers import resources
 
 Resource = cluster_event.Resource
 

@@ -20,7 +20,7 @@ from trireme.plugin_api import pod_fields
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
 from trireme_kube.apimachinery import decode, json_values, normalization
 from trireme_kube.apimachinery.field_error import FieldError
-from trireme_kube.client import protobuf
+from trireme_kube.client.informers import protobuf
 
 Json = Mapping[str, Any]
 Labels = tuple[tuple[str, str], ...]

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trireme_kube.client import client, credentials, informer, resources
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers import informer, resources
+from trireme_kube.client.informers.watch import Event, EventKind
+from trireme_kube.client.rest import client, credentials
 
 PERIOD_SECONDS = 0.5
 

@@ -16,9 +16,9 @@ from trireme.config.loading import ConfigurationError
 from trireme.config_convert import command_lines, writing
 from trireme.config_convert.drafts import Cluster, Sources
 from trireme_kube.apimachinery.yaml_writer import write_yaml
-from trireme_kube.client import client, credentials
-from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
-from trireme_kube.componentbase import flags
+from trireme_kube.client.rest import client, credentials
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.componentbase.cli import flags
 
 _DEADLINE_SECONDS = 10.0
 #: argparse parses no argument of `convert`: old flags are parsed as the old schedulers did.

@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.client import client, credentials
-from trireme_kube.client.errors import ApiError
+from trireme_kube.client.rest import client, credentials
+from trireme_kube.client.rest.errors import ApiError
 
 NAMESPACE = "default"
 PATIENCE_SECONDS = 60.0

@@ -22,8 +22,8 @@ import yaml
 
 from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
 from trireme.config import inspection, leader_election, loading, model, trireme_configuration_loading
-from trireme_kube.client import credentials
-from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest import credentials
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
 _FRONTEND = "frontend"

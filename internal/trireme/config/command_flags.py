@@ -10,10 +10,11 @@ from trireme.config import gates
 from trireme.config.gates import Stage
 from trireme_kube.apimachinery.golang import MINUTE, SECOND, Duration
 from trireme_kube.apimachinery.quantity import Quantity
-from trireme_kube.componentbase import flag_values as kinds
-from trireme_kube.componentbase import tls_names, versions
-from trireme_kube.componentbase.flags import Flag, FlagSet, Section
-from trireme_kube.componentbase.versions import Effective
+from trireme_kube.componentbase.cli import flag_values as kinds
+from trireme_kube.componentbase.cli import versions
+from trireme_kube.componentbase.cli.flags import Flag, FlagSet, Section
+from trireme_kube.componentbase.cli.versions import Effective
+from trireme_kube.componentbase.tls import tls_names
 
 PROGRAM = "kube-scheduler"
 

@@ -42,8 +42,9 @@ from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
-from trireme_kube.componentbase import flags, start_log, versions
-from trireme_kube.componentbase.flags import FlagError, Parsed
+from trireme_kube.componentbase.cli import flags, versions
+from trireme_kube.componentbase.cli.flags import FlagError, Parsed
+from trireme_kube.componentbase.logs import start_log
 
 Log = Callable[[str], None]
 

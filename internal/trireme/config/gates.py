@@ -17,8 +17,8 @@ from importlib import resources
 import orjson
 
 from trireme_kube.apimachinery import golang
-from trireme_kube.componentbase import flag_values, versions
-from trireme_kube.componentbase.versions import Effective
+from trireme_kube.componentbase.cli import flag_values, versions
+from trireme_kube.componentbase.cli.versions import Effective
 
 ALL_ALPHA = "AllAlpha"
 ALL_BETA = "AllBeta"

@@ -19,7 +19,7 @@ from trireme.config.profiles import construct_profiles
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 # In a text that cannot be parsed: at the beginning of a line, or in JSON.
 _OWN_API_VERSION = re.compile(

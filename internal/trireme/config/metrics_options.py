@@ -13,7 +13,7 @@ from trireme.config.loading import ConfigurationError, read_file
 from trireme_kube.apimachinery import yaml_document
 from trireme_kube.apimachinery.field_errors import child, invalid
 from trireme_kube.apimachinery.golang import quote
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 Log = Callable[[str], None]
 

@@ -16,8 +16,8 @@ from trireme.config.model import ClientConnection, LeaderElection, SchedulerConf
 from trireme_kube.apimachinery.field_errors import child, forbidden, invalid
 from trireme_kube.apimachinery.golang import Duration, quote
 from trireme_kube.apimachinery.quantity import Quantity
-from trireme_kube.componentbase.flag_values import NamedCertKey, VModule
-from trireme_kube.componentbase.flags import Parsed
+from trireme_kube.componentbase.cli.flag_values import NamedCertKey, VModule
+from trireme_kube.componentbase.cli.flags import Parsed
 
 Log = Callable[[str], None]
 

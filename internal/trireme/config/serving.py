@@ -19,8 +19,8 @@ from trireme.config.loading import ConfigurationError, os_error, read_file
 from trireme.config.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
 from trireme.config.trust import check_bundle, check_pair, readable
 from trireme_kube.apimachinery.golang import quote
-from trireme_kube.componentbase import tls_names
-from trireme_kube.componentbase.self_signed import make_certificate
+from trireme_kube.componentbase.tls import tls_names
+from trireme_kube.componentbase.tls.self_signed import make_certificate
 
 Log = Callable[[str], None]
 #: Reads the ConfigMap kube-system/extension-apiserver-authentication through a connection: its data. Raises

@@ -14,8 +14,8 @@ from trireme.config_convert.drafts import Draft, Profile, Sources
 from trireme.config_convert.profiles import older
 from trireme.config_convert.reading import ConversionError, Reader
 from trireme.registry import legacy
-from trireme_kube.componentbase import flag_values, flags
-from trireme_kube.componentbase.flags import Flag, FlagSet, Parsed, Section
+from trireme_kube.componentbase.cli import flag_values, flags
+from trireme_kube.componentbase.cli.flags import Flag, FlagSet, Parsed, Section
 
 PROGRAM = "trireme config convert"
 

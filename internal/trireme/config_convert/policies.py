@@ -17,7 +17,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import legacy
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import quote
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 
 def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, Any]]]:

@@ -16,7 +16,7 @@ from trireme.config_convert.reading import ConversionError
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.yaml_writer import write_yaml
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 _WIDTH = 100
 

@@ -23,7 +23,7 @@ import aiohttp
 from trireme.config import model
 from trireme.extenders import extender_wire
 from trireme_kube.apimachinery import golang
-from trireme_kube.client import credentials
+from trireme_kube.client.rest import credentials
 
 log = logging.getLogger(__name__)
 

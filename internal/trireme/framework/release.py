@@ -3,7 +3,7 @@
 import platform
 import sys
 
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 TRIREME = "0.1.0"
 KUBERNETES = versions.KUBERNETES

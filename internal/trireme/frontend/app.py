@@ -42,7 +42,9 @@ from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import ports
 from trireme.v1 import plugin_pb2
-from trireme_kube.client import client, events, informer, list_prefetch, resources
+from trireme_kube.client.events import event_recorder
+from trireme_kube.client.informers import informer, list_prefetch, resources
+from trireme_kube.client.rest import client
 from trireme_kube.componentbase import clocks, supervision
 
 log = logging.getLogger(__name__)
@@ -70,7 +72,7 @@ class App:
     cluster: ClusterState
     phases: PhaseClients
     scheduling: Scheduling
-    recorder: events.EventRecorder
+    recorder: event_recorder.EventRecorder
     inbox: inbox.Inbox
     informers: Sequence[informer.Informer[Any]]
     plugin_updates: plugin_updates.PluginUpdates
@@ -128,7 +130,7 @@ def build(
     context = FrontendContext(completed, leader, membership, settings, metrics, clocks, asyncio.Event())
     cluster = build_cluster(completed, infos, make_extenders)
     phases = build_phases(context, cluster.cache, connect)
-    recorder = events.EventRecorder(clients.events)
+    recorder = event_recorder.EventRecorder(clients.events)
     effects = ports.Effects(phases.links.binders, recorder)
     scheduling = build_scheduling(context, cluster, phases, effects)
     namespace = namespace_deletion.NamespaceDeletionWatch()

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 
 from trireme.config import commandline
 from trireme.framework import release
-from trireme_kube.client import client, content_types, credentials, list_prefetch, listwatch, resources
+from trireme_kube.client.informers import list_prefetch, listwatch, resources
+from trireme_kube.client.rest import client, content_types, credentials
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,9 +15,12 @@ from trireme.config import commandline
 from trireme.frontend.app import App
 from trireme.frontend.phase_clients import endpoints, fallback, local_phases
 from trireme.frontend.term import Term
-from trireme_kube.client import client, events, informer, resources
-from trireme_kube.client.errors import ApiError, ApiUnreachable
-from trireme_kube.componentbase import klog, supervision
+from trireme_kube.client.events import event_recorder
+from trireme_kube.client.informers import informer, resources
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +84,7 @@ class LeadershipRunner:
             if term.lease is not None:
                 profile = self._completed.profiles[0].scheduler_name
                 text = f"{term.holder} became leader"
-                app.recorder.record_legacy(term.lease, events.NORMAL, "LeaderElection", text, profile)
+                app.recorder.record_legacy(term.lease, event_recorder.NORMAL, "LeaderElection", text, profile)
             if delayed:
                 self._start_informers(group)
             self._start_phase_clients(group, term)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from trireme.v1 import core_pb2
-from trireme_kube.client.watch import Event
+from trireme_kube.client.informers.watch import Event
 
 VARIABLE = "POD_NAMESPACE"
 

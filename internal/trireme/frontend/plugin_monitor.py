@@ -27,7 +27,8 @@ from trireme.plugin_api import plugin_info_validation
 from trireme.remote import plugin_control, remote_client, remote_endpoint
 from trireme.rpc import dialing
 from trireme.v1 import plugin_pb2
-from trireme_kube.componentbase import klog, supervision
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_e
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.plugin_api import pod_fields
 from trireme.v1 import plugin_pb2, snapshot_pb2
-from trireme_kube.client import informer
+from trireme_kube.client.informers import informer
 
 log = logging.getLogger(__name__)
 

@@ -30,9 +30,14 @@ from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
 from trireme.rpc.listening import ListenError
-from trireme_kube.client import client, election, event_series, informer, lease, lease_candidate, resources
-from trireme_kube.client.errors import ApiError, ApiUnreachable
-from trireme_kube.componentbase import clocks, klog, supervision, versions
+from trireme_kube.client.events import event_series
+from trireme_kube.client.informers import informer, resources
+from trireme_kube.client.leaderelection import election, lease, lease_candidate
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase.cli import versions
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

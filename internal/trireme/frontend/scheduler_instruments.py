@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from trireme.framework.plugin_spec import Role
 from trireme.registry.in_tree import IN_TREE
-from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
+from trireme_kube.componentbase.metrics.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
 _VOLUMES_PLUGIN = IN_TREE.name_of(Role.VOLUMES)
 _MILLISECONDS = exponential(0.001, 2, 15)

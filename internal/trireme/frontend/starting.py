@@ -15,8 +15,8 @@ from trireme.config.options import LoggingOptions
 from trireme.frontend import early_lists, stop_signal
 from trireme.frontend.phase_clients import local_phases
 from trireme.rpc import forker
-from trireme_kube.client.errors import KubeconfigError
-from trireme_kube.componentbase import klog
+from trireme_kube.client.rest.errors import KubeconfigError
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

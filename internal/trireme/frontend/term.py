@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from trireme.v1 import cycle_pb2
-from trireme_kube.client import event_series
+from trireme_kube.client.events import event_series
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,8 +14,10 @@ from typing import Any
 from trireme.remote import remote_breaker, remote_connection, remote_health
 from trireme.rpc import follower
 from trireme.rpc.listening import ListenError
-from trireme_kube.componentbase import certificate_expiry, event_loop, process_metrics, supervision
-from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
+from trireme_kube.componentbase import event_loop, supervision
+from trireme_kube.componentbase.metrics import process_metrics
+from trireme_kube.componentbase.metrics.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
+from trireme_kube.componentbase.tls import certificate_expiry
 
 Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
 
@@ -39,7 +41,7 @@ async def serve(
             yield
         return
     # An HTTP server, which takes longer to load than the phase itself, and is nothing to a frontend's own phases.
-    from trireme_kube.componentbase import plain_server
+    from trireme_kube.componentbase.server import plain_server
 
     registry = Registry()
     registry.add(*instruments, *process_metrics.instruments(), expiries.instrument)

@@ -21,7 +21,10 @@ from trireme.remote import plugin_statistics, remote_connection, remote_plugins
 from trireme.rpc import follower, grpc_server, listening, parent_death
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
-from trireme_kube.componentbase import certificate_expiry, klog, log_flags, supervision
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.cli import log_flags
+from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.tls import certificate_expiry
 
 
 class _Plugin(Protocol):

@@ -10,7 +10,7 @@ from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_results
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

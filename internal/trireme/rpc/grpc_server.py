@@ -26,7 +26,8 @@ from grpc_reflection.v1alpha import reflection
 
 from trireme.rpc import fencing
 from trireme.rpc.listening import Address, Listener, ListenError
-from trireme_kube.componentbase import klog, supervision
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

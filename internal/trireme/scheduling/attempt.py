@@ -28,7 +28,7 @@ from trireme.scheduling import (
 )
 from trireme.scheduling.failure import Failure
 from trireme.v1 import core_pb2, cycle_pb2
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

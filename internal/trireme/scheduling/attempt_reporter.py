@@ -12,10 +12,10 @@ from trireme.scheduling import fit_error, ports, status_outbox
 from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
-from trireme_kube.client import event_text
-from trireme_kube.client.event_series import ObjectReference, pod_reference
-from trireme_kube.client.events import NORMAL, WARNING
-from trireme_kube.componentbase import klog
+from trireme_kube.client.events import event_text
+from trireme_kube.client.events.event_recorder import NORMAL, WARNING
+from trireme_kube.client.events.event_series import ObjectReference, pod_reference
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.pending_pod import PendingPod
 from trireme.scheduling import object_event_handlers, pod_event_handlers, ports, queue_notifier
 from trireme.v1 import core_pb2
-from trireme_kube.client.watch import Event
+from trireme_kube.client.informers.watch import Event
 
 
 class EventHandlers:

@@ -8,7 +8,7 @@ from trireme.framework import cluster_event
 from trireme.scheduling import relists
 from trireme.scheduling.queue_notifier import QueueNotifier
 from trireme.v1 import core_pb2, resource_pb2, snapshot_pb2
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 
 ActionType = cluster_event.ActionType
 

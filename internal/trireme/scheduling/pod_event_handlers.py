@@ -16,7 +16,7 @@ from trireme.queueing.transition_log import BOUND, DELETED
 from trireme.scheduling import ports, relists
 from trireme.scheduling.queue_notifier import PodInEvent, QueueNotifier
 from trireme.v1 import core_pb2
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 
 # As metrics call this change.
 _PLACED_POD_UPDATE = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, cluster_event.ActionType.UPDATE).label

@@ -15,7 +15,7 @@ from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
-from trireme_kube.client import event_series
+from trireme_kube.client.events import event_series
 
 # A profile's name and a class of pods.
 ClassKey = tuple[str, int]

@@ -20,7 +20,7 @@ from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import attempt, attempt_reporter, batch_limit, ports, preemption_executor
 from trireme.scheduling.refusal import Refusal
 from trireme.v1 import core_pb2
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

@@ -33,8 +33,9 @@ from trireme.registry.in_tree import PREEMPTION_PLUGIN
 from trireme.scheduling import attempt_reporter, call_batches, pods_in_pre_bind, ports, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
-from trireme_kube.client.event_series import pod_reference
-from trireme_kube.componentbase import klog, supervision
+from trireme_kube.client.events.event_series import pod_reference
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 
 class Relists:

@@ -14,7 +14,7 @@ from trireme.cache import cluster_cache
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.scheduling import attempt, attempt_reporter, binding_cycle, ports, post_filtering, speculation
 from trireme.scheduling.failure import Failure
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

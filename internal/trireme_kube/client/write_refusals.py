@@ -8,8 +8,8 @@ object only if it was not refused for that reason before.
 import logging
 from collections import OrderedDict
 
-from trireme_kube.client.errors import ApiError
-from trireme_kube.componentbase import klog
+from trireme_kube.client.rest.errors import ApiError
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

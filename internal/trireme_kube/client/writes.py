@@ -36,9 +36,10 @@ from trireme_kube.apimachinery.api_writes import (
     Uncertain,
     Written,
 )
-from trireme_kube.client import client, write_refusals
-from trireme_kube.client.content_types import METADATA
-from trireme_kube.client.errors import ApiError, ApiUnreachable
+from trireme_kube.client import write_refusals
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.content_types import METADATA
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 TRIES = 4
 PAUSES_SECONDS = (0.01, 0.05, 0.25)

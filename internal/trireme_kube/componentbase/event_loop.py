@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from trireme_kube.componentbase import supervision
-from trireme_kube.componentbase.instruments import Gauge, Histogram, Instrument, exponential
+from trireme_kube.componentbase.metrics.instruments import Gauge, Histogram, Instrument, exponential
 
 PERIOD_SECONDS = 0.25
 

@@ -35,9 +35,9 @@ from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme_kube.componentbase import versions
-from trireme_kube.componentbase.flags import FlagSet
-from trireme_kube.componentbase.self_signed import make_certificate
+from trireme_kube.componentbase.cli import versions
+from trireme_kube.componentbase.cli.flags import FlagSet
+from trireme_kube.componentbase.tls.self_signed import make_certificate
 
 Case = dict[str, Any]
 #: What is compared, per kind of file.

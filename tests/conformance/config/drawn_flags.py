@@ -10,7 +10,7 @@ from config.drawn_files import Case
 
 from trireme.config import command_flags
 from trireme.config.gates import FeatureGates
-from trireme_kube.componentbase import tls_names
+from trireme_kube.componentbase.tls import tls_names
 
 Draw = random.Random
 

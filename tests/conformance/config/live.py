@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trireme_kube.componentbase import start_log
+from trireme_kube.componentbase.logs import start_log
 
 FRONTEND = Path(__file__).parents[3] / "cmd" / "frontend"
 RUNS_SECONDS = 60.0

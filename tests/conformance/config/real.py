@@ -14,7 +14,7 @@ from typing import Any
 
 from config.agreement import Case, Places, free_port, written
 
-from trireme_kube.componentbase import start_log
+from trireme_kube.componentbase.logs import start_log
 
 BINARY = Path(__file__).parents[3] / "build" / "controlplane"
 ENDS_SECONDS = 20.0

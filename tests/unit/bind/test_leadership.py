@@ -9,9 +9,9 @@ import virtual_time
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason
-from trireme_kube.client.election import LeaseRecord
-from trireme_kube.client.errors import ApiError, ApiUnreachable
-from trireme_kube.client.lease import EpochClaim
+from trireme_kube.client.leaderelection.election import LeaseRecord
+from trireme_kube.client.leaderelection.lease import EpochClaim
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 A = EpochClaim(100, "host-a_1")
 B = EpochClaim(200, "host-b_1")

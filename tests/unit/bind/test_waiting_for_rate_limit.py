@@ -14,7 +14,7 @@ from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.bind_phase_plugin import has_work
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
-from trireme_kube.client.ratelimit import TokenBucket
+from trireme_kube.client.rest.ratelimit import TokenBucket
 
 TIMEOUT_SECONDS = 10.0
 

@@ -6,7 +6,7 @@ import pytest
 
 from trireme.cache import event_log
 from trireme.v1 import core_pb2
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 
 def _node(name: str = "n", **labels: str) -> core_pb2.Node:

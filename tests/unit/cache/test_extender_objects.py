@@ -9,7 +9,7 @@ import pytest
 from trireme.cache import extender_objects, pod_projection
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ import yaml
 from config_starts import HEADER
 
 from trireme.cli.main import main
-from trireme_kube.componentbase import self_signed
+from trireme_kube.componentbase.tls import self_signed
 
 OWN = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
 POLICY = json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []})

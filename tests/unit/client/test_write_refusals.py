@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.client import client, writes
-from trireme_kube.client.errors import ApiError
+from trireme_kube.client import writes
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import ApiError
 
 FORBIDDEN = ApiError(403, "Forbidden", 'pods "a" is forbidden')
 INVALID = ApiError(422, "Invalid", "denied by a webhook")

@@ -5,8 +5,8 @@ import pytest
 from trireme.config import command_flags
 from trireme.config.old_flags import OLD_FLAGS, replacement
 from trireme_kube.apimachinery.golang import Duration
-from trireme_kube.componentbase import flag_values, flags
-from trireme_kube.componentbase.flags import FlagError, Parsed
+from trireme_kube.componentbase.cli import flag_values, flags
+from trireme_kube.componentbase.cli.flags import FlagError, Parsed
 
 
 def _parse(*arguments: str) -> Parsed:

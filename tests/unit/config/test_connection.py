@@ -11,7 +11,7 @@ from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import ClientConnection
 from trireme.config.trust import ClientTLS
-from trireme_kube.componentbase.self_signed import make_certificate
+from trireme_kube.componentbase.tls.self_signed import make_certificate
 
 Value = dict[str, object]
 

@@ -9,7 +9,7 @@ from config_starts import feature_gates
 
 from trireme.config import gate_effects, gates, ineffective_gates
 from trireme.config.gates import GateError, GateResult, Stage
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 

@@ -11,7 +11,7 @@ from config_starts import HEADER, Desk
 from trireme.config import commandline
 from trireme.config.commandline import CompletedConfig
 from trireme_kube.apimachinery.golang import Duration
-from trireme_kube.componentbase.start_log import StartLog, parts
+from trireme_kube.componentbase.logs.start_log import StartLog, parts
 
 
 @pytest.fixture

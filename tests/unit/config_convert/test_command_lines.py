@@ -11,7 +11,7 @@ from trireme.config.loading import ConfigurationError
 from trireme.config.old_flags import OLD_FLAGS
 from trireme.config_convert import command_lines
 from trireme.config_convert.reading import ConversionError
-from trireme_kube.componentbase.flags import FlagError
+from trireme_kube.componentbase.cli.flags import FlagError
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": named("HostName"), "priorities": []}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from frontend_world import World
 
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 
 def _pods_of_extenders(world: World) -> dict[str, Any]:

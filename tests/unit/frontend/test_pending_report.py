@@ -13,7 +13,7 @@ from pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
 from trireme.frontend.serving import status_report
 from trireme.queueing import states
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 
 @pytest.fixture(name="world")

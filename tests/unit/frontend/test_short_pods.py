@@ -16,7 +16,7 @@ from trireme.frontend import app
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 
 NODES = 10
 PODS_PER_JOB = 5

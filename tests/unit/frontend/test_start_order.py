@@ -11,9 +11,9 @@ import virtual_time
 
 from trireme.frontend import leadership_runner
 from trireme.frontend.term import Term
-from trireme_kube.client import resources
-from trireme_kube.client.errors import ApiUnreachable
-from trireme_kube.client.event_series import ObjectReference
+from trireme_kube.client.events.event_series import ObjectReference
+from trireme_kube.client.informers import resources
+from trireme_kube.client.rest.errors import ApiUnreachable
 from trireme_kube.componentbase import supervision
 
 

@@ -9,7 +9,7 @@ from trireme.filter.service import FilterPhase
 from trireme.frontend import phase_configuration
 from trireme.score.service import ScorePhase
 from trireme.snapshot import snapshot
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.cli import versions
 
 KNOWN = gates.table()
 FREE = sorted(

@@ -11,7 +11,7 @@ from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBou
 from trireme.plugins.default_binder import bind
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 TENURE = Tenure(EpochGuard(), lambda: 0.0, Leader("", 0), 1.0)
 

@@ -19,7 +19,7 @@ from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.queueing.states import BackOff
 from trireme.v1 import core_pb2, filter_phase_pb2
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 Json = dict[str, Any]
 

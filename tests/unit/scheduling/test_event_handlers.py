@@ -15,7 +15,7 @@ from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.scheduling import event_handlers
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
-from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.client.informers.watch import Event, EventKind
 
 PROFILE = "default-scheduler"
 Json = dict[str, Any]

@@ -23,7 +23,7 @@ from trireme.scheduling import (
 )
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
-from trireme_kube.client import event_series
+from trireme_kube.client.events import event_series
 
 
 def _evict(uid: str) -> bind_pb2.Action:

@@ -10,7 +10,7 @@ from frontend_world_api import PROFILE
 
 from trireme.frontend import scheduling_builder
 from trireme.scheduling import batch_limit, scheduler
-from trireme_kube.client.watch import EventKind
+from trireme_kube.client.informers.watch import EventKind
 
 
 @pytest.fixture(name="world")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme_kube.client import client, informer, resources, store
+from trireme_kube.client.informers import informer, resources, store
+from trireme_kube.client.rest import client
 
 SCHEME = "endpointslice:///"
 

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from trireme.frontend.phase_clients import endpoint_slices, failure_log
-from trireme_kube.client import client
+from trireme_kube.client.rest import client
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from trireme.config import commandline, connection
 from trireme.config.loading import ConfigurationError
-from trireme_kube.componentbase.certificate_expiry import Certificate, of_file
+from trireme_kube.componentbase.tls.certificate_expiry import Certificate, of_file
 
 
 def certificates_of(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -> Iterator[Certificate]:

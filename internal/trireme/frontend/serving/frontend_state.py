@@ -8,7 +8,7 @@ from trireme.frontend.app import App
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.pending_report import PendingReport
-from trireme_kube.client import informer
+from trireme_kube.client.informers import informer
 from trireme_kube.componentbase import clocks
 
 

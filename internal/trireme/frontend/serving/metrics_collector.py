@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from trireme.config import commandline, gates
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.frontend_state import FrontendState
-from trireme_kube.client import resources
-from trireme_kube.componentbase import versions
-from trireme_kube.componentbase.instruments import (
+from trireme_kube.client.informers import resources
+from trireme_kube.componentbase.cli import versions
+from trireme_kube.componentbase.metrics.instruments import (
     BETA,
     STABLE,
     CountedElsewhere,

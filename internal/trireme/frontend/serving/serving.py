@@ -18,17 +18,11 @@ from trireme.config import serving as serving_config
 from trireme.framework import release
 from trireme.frontend.serving import serving_site, serving_trust
 from trireme.frontend.serving.frontend_state import FrontendState
-from trireme_kube.client import client, credentials
-from trireme_kube.componentbase import (
-    authentication,
-    authorization,
-    connection_limits,
-    klog,
-    supervision,
-    tls_acceptor,
-    tls_contexts,
-    tls_options,
-)
+from trireme_kube.client.rest import client, credentials
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.server import authentication, authorization, connection_limits
+from trireme_kube.componentbase.tls import tls_acceptor, tls_contexts, tls_options
 
 log = logging.getLogger(__name__)
 

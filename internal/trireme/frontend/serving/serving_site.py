@@ -26,23 +26,15 @@ from trireme.frontend.serving import (
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.yaml_writer import write_yaml
-from trireme_kube.client import lease_candidate
-from trireme_kube.componentbase import (
-    access_metrics,
-    certificate_expiry,
-    clocks,
-    event_loop,
-    exposition,
-    health,
-    http_site,
-    klog,
-    process_metrics,
-    profiling,
-    status_documents,
-    versions,
-)
-from trireme_kube.componentbase.http_site import Page, Reply, Request
-from trireme_kube.componentbase.instruments import ALPHA, BETA, CountedElsewhere, Registry
+from trireme_kube.client.leaderelection import lease_candidate
+from trireme_kube.componentbase import clocks, event_loop
+from trireme_kube.componentbase.cli import versions
+from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.metrics import exposition, process_metrics
+from trireme_kube.componentbase.metrics.instruments import ALPHA, BETA, CountedElsewhere, Registry
+from trireme_kube.componentbase.server import access_metrics, health, http_site, profiling, status_documents
+from trireme_kube.componentbase.server.http_site import Page, Reply, Request
+from trireme_kube.componentbase.tls import certificate_expiry
 
 PROGRAM = "kube-scheduler"
 # The scheduler finishes what it has begun after the lease's time; if it is still here so long after, something hangs.

@@ -20,10 +20,10 @@ from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.options import AuthenticationOptions
 from trireme.framework import release
-from trireme_kube.client import client, credentials
-from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
-from trireme_kube.componentbase.authentication import RequestHeaders, ReviewError, Trust, User
-from trireme_kube.componentbase.authorization import Verdict
+from trireme_kube.client.rest import client, credentials
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.componentbase.server.authentication import RequestHeaders, ReviewError, Trust, User
+from trireme_kube.componentbase.server.authorization import Verdict
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery.api_writes import PodName
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

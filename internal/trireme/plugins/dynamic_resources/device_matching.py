@@ -9,7 +9,7 @@ from trireme.plugins.dynamic_resources import devices, expressions, features
 from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, TimedOutError, claim_name
 from trireme.plugins.dynamic_resources.device_request import DeviceRequest
 from trireme.v1 import resource_pb2
-from trireme_kube.cel import program
+from trireme_kube.cel.interpreter import program
 
 
 class DeviceMatcher:

@@ -12,8 +12,8 @@ from trireme.framework import selectors
 from trireme.plugins.dynamic_resources import expressions, node_selectors
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity, semver
-from trireme_kube.cel import quantities_and_versions
 from trireme_kube.cel import values as cel_values
+from trireme_kube.cel.library import quantities_and_versions
 
 DeviceId = tuple[str, str, str]  # driver, pool, device
 PoolId = tuple[str, str]  # driver, pool

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from trireme.plugins.dynamic_resources import derived_attributes
 from trireme.v1 import resource_pb2
-from trireme_kube.cel import costs, environment, program, values
+from trireme_kube.cel import values
+from trireme_kube.cel.compiler import environment
+from trireme_kube.cel.interpreter import costs, program
 
 # Compiled expressions in the cache; a cluster has a handful.
 _MAX_CACHED: Final = 1024

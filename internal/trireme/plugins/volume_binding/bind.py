@@ -24,7 +24,7 @@ from trireme.plugins.volume_binding import volume_bindings
 from trireme.v1 import bind_pb2, core_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from trireme.scheduling.groups.pod_group_results import (
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from trireme.scheduling.groups.pod_group_results import (
     PodGroupRequest,
     PodGroupResult,
 )
-from trireme_kube.componentbase import klog
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 

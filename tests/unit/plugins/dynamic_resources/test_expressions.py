@@ -4,7 +4,7 @@ import pytest
 
 from trireme.plugins.dynamic_resources import expressions
 from trireme_kube.apimachinery import semver
-from trireme_kube.cel import quantities_and_versions
+from trireme_kube.cel.library import quantities_and_versions
 
 HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"

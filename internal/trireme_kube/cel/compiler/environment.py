@@ -1,0 +1,300 @@
+"""Compiles expressions with the CEL library in Kubernetes' environment for selectors: variables, types, functions.
+
+The library parses and checks; `program` evaluates the checked expression.
+Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
+"""
+
+import functools
+import re
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
+
+from trireme_kube.cel import syntax
+from trireme_kube.cel.compiler import arity_errors, compiler_messages, deep_expressions, nesting, validation
+from trireme_kube.cel.interpreter import planner, program
+from trireme_kube.cel.library import functions
+
+_CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
+# `has` does not work on variables, only on fields of messages.
+_HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
+# The library's messages for reaching its depth limit.
+_TOO_DEEP = re.compile(r"recursion (depth|limit)")
+_OLD_NAME: Final = "exists_one"
+_NEW_NAME: Final = "existsOne"
+_OLD_NAME_UNKNOWN = re.compile(rf"ERROR: <input>:([0-9]+):([0-9]+): undeclared reference to '{_OLD_NAME}'")
+_NAMES: Final = {
+    "NULL": "null_type",
+    "DURATION": "google.protobuf.Duration",
+    "TIMESTAMP": "google.protobuf.Timestamp",
+}
+_ACCEPTED: Final = ("BOOL", "DYN", "ANY")
+# The types of a derived attribute, alone or in a list.
+_SCALARS: Final = ("BOOL", "INT", "STRING", "DYN", "ANY", "kubernetes.Semver")
+_ATTRIBUTES: Final = frozenset([*_SCALARS, *(f"LIST<{name}>" for name in _SCALARS)])
+_NO_ATTRIBUTE: Final = (
+    "must evaluate to a primitive scalar (string, integer, boolean, semver) or a list of these scalars, not "
+)
+_FIELDS = descriptor_pb2.FieldDescriptorProto
+_DEVICE: Final = "kubernetes.DRADevice"
+# A type without values.
+_NOTHING: Final = "kubernetes.Nothing"
+_OPAQUE: Final = {
+    "q": "kubernetes.Quantity",
+    "v": "kubernetes.Semver",
+    "n": "net.IP",
+    "c": "net.CIDR",
+    "r": "kubernetes.URL",
+    "f": "kubernetes.NamedFormat",
+}
+_SIGNATURES: Final = {
+    "s": "string",
+    "b": "bool",
+    "i": "int",
+    "u": "uint",
+    "d": "double",
+    "y": "bytes",
+    "D": "duration",
+    "S": "timestamp",
+    "*": "dyn",
+    "T": "~T",
+    "M": "map<string, list<string>>",
+}
+_CONTAINERS: Final = {"L": "list", "O": "optional_type"}
+
+# Extensions of cel-go's ext package, in Kubernetes' versions.
+_EXTENSIONS: Final = """
+extensions:
+- name: bindings
+- name: optional
+- name: strings
+  version: 2
+- name: sets
+- name: lists
+  version: 2
+- name: two-var-comprehensions
+"""
+
+
+class RefusedError(Exception):
+    """The compiler's messages about an expression."""
+
+
+def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
+    """Compile an expression to a program.
+
+    `deepest_part`: read it in parts of this depth, needed or not. `attribute`: its value is an attribute of a device;
+    else it says whether a device matches.
+
+    Raises: RefusedError.
+    """
+    try:
+        return _compiled(expression, deepest_part, attribute)
+    except RefusedError as refused:
+        renamed = _with_the_newer_name(expression, str(refused))
+        if renamed == expression:
+            raise
+        original = refused
+    try:
+        return _compiled(renamed, deepest_part, attribute)
+    except RefusedError as refused:
+        message = str(refused)
+        if f"{arity_errors.UNKNOWN}'{_NEW_NAME}'" in message:
+            # The call does not have two variables.
+            raise original from None
+        for written, line in zip(renamed.split("\n"), expression.split("\n"), strict=True):
+            message = message.replace(f"\n | {written}\n", f"\n | {line}\n")
+        raise RefusedError(message) from refused
+
+
+def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Program:
+    whole = _HAS_FIELD.search(expression) is not None
+    try:
+        if deepest_part:
+            checked, result = _in_parts(expression, whole, deepest_part)
+        else:
+            tree = _environment(whole).compile(expression)
+            checked, result = syntax.read(tree.serialize()), tree.return_type().name()
+    except RuntimeError as error:
+        if _TOO_DEEP.search(str(error)) is None:
+            raise RefusedError(f"compilation failed: {_explained(expression, whole, str(error))}") from error
+        checked, result = _in_parts(expression, whole, deep_expressions.DEEPEST_PART)
+    problems = validation.problems(expression, checked)
+    if problems:
+        raise RefusedError(f"compilation failed: {problems}")
+    if attribute and result not in _ATTRIBUTES:
+        raise RefusedError(_NO_ATTRIBUTE + _written(result))
+    if not attribute and result not in _ACCEPTED:
+        raise RefusedError(f"must evaluate to bool or the unknown type, not {_written(result)}")
+    try:
+        return planner.program_of(checked)
+    except planner.InstantiationError as error:
+        raise RefusedError(f"program instantiation failed: {error}") from error
+
+
+def _with_the_newer_name(expression: str, message: str) -> str:
+    """Rename `exists_one` with two variables to its newer name, the only one that the library knows.
+
+    The newer name is a letter shorter: a space before it keeps every position.
+    """
+    lines = expression.split("\n")
+    for row, column in _OLD_NAME_UNKNOWN.findall(message):
+        line = lines[int(row) - 1]
+        called, rest = line[: int(column) - 1], line[int(column) - 1 :]
+        if called.rstrip().endswith(_OLD_NAME):
+            before, _, after = called.rpartition(_OLD_NAME)
+            lines[int(row) - 1] = f"{before} {_NEW_NAME}{after}{rest}"
+    return "\n".join(lines)
+
+
+def _explained(expression: str, whole: bool, message: str) -> str:
+    """Return the messages about an invalid expression, translated."""
+    if arity_errors.UNKNOWN not in message:
+        return compiler_messages.translate_library_messages(message, expression)
+    environment = _environment(whole, misused=True)
+    try:
+        tree = environment.compile(expression)
+    except RuntimeError as error:
+        return arity_errors.explain_empty_calls(
+            expression, compiler_messages.translate_library_messages(str(error), expression)
+        )
+    return arity_errors.problems(expression, syntax.read(tree.serialize()))
+
+
+def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
+    """Compile in parts; return the checked expression and its type. Raises: RefusedError."""
+    try:
+        return deep_expressions.read(expression, _environment(whole).compile, deepest_part)
+    except nesting.UnreadableError as unreadable:
+        try:
+            _environment(whole).compile(expression)
+        except RuntimeError as error:
+            raise RefusedError(
+                f"compilation failed: {compiler_messages.translate_library_messages(str(error), expression)}"
+            ) from error
+        raise AssertionError("the library has read what cannot be read") from unreadable
+    except deep_expressions.RefusedError as error:
+        message = _explained_in_parts(expression, whole, deepest_part, str(error))
+        raise RefusedError(f"compilation failed: {message}") from error
+    except nesting.TooDeepError as error:
+        raise RefusedError(f"compilation failed: ERROR: <input>:-1:0: {error}") from error
+
+
+def _explained_in_parts(expression: str, whole: bool, deepest_part: int, message: str) -> str:
+    if arity_errors.UNKNOWN not in message:
+        return message
+    try:
+        checked, _ = deep_expressions.read(expression, _environment(whole, misused=True).compile, deepest_part)
+    except deep_expressions.RefusedError as error:
+        return arity_errors.explain_empty_calls(expression, str(error))
+    return arity_errors.problems(expression, checked)
+
+
+@functools.cache
+def _environment(whole: bool, *, misused: bool = False) -> Any:
+    """Make the environment for compiling expressions.
+
+    `whole`: the device is one variable, with less precise types of its fields; else each field is a variable.
+    `misused`: add overloads for wrong calls, for messages only.
+    """
+    from cel_expr_python import cel
+
+    _declare_types()
+    kind = cel.Type
+    # A qualified name is resolved before its parts. No message can have a map of maps of such values.
+    fields = {
+        "device.driver": kind.STRING,
+        "device.allowMultipleAllocations": kind.BOOL,
+        "device.attributes": kind.Map(kind.STRING, kind.Map(kind.STRING, kind.DYN)),
+        "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, kind(_OPAQUE["q"]))),
+    }
+    return cel.NewEnv(
+        descriptor_pool.Default(),
+        variables={"device": kind(_DEVICE)} | ({} if whole else fields),
+        config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
+        # An extension may add to the functions of those before it.
+        extensions=[cel.CelExtension("kubernetes", _declarations(cel, misused))],
+    )
+
+
+def _declarations(cel: Any, misused: bool) -> list[Any]:
+    out = []
+    by_name = {name: list(overloads) for name, overloads in functions.BY_NAME.items()}
+    for name, comparison in functions.comparisons():
+        by_name.setdefault(name, []).append(comparison)
+    for name, overloads in by_name.items():
+        declared = [
+            cel.Overload(
+                overload.name,
+                return_type=cel.Type(_signature(overload.result)),
+                parameters=[cel.Type(_signature(part)) for part in functions.parts(overload.parameters)],
+                is_member=overload.member,
+            )
+            for overload in overloads
+            if overload.declared
+        ]
+        if misused and name in functions.BY_NAME:
+            declared += [
+                cel.Overload(
+                    shape, return_type=cel.Type("dyn"), parameters=[cel.Type(_NOTHING)] * count, is_member=member
+                )
+                for shape, count, member in arity_errors.unmatched_calls(name)
+            ]
+        if declared:
+            out.append(cel.FunctionDecl(name, declared))
+    return out
+
+
+def _signature(code: str) -> str:
+    """The type in the library's syntax."""
+    if code[0] in _CONTAINERS:
+        return f"{_CONTAINERS[code[0]]}<{_signature(code[1:])}>"
+    return _SIGNATURES.get(code) or _OPAQUE[code]
+
+
+@functools.cache
+def _declare_types() -> None:
+    """Declare the types to the library, for checking only; no values of them exist as messages."""
+    pool = descriptor_pool.Default()
+    for package in ("kubernetes", "net"):
+        file = descriptor_pb2.FileDescriptorProto(
+            name=f"trireme/cel/{package}.proto",
+            package=package,
+            syntax="proto3",
+            dependency=[struct_pb2.DESCRIPTOR.name],
+        )
+        for holder, _, name in (kind.partition(".") for kind in _OPAQUE.values()):
+            if holder == package:
+                file.message_type.add(name=name)
+        if _NOTHING.startswith(f"{package}."):
+            file.message_type.add(name=_NOTHING.rpartition(".")[2])
+        if _DEVICE.startswith(f"{package}."):
+            _declare_device(file.message_type.add(name=_DEVICE.rpartition(".")[2]))
+        pool.AddSerializedFile(file.SerializeToString())
+
+
+def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
+    kind.field.add(name="driver", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+    kind.field.add(name="allowMultipleAllocations", number=2, type=_FIELDS.TYPE_BOOL, label=_FIELDS.LABEL_OPTIONAL)
+    for number, name in enumerate(("attributes", "capacity"), start=3):
+        entry = kind.nested_type.add(name=f"{name.capitalize()}Entry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+        # A map of strings to anything, in CEL.
+        struct = f".{struct_pb2.Struct.DESCRIPTOR.full_name}"
+        entry.field.add(
+            name="value", number=2, type=_FIELDS.TYPE_MESSAGE, type_name=struct, label=_FIELDS.LABEL_OPTIONAL
+        )
+        kind.field.add(
+            name=name,
+            number=number,
+            type=_FIELDS.TYPE_MESSAGE,
+            type_name=f".{_DEVICE}.{entry.name}",
+            label=_FIELDS.LABEL_REPEATED,
+        )
+
+
+def _written(name: str) -> str:
+    """Convert a type name to Kubernetes' spelling: the library uses capitals and angle brackets."""
+    lowered = _CAPITALS.sub(lambda match: _NAMES.get(match.group(), match.group().lower()), name)
+    return lowered.replace("<", "(").replace(">", ")")

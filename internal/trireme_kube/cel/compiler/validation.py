@@ -1,0 +1,144 @@
+"""Kubernetes' checks of expressions beyond types: valid literals, and lists with one element type.
+
+Source: k8s.io/apiserver/pkg/cel/environment, github.com/google/cel-go/cel (validator), ext (formatting).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from trireme_kube.cel import syntax
+from trireme_kube.cel.compiler import checked_types, compiler_messages
+from trireme_kube.cel.library import format_function, operators, string_functions
+from trireme_kube.cel.values import EvaluationError
+
+_Problem = tuple[int, str]
+
+
+def problems(expression: str, checked: syntax.Checked) -> str:
+    """Return the problems as compiler messages; empty if there are none."""
+    placed_messages = [
+        compiler_messages.message_at(expression, checked.positions.get(node, 0), message)
+        for check in (_flat_lists, _literals, _mixed_types, _formats)
+        for node, message in check(checked)
+    ]
+    return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
+
+
+def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting.extend(reversed(syntax.children(each)))
+
+
+def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
+    """Check that `flatten` gets lists of lists or of a dynamic type."""
+    for node in _nodes(checked.root):
+        if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
+            name, of = checked_types.parse(checked.type(node.arguments[0].id))
+            if name == "list" and checked_types.parse(of[0])[0] not in ("list", "dyn"):
+                kind = checked_types.type_text(checked.type(node.arguments[0].id))
+                yield node.id, f"found no matching overload for 'flatten' applied to '{kind}.()'"
+
+
+def _literals(checked: syntax.Checked) -> Iterator[_Problem]:
+    for node in _nodes(checked.root):
+        check = _CHECKS.get(node.function) if isinstance(node, syntax.Call) else None
+        if check is None or not isinstance(node, syntax.Call):
+            continue
+        first = node.arguments[1:] if node.member else node.arguments
+        if first and isinstance(first[0], syntax.Literal):
+            try:
+                check(first[0].value)
+            except (EvaluationError, string_functions.PatternError):
+                yield first[0].id, f"invalid {node.function} argument"
+
+
+def _mixed_types(checked: syntax.Checked) -> Iterator[_Problem]:
+    """Find lists and maps with mixed types; only arguments of `format` may have them."""
+    waiting = [checked.root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, syntax.Call) and node.function == "format":
+            continue
+        waiting.extend(syntax.children(node))
+        if isinstance(node, syntax.ListOf):
+            elements = [(each, at in node.optional) for at, each in enumerate(node.elements)]
+            yield from _mixed_types_of(checked, elements, whole=False)
+        elif isinstance(node, syntax.MapOf) and not node.name:
+            yield from _mixed_types_of(checked, [(entry.key, False) for entry in node.entries], whole=True)
+            yield from _mixed_types_of(checked, [(entry.value, entry.optional) for entry in node.entries], whole=True)
+
+
+def _mixed_types_of(
+    checked: syntax.Checked, nodes: Sequence[tuple[syntax.Node, bool]], *, whole: bool
+) -> Iterator[_Problem]:
+    first = b""
+    for node, optional in nodes:
+        kind = checked.type(node.id)
+        if optional:
+            kind = checked_types.element(kind)
+        first = first or kind
+        if kind != first:
+            expected, actual = map(checked_types.type_text, (first, kind))
+            yield node.id, f"expected type '{expected}' but found '{actual}'"
+            if not whole:
+                return
+
+
+def _formats(checked: syntax.Checked) -> Iterator[_Problem]:
+    for node in _nodes(checked.root):
+        if not isinstance(node, syntax.Call) or node.function != "format" or not node.member:
+            continue
+        text, arguments = node.arguments[0], node.arguments[-1]
+        if isinstance(text, syntax.Literal) and isinstance(text.value, str) and isinstance(arguments, syntax.ListOf):
+            yield from _format(checked, node.id, text.value, arguments.elements)
+
+
+def _format(checked: syntax.Checked, id_: int, text: str, arguments: Sequence[syntax.Node]) -> Iterator[_Problem]:
+    needed = 0
+
+    def check(at: int, letter: str) -> None:
+        nonlocal needed
+        needed = at + 1
+        wrong = _misplaced(checked, letter, arguments[at])
+        if wrong is not None:
+            raise _MisplacedError(wrong)
+
+    try:
+        format_function.parse(text, len(arguments), check)
+    except _MisplacedError as error:
+        letter, node = error.args[0]
+        kind = checked_types.type_text(checked.type(node)).partition("(")[0]
+        message = format_function.wrong_argument_message(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
+        yield node, f"error during formatting: {message}"
+    except EvaluationError as error:
+        yield id_, str(error)
+    else:
+        if len(arguments) > needed:
+            yield id_, f"too many arguments supplied to string.format (expected {needed}, got {len(arguments)})"
+
+
+class _MisplacedError(Exception):
+    """A value that its clause does not accept."""
+
+
+def _misplaced(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
+    """Return the clause and the node that it does not accept, or None."""
+    kind = checked_types.type_text(checked.type(node.id)).partition("(")[0]
+    if kind != "dyn" and kind not in format_function.KINDS[letter]:
+        return letter, node.id
+    if letter == "s" and isinstance(node, (syntax.ListOf, syntax.MapOf)):
+        for each in syntax.children(node):
+            wrong = _misplaced(checked, letter, each)
+            if wrong is not None:
+                return wrong
+    return None
+
+
+_CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
+    "duration": operators.to_duration,
+    "timestamp": operators.to_timestamp,
+    "matches": string_functions.pattern,
+}

@@ -1,0 +1,1 @@
+"""Evaluates a checked tree, and counts its cost."""

@@ -1,0 +1,331 @@
+"""Compiles a checked expression to a program: a tree of functions that also count their cost.
+
+Constants are folded and cost nothing.
+
+Source: github.com/google/cel-go/interpreter (planner, attributes).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trireme_kube.apimachinery import semver
+from trireme_kube.cel import syntax, values
+from trireme_kube.cel.interpreter import call_steps, costs
+from trireme_kube.cel.interpreter.program import Frame, Program, Run, Scope
+from trireme_kube.cel.interpreter.qualifiers import Attribute, Choice, Qualifier
+from trireme_kube.cel.library import functions, named_formats, operators, string_functions
+from trireme_kube.cel.values import EvaluationError, Map, Optional
+
+
+class InstantiationError(Exception):
+    """The expression is valid, but its evaluation always fails."""
+
+
+def program_of(checked: syntax.Checked) -> Program:
+    """The program of a checked expression. Raises: InstantiationError."""
+    return Program(_Planner(checked).plan(checked.root).run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step of the program. `attribute`: set if further selections may be appended."""
+
+    run: Run
+    attribute: "Attribute | Choice | None" = None
+    constant: bool = False
+    value: Any = None
+
+
+class _Planner:
+    """Makes the steps of one expression, a method for each kind of node."""
+
+    def __init__(self, checked: syntax.Checked) -> None:
+        self._checked = checked
+
+    def plan(self, node: syntax.Node) -> _Step:
+        if isinstance(node, syntax.Literal):
+            return _constant(node.value)
+        if isinstance(node, syntax.Name):
+            return self._name(node.id, node.name)
+        if isinstance(node, syntax.Select):
+            return self._select(node)
+        if isinstance(node, syntax.Call):
+            return self._call(node)
+        if isinstance(node, syntax.ListOf):
+            return self._list(node)
+        if isinstance(node, syntax.MapOf):
+            return self._map(node)
+        return self._loop(node)
+
+    def _name(self, id_: int, name: str) -> _Step:
+        referred = self._checked.names.get(id_, name)
+        if referred.startswith(_FIELDS):
+            device = Attribute(lambda frame: frame.find("device"))
+            device.qualify(Qualifier(referred.removeprefix(_FIELDS)))
+            return _of_attribute(device)
+        if self._checked.is_type(id_):
+            return _constant(values.TypeName(_TYPE_NAMES.get(referred, referred)))
+        attribute = Attribute(lambda frame: frame.find(referred))
+        return _of_attribute(attribute)
+
+    def _select(self, node: syntax.Select) -> _Step:
+        if node.id in self._checked.names:
+            return self._name(node.id, self._checked.names[node.id])
+        base = self._attribute(self.plan(node.operand))
+        base.qualify(Qualifier(node.name, test_only=node.test_only))
+        if not node.test_only:
+            return _of_attribute(base)
+        return _Step(lambda frame: _is_present(base.resolve(frame)), base)
+
+    def _attribute(self, step: _Step) -> "Attribute | Choice":
+        return step.attribute or Attribute(step.run)
+
+    def _call(self, node: syntax.Call) -> _Step:
+        arguments = [self.plan(argument) for argument in node.arguments]
+        name = node.function
+        if name == "_||_":
+            return _Step(call_steps.logical_or(*(argument.run for argument in arguments)))
+        if name == "_&&_":
+            return _Step(call_steps.logical_and(*(argument.run for argument in arguments)))
+        if name == "_?_:_":
+            return _of_choice(Choice(arguments[0].run, *(self._attribute(each) for each in arguments[1:])))
+        if name in _INDEXING:
+            return self._index(arguments, optional=name != "_[_]")
+        if name in ("or", "orValue") and len(arguments) == 2:
+            return _Step(call_steps.optional_or(name, *(argument.run for argument in arguments)))
+        if name in _CONVERSIONS and len(arguments) == 1 and arguments[0].constant:
+            return _constant(_instantiated(functions.overload_caller(name, 1), arguments[0].value))
+        return self._function(node, arguments)
+
+    def _index(self, arguments: Sequence[_Step], *, optional: bool) -> _Step:
+        base, key = self._attribute(arguments[0]), arguments[1]
+        if key.constant:
+            base.qualify(Qualifier(key.value, optional=optional))
+        else:
+            run = key.attribute.resolve if key.attribute is not None else key.run
+            base.qualify(Qualifier(None, run, optional=optional))
+        return _of_attribute(base)
+
+    def _function(self, node: syntax.Call, arguments: Sequence[_Step]) -> _Step:
+        name, overload = node.function, self._checked.overload(node.id)
+        runs = [argument.run for argument in arguments]
+        if name == "@not_strictly_false":
+            return _Step(call_steps.not_strictly_false(runs[0]))
+        if overload == "in_list" and arguments[1].constant:
+            elements = _as_set(arguments[1].value)
+            if elements is not None:
+                return _member_of(runs[0], elements)
+        # Only the accumulator of a loop that builds a list has this name.
+        growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
+        call = _grow if growing else _OPERATORS.get(name)
+        if call is None:
+            call = self._pattern(name, arguments) or functions.overload_caller(name, len(arguments), member=node.member)
+        if name in ("_==_", "_!=_"):
+            overload = {"_==_": "equals", "_!=_": "not_equals"}[name]
+        return _Step(call_steps.function_call(runs, call, costs.cost_function(name, overload)))
+
+    def _pattern(self, name: str, arguments: Sequence[_Step]) -> Callable[..., Any] | None:
+        """Return a call with the constant pattern compiled, or None."""
+        call = _PATTERNS.get(name)
+        if call is None or len(arguments) < 2 or not arguments[1].constant or type(arguments[1].value) is not str:
+            return None
+        try:
+            string_functions.pattern(arguments[1].value)
+        except string_functions.PatternError as error:
+            raise InstantiationError(str(error)) from None
+        return call
+
+    def _list(self, node: syntax.ListOf) -> _Step:
+        elements = [self.plan(element) for element in node.elements]
+        runs = [(element.run, at in node.optional) for at, element in enumerate(elements)]
+
+        def run(frame: Frame) -> list[Any]:
+            out = []
+            for each, optional in runs:
+                value = each(frame)
+                if optional:
+                    if not isinstance(value, Optional):
+                        given = values.value_text(value)
+                        raise EvaluationError(
+                            f"cannot initialize optional list element from non-optional value {given}"
+                        )
+                    if not value.present:
+                        continue
+                    value = value.value
+                out.append(value)
+            frame.cost += costs.NEW_LIST
+            return out
+
+        return _folded(run, elements)
+
+    def _map(self, node: syntax.MapOf) -> _Step:
+        if node.name:
+            raise InstantiationError(f"unknown type: {node.name}")
+        planned = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
+        runs = [(key.run, value.run, optional) for key, value, optional in planned]
+
+        def run(frame: Frame) -> Map:
+            out = Map()
+            for key_of, value_of, optional in runs:
+                key, value = key_of(frame), value_of(frame)
+                if optional:
+                    if not isinstance(value, Optional):
+                        entry = f"'{values.value_text(key)}' from non-optional value {values.value_text(value)}"
+                        raise EvaluationError(f"cannot initialize optional entry {entry}")
+                    if not value.present:
+                        out.drop(key)
+                        continue
+                    value = value.value
+                out.put(key, value)
+            frame.cost += costs.NEW_MAP
+            return out
+
+        return _folded(run, [step for key, value, _ in planned for step in (key, value)])
+
+    def _loop(self, node: syntax.Comprehension) -> _Step:
+        over, start, condition, step, result = (
+            self.plan(each).run for each in (node.over, node.start, node.condition, node.step, node.result)
+        )
+
+        def run(frame: Frame) -> Any:
+            items = over(frame)
+            outer = frame.scope
+            scope = Scope(node, start, outer)
+            turns = _turns(items, pairs=bool(node.second_variable))
+            frame.scope = scope
+            try:
+                for scope.first, scope.second in turns:
+                    if call_steps.is_false(condition, frame):
+                        break
+                    try:
+                        scope.value = step(frame)
+                    except EvaluationError as error:
+                        scope.value = error
+                    scope.started = True
+                    frame.turn()
+                scope.over = True
+                return result(frame)
+            finally:
+                frame.scope = outer
+
+        return _Step(run)
+
+
+def _turns(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
+    if type(items) is list:
+        return list(enumerate(items)) if pairs else [(item, None) for item in items]
+    if type(items) is Map:
+        return items.items()
+    if pairs:
+        raise EvaluationError(f"unsupported comprehension range type: {values.go_type(items)}")
+    raise EvaluationError(f"got '{values.go_type(items)}', expected iterable type")
+
+
+def _constant(value: Any) -> _Step:
+    return _Step(lambda frame: value, None, True, value)
+
+
+def _of_attribute(attribute: "Attribute | Choice") -> _Step:
+    if isinstance(attribute, Choice):
+        return _of_choice(attribute)
+
+    def run(frame: Frame) -> Any:
+        try:
+            return attribute.resolve(frame)
+        finally:
+            frame.cost += 1
+
+    return _Step(run, attribute)
+
+
+def _of_choice(choice: Choice) -> _Step:
+    return _Step(choice.resolve, choice)
+
+
+def _is_present(value: Any) -> bool:
+    return bool(value.present) if isinstance(value, Optional) else bool(value)
+
+
+def _folded(run: Run, parts: Sequence[_Step]) -> _Step:
+    if not all(part.constant for part in parts):
+        return _Step(run)
+    try:
+        return _constant(run(Frame({})))
+    except EvaluationError as error:
+        raise InstantiationError(str(error)) from None
+
+
+def _instantiated(call: Callable[..., Any], value: Any) -> Any:
+    try:
+        return call(value)
+    except EvaluationError as error:
+        raise InstantiationError(str(error)) from None
+
+
+def _as_set(elements: Sequence[Any]) -> Map | None:
+    if not all(type(each) in (bool, str) or values.is_number(each) for each in elements):
+        return None
+    out = Map()
+    for each in elements:
+        out.put(each, True)
+    return out
+
+
+def _member_of(left: Run, elements: Map) -> _Step:
+    def run(frame: Frame) -> bool:
+        value = left(frame)
+        if isinstance(value, _UNHASHABLE):
+            raise costs.CrashError(f"runtime error: hash of unhashable type {values.go_type(value)}")
+        return value in elements
+
+    return _Step(run) if len(elements) else _constant(False)
+
+
+def _grow(left: Any, right: Any) -> Any:
+    if type(left) is not list or type(right) is not list:
+        return operators.add(left, right)
+    left.extend(right)
+    return left
+
+
+def _not_equal(left: Any, right: Any) -> bool:
+    return not values.same(left, right)
+
+
+def _only_texts(call: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(text: Any, pattern: str, *rest: Any) -> Any:
+        if type(text) is not str or any(type(each) is not int for each in rest):
+            raise values.no_such_overload()
+        return call(text, pattern, *rest)
+
+    return guarded
+
+
+# The checker sees a field of the device as a variable.
+_FIELDS: Final = "device."
+_UNHASHABLE: Final = (bytes, semver.Version, named_formats.Format)
+_INDEXING: Final = ("_[_]", "_?._", "_[?_]")
+_CONVERSIONS: Final = ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+_TYPE_NAMES: Final = {"null": "null_type"}
+_PATTERNS: Final = {
+    "matches": _only_texts(string_functions.matches),
+    "find": _only_texts(string_functions.find),
+    "findAll": _only_texts(string_functions.find_all),
+}
+_OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    "_+_": operators.add,
+    "_-_": operators.subtract,
+    "_*_": operators.multiply,
+    "_/_": operators.divide,
+    "_%_": operators.modulo,
+    "-_": operators.negate,
+    "!_": operators.invert,
+    "_<_": operators.less,
+    "_<=_": operators.less_or_equal,
+    "_>_": operators.greater,
+    "_>=_": operators.greater_or_equal,
+    "_==_": values.equal,
+    "_!=_": _not_equal,
+    "@in": operators.within,
+}

@@ -1,0 +1,1 @@
+"""The functions and operators that expressions may use."""

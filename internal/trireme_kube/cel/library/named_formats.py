@@ -1,0 +1,156 @@
+"""Named formats: the syntax of a name, a label or a date.
+
+Source: k8s.io/apiserver/pkg/cel/library (format), k8s.io/apimachinery/pkg/util/validation,
+k8s.io/kube-openapi/pkg/validation/strfmt.
+"""
+
+import datetime
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from trireme_kube.cel import values
+from trireme_kube.cel.library import urls
+from trireme_kube.cel.values import Optional
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = _LABEL + "(\\." + _LABEL + ")*"
+_OLD_LABEL: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE: Final = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+_LABEL_LENGTH: Final = 63
+_SUBDOMAIN_LENGTH: Final = 253
+_ENDS: Final = "and must start and end with an alphanumeric character"
+_ALPHANUMERIC: Final = "must consist of alphanumeric characters, '-', '_' or '.', " + _ENDS
+_LOWER: Final = "must consist of lower case alphanumeric characters"
+_NAME_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
+_UUID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format. `pattern_size`: the length of its pattern, for the cost of a call."""
+
+    name: str
+    problems: Callable[[str], list[str]]
+    pattern_size: int
+
+
+values.register(Format, "kubernetes.NamedFormat", lambda value: value.name)
+
+
+def named(name: str) -> Optional:
+    """format.named(string)."""
+    return Optional(BY_NAME[name], True) if name in BY_NAME else Optional()
+
+
+def validate(value: Format, text: str) -> Optional:
+    """format.validate(string): the problems, or nothing."""
+    problems = value.problems(text)
+    return Optional(problems, True) if problems else Optional()
+
+
+def _length(text: str, longest: int) -> list[str]:
+    return [f"must be no more than {longest} bytes"] if len(text.encode()) > longest else []
+
+
+def _form(text: str, pattern: str, message: str, *examples: str) -> list[str]:
+    if re.fullmatch(pattern, text):
+        return []
+    examples_text = " or ".join(f"'{example}', " for example in examples)
+    return [f"{message} (e.g. {examples_text}regex used for validation is '{pattern}')"]
+
+
+def _label(text: str) -> list[str]:
+    problems = _form(text, _LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc")
+    if problems and re.fullmatch(_SUBDOMAIN, text):
+        problems = ["must not contain dots"]
+    return _length(text, _LABEL_LENGTH) + problems
+
+
+def _subdomain(text: str) -> list[str]:
+    message = f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}"
+    return _length(text, _SUBDOMAIN_LENGTH) + _form(text, _SUBDOMAIN, message, "example.com")
+
+
+def _old_label(text: str) -> list[str]:
+    ends = "start with an alphabetic character, and end with an alphanumeric character"
+    message = f"a DNS-1035 label {_LOWER} or '-', {ends}"
+    return _length(text, _LABEL_LENGTH) + _form(text, _OLD_LABEL, message, "my-name", "abc-123")
+
+
+def _label_value(text: str) -> list[str]:
+    message = f"a valid label must be an empty string or {_ALPHANUMERIC.removeprefix('must ')}"
+    return _length(text, _LABEL_LENGTH) + _form(text, _VALUE, message, "MyValue", "my_value", "12345")
+
+
+def _qualified_name(text: str) -> list[str]:
+    out: list[str] = []
+    prefix, slash, name = text.rpartition("/")
+    if "/" in prefix:
+        wrong = _form("/", _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)[0]
+        return [f"a valid label key {wrong} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    if slash:
+        out += [f"prefix part {each}" for each in (_subdomain(prefix) if prefix else ["must be non-empty"])]
+    out += [f"name part {each}" for each in (_length(name, _LABEL_LENGTH) if name else ["must be non-empty"])]
+    return out + [f"name part {each}" for each in _form(name, _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)]
+
+
+def _of_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    """For the beginning of a generated name: that may end with a dash."""
+
+    def problems(text: str) -> list[str]:
+        return check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
+
+    return problems
+
+
+def _uri(text: str) -> list[str]:
+    try:
+        urls.read(text)
+    except ValueError as error:
+        return [str(error)]
+    return []
+
+
+def _is_date(text: str) -> bool:
+    if _DATE.fullmatch(text) is None:
+        return False
+    year, month, day = map(int, text.split("-"))
+    try:
+        # There is no year zero here; it is a leap year, as 2000 is.
+        datetime.date(year or 2000, month, day)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_moment(text: str) -> bool:
+    parts = text.lower().split("t")
+    match = _TIME.fullmatch(parts[1]) if len(parts) > 1 and _is_date(parts[0]) else None
+    return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
+
+
+def _format_check(valid: Callable[[str], object], problem: str) -> Callable[[str], list[str]]:
+    return lambda text: [] if valid(text) else [problem]
+
+
+BY_NAME: Final = {
+    "dns1123Label": Format("DNS1123Label", _label, 30),
+    "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain, 60),
+    "dns1035Label": Format("DNS1035Label", _old_label, 30),
+    "qualifiedName": Format("QualifiedName", _qualified_name, 60),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _of_prefix(_label), 30),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _of_prefix(_subdomain), 60),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _of_prefix(_old_label), 30),
+    "labelValue": Format("LabelValue", _label_value, 40),
+    "uri": Format("URI", _uri, 1103),
+    "uuid": Format("uuid", _format_check(_UUID.fullmatch, "does not match the UUID format"), 70),
+    "byte": Format("byte", _format_check(_BASE64.fullmatch, "invalid base64"), 84),
+    "date": Format("date", _format_check(_is_date, "invalid date"), 71),
+    "datetime": Format("datetime", _format_check(_is_moment, "invalid datetime"), 71),
+}

@@ -1,0 +1,214 @@
+"""URLs in expressions, parsed as Go parses request URLs.
+
+Source: net/url of Go, k8s.io/apiserver/pkg/cel/library (urls).
+"""
+
+import re
+import string
+from dataclasses import dataclass
+from typing import Final
+from urllib import parse
+
+from trireme_kube.cel import values
+from trireme_kube.cel.library import networks, quantities_and_versions
+from trireme_kube.cel.values import EvaluationError, Map
+
+_UNRESERVED: Final = string.ascii_letters + string.digits + "-_.~"
+_PATH: Final = _UNRESERVED + "$&+,/:;=@"
+_PATH_AS_WRITTEN: Final = _PATH + "!'()*[]%"
+_HOST: Final = frozenset(_UNRESERVED + "!$&'()*+,;=:[]<>\"")
+_USER: Final = frozenset(_UNRESERVED + ":!$&'()*+,;=%@")
+_USER_WRITTEN: Final = _UNRESERVED + "$&+,;="
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PORT = re.compile(r"(?::[0-9]*)?")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)
+_HOST_ESCAPE = re.compile(r"%(?!25)[0-7][0-9a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """One URL in its parts; `text` is its spelling, by which URLs are compared."""
+
+    scheme: str
+    host: str
+    path: str
+    query: str
+    text: str
+
+
+values.register(Url, "kubernetes.URL", lambda value: value.text)
+
+
+def url(text: str) -> Url:
+    """url(string)."""
+    lead = "URL parse error during conversion from string: "
+    try:
+        read(text)
+    except ValueError as error:
+        raise EvaluationError(f"{lead}{error}") from None
+    try:
+        return _parsed(*text.partition("#")[::2], request=False)
+    except ValueError as error:
+        raise EvaluationError(f"{lead}parse {values.quoted(text)}: {error}") from None
+
+
+def read(text: str) -> Url:
+    """Parse a request URL. Raises: ValueError with Go's message."""
+    try:
+        return _parsed(text, "", request=True)
+    except ValueError as error:
+        raise ValueError(f"parse {values.quoted(text)}: {error}") from None
+
+
+def is_url(text: str) -> bool:
+    """isURL(string)."""
+    return quantities_and_versions.succeeds(read, text)
+
+
+def scheme(value: Url) -> str:
+    """url.getScheme()."""
+    return value.scheme
+
+
+def host(value: Url) -> str:
+    """url.getHost()."""
+    return value.host
+
+
+def host_name(value: Url) -> str:
+    """url.getHostname()."""
+    return _host_and_port(value.host)[0]
+
+
+def port(value: Url) -> str:
+    """url.getPort()."""
+    return _host_and_port(value.host)[1]
+
+
+def escaped_path(value: Url) -> str:
+    """url.getEscapedPath()."""
+    return value.path
+
+
+def query(value: Url) -> Map:
+    """url.getQuery(): invalid parts are left out."""
+    out: dict[str, list[str]] = {}
+    for part in value.query.split("&"):
+        key, _, value_ = part.partition("=")
+        if part and ";" not in part and not _BAD_ESCAPE.search(part):
+            out.setdefault(parse.unquote_plus(key), []).append(parse.unquote_plus(value_))
+    return Map(out)
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    name, colon, number = text.rpartition(":")
+    if not colon or not _PORT.fullmatch(f":{number}"):
+        name, number = text, ""
+    return (name[1:-1] if name.startswith("[") and name.endswith("]") else name), number
+
+
+def _parsed(text: str, fragment: str, *, request: bool) -> Url:
+    if _CONTROL.search(text):
+        raise ValueError("net/url: invalid control character in URL")
+    if not text and request:
+        raise ValueError("empty url")
+    if text == "*":
+        return Url("", "", "*", "", "*")
+    kind, rest = _without_scheme(text)
+    forced = rest.endswith("?") and rest.count("?") == 1
+    rest, _, query_text = rest.partition("?")
+    tail = (f"?{query_text}" if forced or query_text else "") + (f"#{fragment}" if fragment else "")
+    if not rest.startswith("/"):
+        if kind:
+            return Url(kind, "", "", query_text, f"{kind}:{rest}{tail}")
+        if request:
+            raise ValueError("invalid URI for request")
+        if ":" in rest.partition("/")[0]:
+            raise ValueError("first path segment in URL cannot contain colon")
+    user, where, lead = "", "", f"{kind}:" if kind else ""
+    if rest.startswith("//") and (kind or (not request and not rest.startswith("///"))):
+        authority, slash, rest = rest[2:].partition("/")
+        rest = slash + rest
+        user, where = _authority(kind, authority)
+        if where or rest or user:
+            lead += "//"
+    path = _path(rest)
+    return Url(kind, where, path, query_text, f"{lead}{user}{_escaped_host(where)}{path}{tail}")
+
+
+def _without_scheme(text: str) -> tuple[str, str]:
+    match = _SCHEME.match(text)
+    if match is None:
+        return "", text
+    if not match.group(1):
+        raise ValueError("missing protocol scheme")
+    return match.group(1).lower(), text[match.end() :]
+
+
+def _authority(kind: str, text: str) -> tuple[str, str]:
+    """User and host."""
+    user, at, where = text.rpartition("@")
+    where = _host(kind, where)
+    if not at:
+        return "", where
+    if not set(user) <= _USER:
+        raise ValueError("net/url: invalid userinfo")
+    _check_escapes(user)
+    parts = [parse.quote(parse.unquote(part), safe=_USER_WRITTEN) for part in user.split(":", 1)]
+    return ":".join(parts) + "@", where
+
+
+def _host(kind: str, text: str) -> str:
+    at = text.rfind("[")
+    if at > 0:
+        raise ValueError("invalid IP-literal")
+    if at < 0:
+        # Only where hosts have never been lists of hosts may there be no more than one colon.
+        colon = text.find(":") if kind in ("http", "https") else text.rfind(":")
+        if colon >= 0 and not _PORT.fullmatch(text[colon:]):
+            raise ValueError(f"invalid port {values.quoted(text[colon:])} after host")
+        return _unescaped_host(text)
+    closing = text.rfind("]")
+    if closing < 0:
+        raise ValueError("missing ']' in host")
+    if not _PORT.fullmatch(text[closing + 1 :]):
+        raise ValueError(f"invalid port {values.quoted(text[closing + 1 :])} after host")
+    name, zone, rest = text[1:closing].partition("%25")
+    literal = _unescaped_host(name) + (parse.unquote(zone + rest) if zone else "")
+    try:
+        address = networks.netip_address(literal)
+    except ValueError as error:
+        raise ValueError(f"invalid host: {error}") from None
+    if address.version == 4:
+        raise ValueError("invalid IP-literal")
+    return f"[{literal}]{text[closing + 1 :]}"
+
+
+def _unescaped_host(text: str) -> str:
+    _check_escapes(text)
+    forbidden = _HOST_ESCAPE.search(text)
+    if forbidden is not None:
+        raise ValueError(f"invalid URL escape {values.quoted(forbidden.group())}")
+    for letter in text:
+        if letter.isascii() and letter not in _HOST and letter != "%":
+            raise ValueError(f"invalid character {values.quoted(letter)} in host name")
+    return parse.unquote(text)
+
+
+def _escaped_host(text: str) -> str:
+    return parse.quote(text, safe="".join(_HOST))
+
+
+def _path(text: str) -> str:
+    """The escaped path: as written if that is a valid escaping."""
+    _check_escapes(text)
+    if all(letter in _PATH_AS_WRITTEN for letter in text):
+        return text
+    return parse.quote(parse.unquote_to_bytes(text), safe=_PATH)
+
+
+def _check_escapes(text: str) -> None:
+    wrong = _BAD_ESCAPE.search(text)
+    if wrong is not None:
+        raise ValueError(f"invalid URL escape {values.quoted(wrong.group())}")

@@ -1,0 +1,1 @@
+"""Recording events about objects: series, aggregation, texts, and their writes."""

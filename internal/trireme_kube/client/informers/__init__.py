@@ -1,0 +1,1 @@
+"""Following collections: list and watch, and the objects that they deliver."""

@@ -1,0 +1,375 @@
+"""Informers: each follows one collection of the API by list and watch, and passes its events to consumers.
+
+This is the shell around `listwatch.ListWatch`: it sends the requests, splits the bytes of the watch into events and
+delivers them. It stores no objects: the caller's function decodes each one, and consumers get them in order, all events
+of one network chunk together. A list is streamed, or read page by page, so that even a hundred thousand nodes are never
+in memory in their encoded form. It requests the encodings that the caller can decode and reads the one that the server
+chose.
+
+If decoding an object raises, the informer counts, logs and skips that event and continues. A consumer that raises is a
+defect, and ends `run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from trireme_kube.client.informers import list_prefetch, listwatch, pages, protobuf, resources, watch
+from trireme_kube.client.informers.watch import Event, EventKind, Raw
+from trireme_kube.client.rest import client, content_types, transport
+from trireme_kube.client.rest.errors import ApiError, ApiSilent, ApiUnreachable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+# How often `relist` polls for the delivery of a list.
+POLL_SECONDS = 0.02
+# Decoding takes some 20 to 60 µs an event: a larger batch would block the event loop for too long.
+EVENTS_PER_TURN = 256
+
+
+class Consumer(Protocol[T_contra]):
+    """A receiver of events."""
+
+    def on_events(self, events: Sequence[Event[T_contra]]) -> None:
+        """Take events, in order. Must neither block nor raise."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InformerStatistics:
+    """State and counters of one informer."""
+
+    name: str  # of the collection
+    state: str  # listing, watching or absent
+    synced: bool  # whether the first list was delivered whole
+    version: int  # every event up to this resourceVersion was delivered
+    lists: int  # lists that were delivered whole
+    pages: int  # pages of lists
+    watches: int  # watches opened
+    events: int  # events of watches
+    bookmarks: int  # bookmarks of watches
+    expirations: int  # times that our version had expired (410)
+    failures: int  # requests that failed, and watches that broke
+    undecodable: int  # events skipped because their object could not be decoded
+    last_error: str  # the last failure; "" after the next success
+
+
+class Informer(Generic[T]):
+    """Follows one collection."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        resource: resources.Resource,
+        decode: Callable[[Mapping[str, Any]], T],
+        consumers: Sequence[Consumer[T]],
+        *,
+        decode_protobuf: Callable[[bytes], T] | None = None,
+        prefetch: list_prefetch.ListPrefetch | None = None,
+        streams: bool = True,
+        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """An informer for `resource`, which `run` starts.
+
+        `decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are requested, without it
+        JSON. `prefetch` is the first list if it was begun already. `streams`: lists may come as streams.
+        """
+        self.resource = resource
+        self._api = api
+        self._decode = decode
+        self._decode_protobuf = decode_protobuf
+        self._wants_json = decode_protobuf is None
+        self._consumers = tuple(consumers)
+        self._clock = clock
+        self._protocol = listwatch.ListWatch(resource, rng, streams=streams)
+        self._interrupt = asyncio.Event()
+        self._prefetch = prefetch
+        self._pages: pages.Pages | None = None  # of the list under way
+        self._synced = False
+        self._delivering = False
+        self._running = False
+        self._stream: transport.ByteStream | list_prefetch.ListPrefetch | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._undecodable = 0
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list was delivered completely."""
+        return self._synced
+
+    @property
+    def version(self) -> int:
+        """Every event up to this resourceVersion was delivered."""
+        return self._protocol.version
+
+    def statistics(self) -> InformerStatistics:
+        """A snapshot of the counters."""
+        protocol, counters = self._protocol, self._protocol.counters
+        return InformerStatistics(
+            name=self.resource.name,
+            state=protocol.state.value,
+            synced=self._synced,
+            version=protocol.version,
+            lists=counters.lists,
+            pages=counters.pages,
+            watches=counters.watches,
+            events=counters.events,
+            bookmarks=counters.bookmarks,
+            expirations=counters.expirations,
+            failures=counters.failures,
+            undecodable=self._undecodable,
+            last_error=protocol.last_error,
+        )
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled."""
+        self._running = True
+        if self._prefetch is not None and self._prefetch.accept != self._accept:
+            await self._prefetch.end()
+            self._prefetch = None
+        try:
+            while True:
+                step = self._protocol.next_step()
+                self._interrupt.clear()
+                match step:
+                    case listwatch.Pause():
+                        await self._pause(step.seconds)
+                    case listwatch.ListPage():
+                        await self._list(step)
+                    case listwatch.StreamList() | listwatch.OpenWatch():
+                        await self._watch(step)
+        finally:
+            await self._end_list()
+            if self._prefetch is not None:
+                await self._prefetch.end()
+
+    @property
+    def _accept(self) -> str:
+        """The encodings to request."""
+        return content_types.JSON if self._wants_json else self._api.accept
+
+    def request_json(self) -> None:
+        """Request JSON from the next request on; `relist` reads all objects again in it."""
+        self._wants_json = True
+
+    async def relist(self) -> None:
+        """Read the whole collection again, and return when all of it has been delivered.
+
+        For callers whose decoding has changed. An informer that does not run yet has nothing to read again.
+        """
+        if not self._running:
+            return
+        while not self._idle():  # noqa: ASYNC110  # rare, and its parts change in many places
+            await asyncio.sleep(POLL_SECONDS)
+        before = self._protocol.counters.lists
+        self._protocol.relist()
+        self._interrupt.set()
+        if self._stream is not None:
+            self._stream.close()
+        while self._protocol.counters.lists == before or not self._idle():  # noqa: ASYNC110  # as above
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _idle(self) -> bool:
+        """Whether no list is in progress or waiting for delivery."""
+        listing = self._protocol.state is listwatch.State.LISTING
+        return self._synced and not listing and not self._delivering
+
+    async def reach(self, version: int, deadline: float) -> None:
+        """Return when every event up to `version` was delivered; an idle collection is read rather than waited for.
+
+        Raises: TimeoutError: not within `deadline` seconds.
+        """
+        if self._protocol.has_delivered(version) and not self._delivering:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((version, future))
+        if not self._protocol.has_delivered(version):
+            self._protocol.request_version(version)
+            self._interrupt.set()
+            # Wait for a list in progress: aborting it would only restart it.
+            if self._stream is not None and not self._protocol.streaming:
+                self._stream.close()
+        try:
+            async with asyncio.timeout(deadline):
+                await future
+        finally:
+            self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+
+    async def catch_up(self, deadline: float) -> int:
+        """Read the collection's newest version from the server and return it when that much was delivered.
+
+        Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
+        """
+        end = self._clock() + deadline
+        try:
+            version = await newest_version(self._api, self.resource, deadline)
+        except ApiError as error:
+            if error.not_found and self.resource.optional:
+                return 0
+            raise
+        await self.reach(version, max(end - self._clock(), 0.001))
+        return version
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._interrupt.wait()
+        except TimeoutError:
+            pass
+
+    async def _list(self, step: listwatch.ListPage) -> None:
+        if self._prefetch is not None:
+            self._pages = self._prefetch.pages
+            self._prefetch = None
+        if self._pages is None:
+            self._pages = pages.Pages(self._api, self.resource, self._accept, step.limit)
+        try:
+            items, metadata = await self._pages.next()
+        except (ApiError, ApiUnreachable) as error:
+            await self._end_list()
+            await self._fail(error)
+            return
+        deliveries = self._protocol.page(items, metadata)
+        if not metadata.get("continue"):
+            await self._end_list()
+        await self._deliver(deliveries)
+
+    async def _end_list(self) -> None:
+        pages_to_close, self._pages = self._pages, None
+        if pages_to_close is not None:
+            await pages_to_close.close()
+
+    def _open(
+        self, step: listwatch.StreamList | listwatch.OpenWatch
+    ) -> contextlib.AbstractAsyncContextManager[transport.ByteStream | list_prefetch.ListPrefetch]:
+        if isinstance(step, listwatch.StreamList):
+            if self._prefetch is not None:
+                return self._prefetch
+            params = list_prefetch.stream_parameters(self.resource, step.version, step.seconds)
+        else:
+            params = {
+                **self.resource.selectors(),
+                "watch": "true",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": step.version,
+                "timeoutSeconds": step.seconds,
+            }
+        total = step.seconds + list_prefetch.GRACE_SECONDS
+        idle = list_prefetch.IDLE_SECONDS
+        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept)
+
+    async def _watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
+        started = self._clock()
+        try:
+            async with self._open(step) as stream:
+                self._prefetch = None
+                self._stream = stream
+                self._protocol.opened()
+                await self._follow(stream)
+        except ApiSilent:
+            self._protocol.closed(self._clock() - started)
+        except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
+            if self._prefetch is not None and self._prefetch.pages is None:
+                self._prefetch = None  # refused, and paging would not help
+            broken_off = self._interrupt.is_set() and not self._protocol.streaming  # by ourselves
+            if not (broken_off and isinstance(error, ApiUnreachable)):
+                await self._fail(error)
+        else:
+            if not self._interrupt.is_set() or self._protocol.streaming:
+                self._protocol.closed(self._clock() - started)
+        finally:
+            self._stream = None
+
+    async def _follow(self, stream: transport.ByteStream | list_prefetch.ListPrefetch) -> None:
+        """Deliver the events of an open watch until it ends.
+
+        Raises:
+          ApiError: the server ended it with an error.
+          ApiUnreachable, watch.BrokenStream: it broke.
+        """
+        framed = content_types.is_protobuf(stream.content_type)
+        cut = protobuf.FrameDecoder() if framed else watch.LineDecoder()
+        while (self._protocol.streaming or not self._interrupt.is_set()) and (chunk := await stream.chunk()):
+            listing = self._protocol.streaming
+            deliveries, error = self._protocol.events(cut.feed(chunk))
+            await self._deliver(deliveries)
+            if listing and not (self._protocol.streaming or self._protocol.is_behind):
+                self._interrupt.clear()  # the list already reached the version requested meanwhile
+            if error is not None:
+                raise error
+
+    async def _deliver(self, deliveries: Sequence[listwatch.Delivery]) -> None:
+        """Decode the deliveries and pass them to the consumers, yielding to the event loop between batches."""
+        self._delivering = True
+        for start in range(0, len(deliveries), EVENTS_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            events = self._decoded(deliveries[start : start + EVENTS_PER_TURN])
+            if events:
+                for consumer in self._consumers:
+                    consumer.on_events(events)
+        self._delivering = False
+        self._synced = self._protocol.listed
+        for version, future in self._waiting:
+            if self._protocol.has_delivered(version) and not future.done():
+                future.set_result(None)
+
+    def _decoded(self, deliveries: Sequence[listwatch.Delivery]) -> list[Event[T]]:
+        events: list[Event[T]] = []
+        for delivery in deliveries:
+            if delivery.kind in (EventKind.LIST_START, EventKind.LIST_END):
+                events.append(Event(delivery.kind, None))
+                continue
+            try:
+                decoded = self._decoded_object(delivery.raw)
+            except Exception as error:  # one bad object must not stop the others
+                self._report_undecodable(delivery.raw, error)
+                continue
+            events.append(Event(delivery.kind, decoded))
+        return events
+
+    def _decoded_object(self, raw: Raw) -> T:
+        if not isinstance(raw, bytes):
+            return self._decode(raw)
+        if self._decode_protobuf is None:
+            raise TypeError("the server sends protobuf, which was not requested")
+        return self._decode_protobuf(raw)
+
+    def _report_undecodable(self, raw: Raw, error: Exception) -> None:
+        self._undecodable += 1
+        metadata = watch.metadata_of(raw)
+        log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
+
+    async def _fail(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
+        first = not self._protocol.last_error
+        deliveries = self._protocol.failed(error)
+        if self._protocol.last_error:
+            log.log(logging.WARNING if first else logging.DEBUG, "%s: %s", self.resource.name, error)
+        await self._deliver(deliveries)
+
+
+async def newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:
+    """Return the collection's newest resourceVersion, by a quorum read.
+
+    Raises:
+      ApiError, ApiUnreachable: the server did not say.
+    """
+    response = await api.read(resource.path, {"limit": 1}, deadline=deadline)
+    _, metadata = pages.decode_page(response)
+    return watch.version_of({"metadata": metadata})
+
+
+def _name_of(metadata: Mapping[str, Any]) -> str:
+    if not metadata:
+        return "without metadata"
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")

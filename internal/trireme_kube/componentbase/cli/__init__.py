@@ -1,0 +1,1 @@
+"""Command lines: flags, their values and their help."""

@@ -1,0 +1,1 @@
+"""Logs in the form of Kubernetes' components."""

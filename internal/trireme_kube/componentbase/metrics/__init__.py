@@ -1,0 +1,1 @@
+"""Metrics, and the formats in which they are scraped."""

@@ -1,0 +1,1 @@
+"""The HTTP server that every component has: who may read, health, status pages, profiles, metrics."""

@@ -1,0 +1,126 @@
+"""Named checks, and the documents that /healthz, /livez and /readyz make of them.
+
+A check returns its problem, or empty text. The list has only the names of those that fail, because anybody may read it;
+the reason is in the log and at the check's own path. Checks that kube-scheduler does not have are quiet: they are
+listed only if they fail, so that a list without failures equals kube-scheduler's.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.metrics import instruments
+
+log = logging.getLogger(__name__)
+
+_SUCCESS, _ERROR = "success", "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A named check. `problem` returns why it fails, or empty text."""
+
+    name: str
+    problem: Callable[[], str]
+    #: Listed only if it fails.
+    quiet: bool = False
+    #: Text that `?verbose` adds after `ok`; empty: nothing.
+    note: Callable[[], str] = lambda: ""
+
+
+PING = Check("ping", lambda: "")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of a health request."""
+
+    healthy: bool
+    text: str
+    #: Whether the outcome is about one check.
+    single: bool = False
+
+
+class Health:
+    """The checks of one process, by the path that lists them."""
+
+    def __init__(
+        self, checks: Mapping[str, Sequence[Check]], notes: Mapping[str, Callable[[], Sequence[str]]] | None = None
+    ) -> None:
+        """`checks` by path without its slash: `healthz`, `livez`, `readyz`.
+
+        `notes` are further lines of a path with `?verbose`; they do not affect health.
+        """
+        self._notes = notes or {}
+        self._checks = {path: tuple(entries) for path, entries in checks.items()}
+        self._results: Counter[tuple[str, str, str]] = Counter()
+        self._last: dict[tuple[str, str], int] = {}
+
+    def paths(self) -> list[str]:
+        """The paths, without those of single checks."""
+        return [f"/{path}" for path in self._checks]
+
+    def report(self, path: str, query: Mapping[str, Sequence[str]]) -> Report | None:
+        """The report at a path, None if there is none."""
+        name, _, single = path.removeprefix("/").partition("/")
+        checks = self._checks.get(name)
+        if checks is None:
+            return None
+        if path == f"/{name}":
+            return self._all(name, checks, query)
+        for check in checks:
+            if check.name == single:
+                problem = check.problem()
+                return Report(not problem, f"internal server error: {problem}\n" if problem else "ok", single=True)
+        return None
+
+    def instruments(self) -> list[instruments.Instrument]:
+        """kubernetes_healthcheck(s) for /metrics/slis."""
+        return [
+            instruments.Gauge(
+                "kubernetes_healthcheck",
+                "This metric records the result of a single healthcheck.",
+                lambda: dict(self._last),
+                ("name", "type"),
+                instruments.STABLE,
+            ),
+            instruments.CountedElsewhere(
+                "kubernetes_healthchecks_total",
+                "This metric records the results of all healthcheck.",
+                lambda: dict(self._results),
+                ("name", "type", "status"),
+                instruments.STABLE,
+            ),
+        ]
+
+    def _all(self, name: str, checks: Sequence[Check], query: Mapping[str, Sequence[str]]) -> Report:
+        excluded = set(query.get("exclude", ()))
+        unknown = excluded - {check.name for check in checks}
+        lines = []
+        failed = []
+        for check in checks:
+            if check.name in excluded:
+                lines.append(f"[+]{check.name} excluded: ok\n")
+                continue
+            problem = check.problem()
+            self._results[check.name, name, _ERROR if problem else _SUCCESS] += 1
+            self._last[check.name, name] = 0 if problem else 1
+            if problem:
+                lines.append(f"[-]{check.name} failed: reason withheld\n")
+                failed.append((check.name, problem))
+            elif not check.quiet:
+                note = check.note()
+                lines.append(f"[+]{check.name} ok{f': {note}' if note else ''}\n")
+        if unknown:
+            quoted = ", ".join(f'"{entry}"' for entry in sorted(unknown))
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}\n")
+        if name in self._notes and "verbose" in query:
+            lines += [f"{note}\n" for note in self._notes[name]()]
+        if failed:
+            klog.info(log, 2, f"{name} check failed", **{check.replace("-", "_"): why for check, why in failed})
+            return Report(False, f"{''.join(lines)}{name} check failed\n")
+        if "verbose" not in query:
+            return Report(True, "ok")
+        return Report(True, f"{''.join(lines)}{name} check passed\n")

@@ -1,0 +1,73 @@
+"""Metrics and probes of a phase, over plain HTTP: numbers without secrets, for the machine or the cluster to read.
+
+A phase is ready once it can answer: it follows a frontend, which has sent its configuration. If no frontend comes for a
+while, because another scheduler leads, it stands by, and counts as ready for the frontend that will lead: a rollout
+must not wait until leadership changes.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+
+from trireme_kube.componentbase.metrics import exposition
+from trireme_kube.componentbase.metrics.instruments import Registry
+from trireme_kube.componentbase.server import connection_limits, http_site
+from trireme_kube.componentbase.server.health import PING, Check, Health
+from trireme_kube.componentbase.server.http_site import Page, Reply, Request
+
+SHUTDOWN_SECONDS = 2.0
+# A leading frontend finds a new replica within this time; without one the replica stands by.
+STANDBY_SECONDS = 10.0
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    listen: str, registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[None]:
+    """Serve /metrics, /healthz, /livez and /readyz on `host:port`. `not_ready` returns what is missing.
+
+    Raises: OSError if the address cannot be listened on.
+    """
+    host, _, port = listen.rpartition(":")
+    application = _site(registry, not_ready, clock).application(None)
+    runner = connection_limits.runner(application, SHUTDOWN_SECONDS)
+    await runner.setup()
+    assert runner.server is not None  # setup made it
+    try:
+        protocols = connection_limits.ConnectionLimits(runner.server)
+        listening = await asyncio.get_running_loop().create_server(protocols, host.strip("[]") or None, int(port))
+        try:
+            yield
+        finally:
+            listening.close()
+    finally:
+        await runner.cleanup()
+
+
+def _site(registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float]) -> http_site.Site:
+    started = clock()
+
+    def problem() -> str:
+        return not_ready() if clock() - started < STANDBY_SECONDS else ""
+
+    def note() -> str:
+        missing = not_ready()
+        return f"standing by: {missing}" if missing else ""
+
+    frontend = Check("frontend", problem, note=note)
+    health = Health({"healthz": [PING], "livez": [PING], "readyz": [frontend]})
+
+    async def probe(request: Request) -> Reply | None:
+        report = health.report(request.path, request.query)
+        return None if report is None else http_site.text(report.text, 200 if report.healthy else 500)
+
+    async def metrics(request: Request) -> Reply:
+        answer = exposition.answer(registry.families(), request.headers)
+        headers = {"Content-Encoding": answer.content_encoding} if answer.content_encoding else {}
+        return Reply(answer.body, answer.content_type, headers=headers)
+
+    pages: dict[str, Page] = {"/metrics": metrics}
+    for path in health.paths():
+        pages[path] = pages[f"{path}/*"] = probe
+    return http_site.Site(pages)

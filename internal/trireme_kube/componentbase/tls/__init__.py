@@ -1,0 +1,1 @@
+"""TLS of servers: certificates that change, versions, ciphers, expiry."""

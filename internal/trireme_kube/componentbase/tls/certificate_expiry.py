@@ -1,0 +1,129 @@
+"""The expiry of a process's certificates: a metric, and a warning before one expires.
+
+Certificates are renewed long before they expire, so a warning means that the renewal does not work. It is logged once a
+day, from seven days before the expiry on; if the certificate lives less than ten weeks, in the last tenth of its life.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase.metrics.instruments import Gauge
+
+log = logging.getLogger(__name__)
+
+METRIC = "trireme_certificate_expiration_timestamp_seconds"
+
+WARN_BEFORE = timedelta(days=7)
+WARN_AGAIN = timedelta(days=1)
+# Of the time that a certificate is valid for.
+_LAST_PART = 10
+_CHECK_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate of this process, in a file that may be replaced, or in memory.
+
+    `use` is `serving` or `client`; `name` is shown: the file, or the configuration that contains it.
+    """
+
+    use: str
+    name: str
+    file: str = ""
+    content: bytes = b""
+
+
+def of_file(use: str, file: str) -> Sequence[Certificate]:
+    """The certificate in a file; none without a file."""
+    return (Certificate(use, file, file),) if file else ()
+
+
+class Expiries:
+    """When each certificate expires."""
+
+    def __init__(self, certificates: Sequence[Certificate], now: Callable[[], datetime] = clocks.utc_now) -> None:
+        """Watch these certificates; `now` is the time with its zone."""
+        self._certificates = tuple(dict.fromkeys(certificates))
+        self._now = now
+        self._warned: dict[Certificate, datetime] = {}
+        self.instrument = Gauge(
+            METRIC,
+            "When a certificate of this process expires, in seconds since 1970.",
+            self._read,
+            ("use", "certificate"),
+            transient=True,
+        )
+
+    @contextlib.asynccontextmanager
+    async def watched(self, supervisor: supervision.Supervisor) -> AsyncIterator[None]:
+        """Warn while the block runs."""
+        if not self._certificates:
+            yield
+            return
+        watching = supervisor.keep("expiry of certificates", self._watch)
+        try:
+            yield
+        finally:
+            await supervisor.stop(watching)
+
+    def warn(self) -> None:
+        """Log which certificates expire soon, or have expired, each once a day."""
+        now = self._now()
+        for certificate in self._certificates:
+            validity = _validity(certificate)
+            if validity is None:
+                continue
+            start, end = validity
+            left, last = end - now, self._warned.get(certificate)
+            if left > min(WARN_BEFORE, (end - start) / _LAST_PART):
+                self._warned.pop(certificate, None)
+            elif last is None or now - last >= WARN_AGAIN:
+                self._warned[certificate] = now
+                when = f"in {_duration_text(left)}" if left > timedelta() else f"{_duration_text(-left)} ago"
+                verb = "expires" if left > timedelta() else "expired"
+                moment = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+                log.warning("the %s certificate %s %s %s: %s", certificate.use, certificate.name, verb, when, moment)
+
+    async def _watch(self) -> None:
+        while True:
+            self.warn()
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    def _read(self) -> Mapping[tuple[str, ...], float]:
+        found: dict[tuple[str, ...], float] = {}
+        for certificate in self._certificates:
+            validity = _validity(certificate)
+            if validity is not None:
+                found[certificate.use, certificate.name] = validity[1].timestamp()
+        return found
+
+
+def _validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
+    """The start and end of its validity; None if it cannot be read now, which its users report."""
+    try:
+        return _of_pem(Path(certificate.file).read_bytes() if certificate.file else certificate.content)
+    except (OSError, ValueError):
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _of_pem(content: bytes) -> tuple[datetime, datetime]:
+    # The library is imported only if there is a certificate.
+    from cryptography import x509
+
+    first = x509.load_pem_x509_certificates(content)[0]
+    return first.not_valid_before_utc, first.not_valid_after_utc
+
+
+def _duration_text(span: timedelta) -> str:
+    if span >= timedelta(days=2):
+        return f"{span.days} days"
+    hours = int(span.total_seconds() // 3600)
+    return f"{hours} hours" if hours >= 2 else f"{int(span.total_seconds() // 60)} minutes"

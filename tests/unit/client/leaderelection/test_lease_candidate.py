@@ -1,0 +1,89 @@
+"""A LeaseCandidate is made, renewed when the API server asks, and tried again."""
+
+import asyncio
+from typing import Any
+
+from trireme_kube.client.informers.watch import Event, EventKind
+from trireme_kube.client.leaderelection import lease_candidate
+from trireme_kube.client.rest.errors import ApiUnreachable
+
+Json = dict[str, Any]
+WALL = 1_767_322_800_123_456_789
+
+
+class _Api:
+    """Remembers what is written; the first writes fail."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.written: list[tuple[str, str, Json]] = []
+        self.wrote = asyncio.Event()
+
+    async def post(self, path: str, body: Json) -> None:
+        await self._write("POST", path, body)
+
+    async def put(self, path: str, body: Json) -> None:
+        await self._write("PUT", path, body)
+
+    async def _write(self, verb: str, path: str, body: Json) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise ApiUnreachable("no answer", sent=True)
+        self.written.append((verb, path, body))
+        self.wrote.set()
+
+    async def next_write(self) -> tuple[str, str, Json]:
+        async with asyncio.timeout(5):
+            await self.wrote.wait()
+        self.wrote.clear()
+        return self.written[-1]
+
+
+def _listed(*objects: Json) -> list[Event[Json]]:
+    events = [Event(EventKind.LISTED, each) for each in objects]
+    return [Event(EventKind.LIST_START, None), *events, Event(EventKind.LIST_END, None)]
+
+
+async def _standing(api: _Api, *objects: Json) -> tuple[lease_candidate.LeaseCandidate, "asyncio.Task[None]"]:
+    candidacy = lease_candidate.Candidacy("me", "1.37.0", "1.36.0")
+    client: Any = api
+    candidate = lease_candidate.LeaseCandidate(client, candidacy, lambda: WALL)
+    writing = asyncio.create_task(candidate._write())
+    candidate.on_events(_listed(*objects))
+    return candidate, writing
+
+
+async def test_it_is_made_with_its_versions() -> None:
+    """Else the API server never chooses us."""
+    api = _Api(failures=3)
+    _, writing = await _standing(api)
+    verb, path, body = await api.next_write()
+    writing.cancel()
+    assert (verb, path) == ("POST", "/apis/coordination.k8s.io/v1beta1/namespaces/kube-system/leasecandidates")
+    assert body["metadata"] == {"name": "me", "namespace": "kube-system"}
+    assert body["spec"] == {
+        "leaseName": "kube-scheduler",
+        "binaryVersion": "1.37.0",
+        "emulationVersion": "1.36.0",
+        "strategy": "OldestEmulationVersion",
+        "renewTime": "2026-01-02T03:00:00.123456Z",
+    }
+
+
+async def test_a_ping_is_answered_and_our_own_renewal_is_not() -> None:
+    """Else the API server takes us for gone, or we answer ourselves for ever."""
+    spec = {"leaseName": "kube-scheduler", "renewTime": "2026-01-02T03:00:00.000000Z"}
+    known: Json = {"metadata": {"name": "me", "resourceVersion": "7"}, "spec": spec}
+    api = _Api()
+    candidate, writing = await _standing(api, known)
+    verb, path, body = await api.next_write()
+    assert (verb, path.rpartition("/")[2]) == ("PUT", "me")
+    assert body["metadata"]["resourceVersion"] == "7"
+    candidate.on_events([Event(EventKind.MODIFIED, {**known, "spec": {**spec, "pingTime": spec["renewTime"]}})])
+    assert not candidate._due.is_set()
+    pinged = {**known, "spec": {**spec, "pingTime": "2026-01-02T03:00:01.000000Z"}}
+    candidate.on_events([Event(EventKind.MODIFIED, pinged)])
+    _, _, body = await api.next_write()
+    writing.cancel()
+    assert body["spec"]["pingTime"] == "2026-01-02T03:00:01.000000Z"
+    assert body["spec"]["renewTime"] == "2026-01-02T03:00:00.123456Z"
