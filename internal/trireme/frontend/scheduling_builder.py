@@ -198,6 +198,7 @@ def _build_binding_cycle(
         pre_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.PRE_BIND),
         post_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.POST_BIND),
         remote_profiles=_profiles_with(completed, remote, *_BIND_POINTS),
+        remote_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.BIND),
     )
 
 

@@ -9,7 +9,7 @@ bound.
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 from trireme.cache import cluster_cache, object_waits
 from trireme.extenders import extenders, reported_bound
@@ -17,6 +17,7 @@ from trireme.framework import cluster_event, status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
+    calls_to_bind,
     fit_error,
     pods_in_pre_bind,
     ports,
@@ -32,9 +33,6 @@ from trireme.wire import status as wire_status
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
-
-# Pods that may be on their way to being bound; beyond, no more are placed until some are bound.
-MAX_BINDING = 1000
 
 _NO_WAITS: Mapping[str, float] = {}
 
@@ -77,6 +75,7 @@ class BindingCycle:
     `permit_profiles` are the profiles that have Permit plugins, `pre_bind_profiles` those with PreBind plugins that
     have to be called for every pod, `post_bind_profiles` those with PostBind plugins. `remote_profiles` have remote
     plugins at Permit, PreBind, Bind or PostBind; these get the pod, because bind does not follow the snapshot stream.
+    `remote_bind_profiles` have them at Bind.
     """
 
     def __init__(
@@ -98,6 +97,7 @@ class BindingCycle:
         pre_bind_profiles: frozenset[str],
         post_bind_profiles: frozenset[str],
         remote_profiles: frozenset[str],
+        remote_bind_profiles: frozenset[str],
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -114,18 +114,21 @@ class BindingCycle:
         self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
         self._remote_profiles = remote_profiles
+        self._remote_bind_profiles = remote_bind_profiles
         self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, AssumedPod]](
             self._cache.is_assumed, self._requeue_unconfirmed
         )
         self.background = supervision.Supervisor()
         self._post_binding = post_binding.PostBinding(binder, observer, post_bind_profiles, self.background.start)
         self._binding = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._room = calls_to_bind.RoomForBindings()
+        self._permit_turns = calls_to_bind.CallTurns()
+        self._bind_turns = calls_to_bind.CallTurns()  # of `remote_bind_profiles`
+        self._extender_turns = asyncio.Semaphore(calls_to_bind.MAX_BOUND_BY_EXTENDERS)
 
     @property
     def binding_count(self) -> int:
-        """The number of pods in the binding cycle, those that wait on Permit included."""
+        """The number of pods in the binding cycle, those that wait there included."""
         return self._binding
 
     @property
@@ -136,7 +139,7 @@ class BindingCycle:
     @property
     def has_room(self) -> bool:
         """Whether more pods may be placed."""
-        return self._room.is_set()
+        return bool(self._room)
 
     async def wait_for_room(self) -> None:
         """Return when more pods may be placed."""
@@ -148,8 +151,6 @@ class BindingCycle:
         `waits` are the in-tree plugins for which they wait on Permit, each with its timeout in seconds.
         """
         self._binding += len(pods)
-        if self._binding >= MAX_BINDING:
-            self._room.clear()
         untouched = sum(not assumed.reserved for assumed in pods)
         self._observer.on_extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
         self.background.start(self._bind(self._with_pod(cycle, pods), pods, waits))
@@ -194,7 +195,8 @@ class BindingCycle:
         request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         try:
-            response = await self._binder.permit(request)
+            async with self._permit_turns.of(cycle.profile):
+                response = await self._binder.permit(request)
             failed = "" if len(response.results) == len(pods) else "bind answered about other pods than these"
         except ports.PhaseFault as error:
             failed = str(error)
@@ -295,14 +297,15 @@ class BindingCycle:
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
         """Have an extender bind the pod. If it fails and is ignorable, the Bind plugins do."""
         assert self._extension is not None
-        started = self._observer.clock()
-        result = await self._extension.bind(cycle.pod_class, assumed.item)
+        async with self._extender_turns:
+            started = self._observer.clock()
+            result = await self._extension.bind(cycle.pod_class, assumed.item)
         if result is None:
             await self._bind_by_plugins(cycle, [assumed])
             return
         self._observer.on_extension_point_run("Bind", result.code, cycle.profile, self._observer.clock() - started)
         if result.code == status.Code.SUCCESS:
-            self._end_binding(1)
+            self._binding -= 1
             self.reported_bound.add(assumed.pod.uid, (cycle, assumed))
             self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
             self._post_binding.bound(cycle, assumed.item)
@@ -336,17 +339,36 @@ class BindingCycle:
 
     async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         request = bind_pb2.BindRequest(cycle=cycle, items=[assumed.item for assumed in pods])
-        started = self._observer.clock()
+        if cycle.profile in self._remote_bind_profiles:
+            async with self._bind_turns.of(cycle.profile):
+                async for _ in self._bind_results(request, pods):
+                    pass
+            return
+        left = len(pods)
+        self._room.add(left)
+        try:
+            async for _ in self._bind_results(request, pods):
+                left -= 1
+                self._room.add(-1)
+        finally:
+            self._room.add(-left)
+
+    async def _bind_results(
+        self, request: bind_pb2.BindRequest, pods: list[AssumedPod]
+    ) -> AsyncIterator[bind_pb2.BindResult]:
+        """Have bind bind the pods; yields each result when it has been acted on."""
+        cycle, started = request.cycle, self._observer.clock()
         async for result in self._binder.bind(request):
             assumed = pods[result.index]
             answer = wire_status.from_message(result.status)
             self._observer.on_extension_point_run("Bind", answer.code, cycle.profile, self._observer.clock() - started)
             if answer.code == status.Code.SUCCESS:
-                self._end_binding(1)
+                self._binding -= 1
                 self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
                 self._post_binding.bound(cycle, request.items[result.index])
             else:
                 self._unassume_and_requeue(cycle, assumed, answer)
+            yield result
 
     def _unassume_and_requeue(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str = ""
@@ -356,7 +378,7 @@ class BindingCycle:
             # First undo what PreBind wrote: the next attempt must not take it for its own.
             self.background.start(self._undo_pre_bind_and_requeue(cycle, assumed, why, text))
             return
-        self._end_binding(1)
+        self._binding -= 1
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
         placed = self._cache.pod(assumed.pod.uid)
@@ -380,11 +402,6 @@ class BindingCycle:
     ) -> None:
         await self._pre_binding.release(assumed.item)
         self._unassume_and_requeue(cycle, dataclasses.replace(assumed, prepared=False), why, text)
-
-    def _end_binding(self, pods: int) -> None:
-        self._binding -= pods
-        if self._binding < MAX_BINDING:
-            self._room.set()
 
 
 def _permit_text(result: status.Status) -> str:

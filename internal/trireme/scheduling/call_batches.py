@@ -37,10 +37,13 @@ class Send(Protocol[ItemContra, ResultCo]):
 class CallBatches(Generic[Item, Result]):
     """Sends items by `send`. Its bound are its callers: each waits until its results are there."""
 
-    def __init__(self, send: Send[Item, Result], max_under_way: int = MAX_UNDER_WAY) -> None:
-        """`max_under_way`: items in calls, at most."""
+    def __init__(
+        self, send: Send[Item, Result], max_under_way: int = MAX_UNDER_WAY, max_calls: int | None = None
+    ) -> None:
+        """At most `max_under_way` items are in at most `max_calls` calls (None: any number)."""
         self._send = send
         self._max = max_under_way
+        self._max_calls = max_calls
         self._waiting: list[tuple[Rank, int, Item, asyncio.Future[Result]]] = []
         self._turns = itertools.count()  # of equal rank the first
         self._calls: set[asyncio.Task[None]] = set()
@@ -68,6 +71,8 @@ class CallBatches(Generic[Item, Result]):
 
     def _start_call_if_due(self) -> None:
         if self._gathering or not self._waiting or self._under_way > self._max // 2:
+            return
+        if self._max_calls is not None and len(self._calls) >= self._max_calls:
             return
         self._gathering = True
         task = asyncio.create_task(self._execute_next_batch(LINGER_SECONDS if self._calls else 0.0))

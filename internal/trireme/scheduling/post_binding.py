@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from trireme.framework import status
-from trireme.scheduling import ports
+from trireme.scheduling import calls_to_bind, ports
 from trireme.v1 import bind_pb2, cycle_pb2
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ class PostBinding:
         self._start = start
         # By profile and class, while a call is under way: the pods of the next one.
         self._pending: dict[tuple[str, int], list[bind_pb2.BindItem]] = {}
+        self._turns = calls_to_bind.CallTurns()
 
     def bound(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> None:
         """The pod is bound: have the plugins notified."""
@@ -47,14 +48,15 @@ class PostBinding:
 
     async def _call_post_bind(self, key: tuple[str, int], cycle: cycle_pb2.Cycle) -> None:
         try:
-            while items := self._pending[key]:
-                self._pending[key] = []
-                started = self._observer.clock()
-                try:
-                    await self._binder.post_bind(bind_pb2.PostBindRequest(cycle=cycle, items=items))
-                except ports.PhaseFault as error:
-                    log.info("PostBind of %d pods: %s", len(items), error)
-                seconds = self._observer.clock() - started
+            while self._pending[key]:
+                async with self._turns.of(cycle.profile):
+                    items, self._pending[key] = self._pending[key], []
+                    started = self._observer.clock()
+                    try:
+                        await self._binder.post_bind(bind_pb2.PostBindRequest(cycle=cycle, items=items))
+                    except ports.PhaseFault as error:
+                        log.info("PostBind of %d pods: %s", len(items), error)
+                    seconds = self._observer.clock() - started
                 self._observer.on_extension_point_run(
                     "PostBind", status.Code.SUCCESS, cycle.profile, seconds, len(items)
                 )

@@ -8,12 +8,13 @@ same step at the same time share a call.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from google.protobuf import duration_pb2
 
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.scheduling import call_batches, ports
+from trireme.scheduling import call_batches, calls_to_bind, ports
 from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import golang
@@ -23,13 +24,38 @@ log = logging.getLogger(__name__)
 # PreBind runs again after so long even if no change was seen: a plugin may read objects that are not watched.
 LOOK_AGAIN_SECONDS = 10.0
 
-# Pods in calls under way. Bind does not begin more than its rate limit lets through, so the bound is one of memory; a
-# remote plugin may take its time for each.
+# Pods of one profile in calls under way. Bind does not begin more than its rate limit lets through, so the bound is one
+# of memory; a remote plugin may take its time for each, and its profile's other pods wait.
 MAX_UNDER_WAY = 1000
 
 POD = "pod"
 
+Result = TypeVar("Result")
+
 _PASSED = (status.Code.SUCCESS, status.Code.SKIP)
+
+
+class _CallsByProfile(Generic[Result]):
+    """Pods of one profile share calls, and wait for no other profile's plugins."""
+
+    def __init__(self, send: call_batches.Send[ports.PreBindItem, Result]) -> None:
+        self._send = send
+        self._batches: dict[str, call_batches.CallBatches[ports.PreBindItem, Result]] = {}
+
+    async def execute(self, item: ports.PreBindItem) -> Result:
+        """The item's result."""
+        batches = self._batches.get(item.cycle.profile)
+        if batches is None:
+            batches = self._batches[item.cycle.profile] = call_batches.CallBatches(
+                self._send, MAX_UNDER_WAY, calls_to_bind.MAX_CALLS_OF_PROFILE
+            )
+        (result,) = await batches.execute([item])
+        return result
+
+    async def close(self) -> None:
+        """Cancel the calls under way."""
+        for batches in self._batches.values():
+            await batches.close()
 
 
 class PreBinding:
@@ -46,8 +72,8 @@ class PreBinding:
         self._waits = waits
         self._clock = clock
         self._nominating = nominating
-        self._pre_flights = call_batches.CallBatches(self._send_pre_flights, MAX_UNDER_WAY)
-        self._calls = call_batches.CallBatches(self._send_pre_binds, MAX_UNDER_WAY)
+        self._pre_flights = _CallsByProfile(self._send_pre_flights)
+        self._calls = _CallsByProfile(self._send_pre_binds)
         self._actions = call_batches.CallBatches(binder.apply)
         # By the pod's UID: the replica that runs its PreBind, which goes on there after a pod was cancelled here.
         self._addresses: dict[str, str] = {}
@@ -60,7 +86,7 @@ class PreBinding:
 
     async def has_work(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> "bool | status.Status":
         """Whether PreBind has work to do for the pod; a status if that is not known."""
-        (result,) = await self._pre_flights.execute([ports.PreBindItem(cycle, item)])
+        result = await self._pre_flights.execute(ports.PreBindItem(cycle, item))
         answer = wire_status.from_message(result)
         return answer.code is status.Code.SUCCESS if answer.code in _PASSED else answer
 
@@ -102,7 +128,7 @@ class PreBinding:
         with self._waits.recording():
             while True:
                 started = self._waits.now()
-                (result,) = await self._calls.execute([ports.PreBindItem(cycle, item)])
+                result = await self._calls.execute(ports.PreBindItem(cycle, item))
                 self._addresses.pop(item.pod.uid, None)
                 answer = wire_status.from_message(result.status)
                 if answer.code in _PASSED:

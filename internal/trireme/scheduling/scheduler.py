@@ -25,6 +25,9 @@ QUIET_SECONDS = 0.001
 NEXT_CLASSES = 32
 MAX_PREPARING = 32
 
+# How often a line says that no more pods are placed, because too many are in Bind calls.
+NO_ROOM_LOG_SECONDS = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -106,7 +109,7 @@ class Scheduler:
     async def _schedule_batches(self) -> None:
         """Pop batches and run their cycles, one by one, for ever; wait if there is nothing to do, or no room."""
         while True:
-            await self._binding.wait_for_room()
+            await self._wait_for_room()
             if not (self._queue.ready() and self._available()):
                 self._wakeup.clear()
                 if not (self._queue.ready() and self._available()):
@@ -127,6 +130,16 @@ class Scheduler:
                 self._completed += 1
                 if isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
                     await self._speculate(batch)
+
+    async def _wait_for_room(self) -> None:
+        """Return when more pods may be placed."""
+        while not self._binding.has_room:
+            try:
+                async with asyncio.timeout(NO_ROOM_LOG_SECONDS):
+                    await self._binding.wait_for_room()
+            except TimeoutError:
+                text = "no more pods are placed until some are bound: bind has had as many as it may for %.0f s"
+                log.warning(text, NO_ROOM_LOG_SECONDS)
 
     async def _run_cycle(self, batch: scheduling_queue.Batch) -> None:
         match batch:

@@ -124,3 +124,20 @@ async def test_a_request_whose_callers_are_cancelled_is_not_sent() -> None:
     bind.let["b"].set()
     assert await second == [ord("b")]
     assert bind.calls == [["b"]]
+
+
+async def test_no_more_calls_are_open_than_the_server_takes() -> None:
+    """Each call lasts until its slowest item has a result; a server refuses all others beyond some number."""
+    bind = Bind()
+    bind.batches = call_batches.CallBatches(bind._apply, max_calls=2)
+    asked = []
+    for name in "abcd":
+        asked.append(bind.ask(name))
+        await _settle()
+    assert bind.calls == [["a"], ["b"]]
+    bind.let["b"].set()
+    await _settle()
+    assert bind.calls[2:] == [["c", "d"]]
+    for name in "acd":
+        bind.let[name].set()
+    assert [result for (result,) in await asyncio.gather(*asked)] == [ord(name) for name in "abcd"]

@@ -10,7 +10,7 @@ from google.protobuf import duration_pb2
 
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.scheduling import ports, pre_binding, waiting_pods
+from trireme.scheduling import calls_to_bind, ports, pre_binding, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
 
 _CLAIM = snapshot_pb2.ObjectKey(kind="persistent_volume_claim", namespace="default", name="data")
@@ -70,6 +70,55 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
         result = await binding.run(cycle_pb2.Cycle(), item, lambda plugin, keys: None)
         assert result == status.error("Harbour", text)
         assert clock() - started == pytest.approx(90.5)
+        await binding.close()
+
+    virtual_time.run(main)
+
+
+class _SlowBinder(_Binder):
+    """Bind, where one profile's plugin hangs, and any number of pods are prepared at once."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def pre_bind(
+        self,
+        items: Sequence[ports.PreBindItem],
+        on_result: Callable[[int, bind_pb2.PreBindResult], None],
+        on_start: Callable[[int, str], None],
+    ) -> None:
+        self.calls += 1
+        success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+        for index, item in enumerate(items):
+            if item.cycle.profile == "slow":
+                await asyncio.Event().wait()
+            on_result(index, bind_pb2.PreBindResult(status=success))
+
+
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["together", "one by one"])
+def test_a_plugin_that_hangs_in_pre_bind_holds_up_no_other_profile(one_by_one: bool) -> None:
+    """Where one profile's plugin hung for a thousand pods no volume of any pod was bound."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        binder = _SlowBinder()
+        binding = pre_binding.PreBinding(cast(ports.Binder, binder), object_waits.ObjectWaits(), clock, False)
+
+        def run(profile: str, number: int) -> "asyncio.Task[status.Status]":
+            item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name="web", uid=f"{profile}-{number}"))
+            cycle = cycle_pb2.Cycle(profile=profile)
+            return asyncio.create_task(binding.run(cycle, item, lambda plugin, keys: None))
+
+        slow = []
+        for number in range(pre_binding.MAX_UNDER_WAY + 1):
+            slow.append(run("slow", number))
+            if one_by_one:
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(1.0)
+        assert binder.calls <= calls_to_bind.MAX_CALLS_OF_PROFILE
+        assert await asyncio.wait_for(run("other", 0), 1.0) == status.SUCCESS
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
         await binding.close()
 
     virtual_time.run(main)
