@@ -86,7 +86,7 @@ def _redirecting(location: str) -> Handler:
 
 
 def _filter_of(answer: Any) -> Any:
-    return extender_wire.filter_result(answer, names_only=True)
+    return extender_wire.decode_filter_result(answer, names_only=True)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ async def test_slices_of_the_service_are_followed(tmp_path: Path) -> None:
             await api.post(PATH, orjson.dumps(_slice("a", "filter", "10.0.0.1", "10.0.0.2")), deadline=10)
             await api.post(PATH, orjson.dumps(_slice("b", "score", "10.0.0.9")), deadline=10)
             configured = ["unix:/one-more", "endpointslice:///kube-system/filter:grpc"]
-            following = asyncio.create_task(endpoints.follow(configured, (), take, api))
+            following = asyncio.create_task(endpoints.follow_endpoints(configured, (), take, api))
             try:
                 await until(lambda: told[-1:] == [["10.0.0.1:7001", "10.0.0.2:7001", "unix:/one-more"]])
                 await api.post(PATH, orjson.dumps(_slice("c", "filter", "10.0.0.3")), deadline=10)

@@ -83,7 +83,7 @@ async def test_killed_children_are_restarted(victim: str) -> None:
 _FORKING = """
 import asyncio, os, pathlib, sys
 from trireme.rpc import forker
-forked = forker.fork()
+forked = forker.fork_forker()
 print(len(os.listdir("/proc/self/task")), forked.pid)
 from trireme.frontend.phase_clients import forker_client, local_phases
 

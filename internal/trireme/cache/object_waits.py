@@ -32,7 +32,7 @@ class ObjectWaits:
                 event.set()
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def record_changes(self) -> Iterator[None]:
         """Record changes within the block."""
         self._recorders += 1
         try:
@@ -42,7 +42,7 @@ class ObjectWaits:
             if not self._recorders:
                 self._changes.clear()
 
-    def now(self) -> int:
+    def latest_change(self) -> int:
         """The number of the last change; later ones get higher numbers."""
         return self._number
 

@@ -48,7 +48,7 @@ class ClusterCounts:
             else:
                 self._nodes.add(name)
 
-    def line(self) -> str:
+    def status_line(self) -> str:
         """The status line."""
         counts = collections.Counter(self._pods.values())
         recent = time.monotonic() - 1.0
@@ -69,7 +69,7 @@ async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) 
         group.create_task(pods.run())
         group.create_task(nodes.run())
         while True:
-            show(counts.line())
+            show(counts.status_line())
             await asyncio.sleep(PERIOD_SECONDS)
 
 

@@ -27,11 +27,11 @@ from trireme.config import (
     validation,
 )
 from trireme.config.connection import Connection, check_connection, connect
-from trireme.config.gates import FeatureGates, GateError, aggregate, from_flags
+from trireme.config.gates import FeatureGates, GateError, from_flags, join_messages
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
-from trireme.config.old_flags import replacement
+from trireme.config.old_flags import advice_for_unknown_flag
 from trireme.config.options import LoggingOptions, Options
 from trireme.config.profiles import construct_profiles
 from trireme.config.serving import Lookup, Serving
@@ -161,7 +161,7 @@ class Start:
         try:
             parsed = flags.parse(flag_set, self.arguments)
         except FlagError as error:
-            hint = replacement(str(error))
+            hint = advice_for_unknown_flag(str(error))
             if hint:
                 self.stderr.write(f"{hint}\n\n")
             self.stderr.write(f"{usage}\nError: {error}\n")
@@ -218,7 +218,7 @@ class Start:
         problems.extend(settings.authentication.problems(gates, self.log))
         problems.extend(settings.metrics.problems())
         if problems:
-            raise self._log_failure("load", aggregate(problems))
+            raise self._log_failure("load", join_messages(problems))
         return config
 
     def _load_configuration(
@@ -229,7 +229,7 @@ class Start:
         config = settings.with_leader_election(load_file(settings.config_file, gates, self.log))
         problems = validation.validate(config, gates)
         if problems:
-            raise ConfigurationError(aggregate(problems))
+            raise ConfigurationError(join_messages(problems))
         return config
 
     def _complete_configuration(self) -> CompletedConfig:
@@ -240,7 +240,7 @@ class Start:
         settings = options.from_flags(parsed)
         problems = settings.logging.problems(gates)
         if problems:
-            text = aggregate(problems)
+            text = join_messages(problems)
             self.stderr.write(f"{text}\n")
             raise _Stopped(Outcome(1, "load", text, "plain"))
         self.on_logging(settings.logging)
@@ -290,7 +290,7 @@ class Start:
             check_lock(config.leader_election)
         except ConfigurationError as error:
             raise self._log_failure("load", str(error)) from error
-        settings.metrics.warn(gates, self.log)
+        settings.metrics.log_deprecated_metrics(gates, self.log)
         verbose = settings.logging.verbosity >= 2
         try:
             registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.config import kubeconfig_loading, kubeconfig_validation, server_url
-from trireme.config.gates import aggregate
+from trireme.config.gates import join_messages
 from trireme.config.loading import ConfigurationError, read_file
 from trireme.config.model import ClientConnection
 from trireme.config.trust import ClientTLS, check_client, check_files
@@ -167,7 +167,7 @@ def _connection_of_context(config: Mapping[str, Any], path: str, master: str) ->
     else:
         problems.extend(kubeconfig_validation.cluster_problems(cluster_name, cluster))
     if problems:
-        raise ConfigurationError(f"invalid configuration: {aggregate(problems)}")
+        raise ConfigurationError(f"invalid configuration: {join_messages(problems)}")
     return _connection_to_cluster(path, cluster, user)
 
 

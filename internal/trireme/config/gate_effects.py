@@ -222,6 +222,6 @@ OF_OTHERS: Final = frozenset(_OTHERS.split())
 OF_STAGES: Final = frozenset({"AllAlpha", "AllBeta"})
 
 
-def rows() -> dict[str, Row]:
+def rows_by_gate() -> dict[str, Row]:
     """By gate, its effect."""
     return {gate: row for section in SECTIONS for row in section.rows for gate in row.gates}

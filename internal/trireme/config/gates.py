@@ -126,11 +126,11 @@ class GateError(ValueError):
     """The gates cannot be set; `logs` are the lines to log before the error."""
 
     def __init__(self, problems: list[str], logs: list[str] | None = None) -> None:
-        super().__init__(aggregate(problems))
+        super().__init__(join_messages(problems))
         self.logs = logs or []
 
 
-def aggregate(problems: list[str]) -> str:
+def join_messages(problems: list[str]) -> str:
     """Several messages as one: `[a, b]`, each once."""
     distinct = list(dict.fromkeys(problems))
     return distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"

@@ -12,6 +12,6 @@ from trireme.config.gates import FeatureGates
 def warnings(gates: FeatureGates) -> Iterator[str]:
     """The warnings for gates set to a value that has no effect."""
     values = gates.values or {}
-    for gate, row in gate_effects.rows().items():
+    for gate, row in gate_effects.rows_by_gate().items():
         if row.ineffective is not None and values.get(gate) == row.ineffective:
             yield f"feature gate {gate}={str(row.ineffective).lower()} has no effect: {row.text}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from trireme.config import conversion, gates, loading, trireme_configuration, validation
 from trireme.config.commandline import without_secrets
-from trireme.config.gates import FeatureGates, aggregate
+from trireme.config.gates import FeatureGates, join_messages
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
@@ -69,7 +69,7 @@ def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureG
         config = loading.load(data, enabled, _discard_log_line)
     problems = validation.validate(config, enabled)
     if problems:
-        raise ConfigurationError(aggregate(problems), problems)
+        raise ConfigurationError(join_messages(problems), problems)
     check_lock(config.leader_election)
     constructed = construct_profiles(
         config, trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme), enabled, _discard_log_line

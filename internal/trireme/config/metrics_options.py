@@ -65,7 +65,7 @@ class MetricsOptions:
         # The only valid version is the previous one, in which all of these were shown.
         return () if self.show_hidden_for_version else tuple(_HIDDEN_METRICS)
 
-    def warn(self, gates: FeatureGates, log: Log) -> None:
+    def log_deprecated_metrics(self, gates: FeatureGates, log: Log) -> None:
         """Warn about deprecated metrics that are shown."""
         for name, gate in _HIDDEN_METRICS.items():
             if self.show_hidden_for_version and name not in self.disabled and gates.enabled(gate):

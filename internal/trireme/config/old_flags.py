@@ -53,7 +53,7 @@ OLD_FLAGS = frozenset({*_CONFIGURED, *LOG_FLAGS, *UNUSED_FLAGS})
 _UNKNOWN = re.compile(r"unknown flag: --(.*)", re.DOTALL)
 
 
-def replacement(error: str) -> str:
+def advice_for_unknown_flag(error: str) -> str:
     """The advice for an unknown flag; empty if it never existed."""
     found = _UNKNOWN.fullmatch(error)
     if found is None or found.group(1).replace("_", "-") not in OLD_FLAGS:

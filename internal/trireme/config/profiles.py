@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from trireme.config.gates import FeatureGates, aggregate
+from trireme.config.gates import FeatureGates, join_messages
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import (
     CompletedProfile,
@@ -230,7 +230,7 @@ def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates
             continue
         problems = arguments[name].validate("", configs_by_name[name].args, gates) if name in arguments else []
         if problems:
-            raise ConfigurationError(f"initializing plugin {quote(name)}: {aggregate(problems)}")
+            raise ConfigurationError(f"initializing plugin {quote(name)}: {join_messages(problems)}")
         configs.append(configs_by_name[name])
     return tuple(configs)
 

@@ -127,7 +127,7 @@ def prepare_serving(
     options = certificate.options
     if not options.enabled:
         return None
-    listener = listen(options)
+    listener = bind_port(options)
     try:
         _check_options(options)
         token_review = _authentication_connection(authentication, environment, log)
@@ -147,7 +147,7 @@ def prepare_serving(
     )
 
 
-def listen(options: ServingOptions) -> socket.socket:
+def bind_port(options: ServingOptions) -> socket.socket:
     """Bind the port.
 
     Raises: ConfigurationError: it is in use, or we may not bind it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from trireme.config import loading
-from trireme.config.gates import aggregate
+from trireme.config.gates import join_messages
 from trireme.config.loading import ConfigurationError, not_registered, read_file, read_kind
 from trireme.config.trireme_configuration import (
     API_VERSION,
@@ -71,7 +71,7 @@ def parse(data: bytes) -> TriremeConfiguration:
     config = _to_configuration(decoded.value)
     problems = validate(config) + _point_problems(decoded.value)
     if problems:
-        raise ConfigurationError(aggregate(problems), problems)
+        raise ConfigurationError(join_messages(problems), problems)
     return config
 
 

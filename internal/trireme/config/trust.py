@@ -30,7 +30,7 @@ class Block:
     text: bytes
 
 
-def blocks(pem: bytes) -> list[Block]:
+def pem_blocks(pem: bytes) -> list[Block]:
     """The PEM blocks of a file."""
     return [Block(found.group(1).decode("latin-1"), found.group(0) + b"\n") for found in _BLOCK.finditer(pem)]
 
@@ -38,7 +38,7 @@ def blocks(pem: bytes) -> list[Block]:
 def _load_certificate(pem: bytes) -> x509.Certificate:
     """The first certificate in a PEM text. Raises: ConfigurationError: in Go's words, with what was found instead."""
     skipped: list[str] = []
-    for block in blocks(pem):
+    for block in pem_blocks(pem):
         if block.kind == "CERTIFICATE":
             try:
                 return x509.load_pem_x509_certificate(block.text)
@@ -60,7 +60,7 @@ def _load_certificate(pem: bytes) -> x509.Certificate:
 
 def _load_private_key(pem: bytes) -> PrivateKeyTypes:
     skipped: list[str] = []
-    for block in blocks(pem):
+    for block in pem_blocks(pem):
         if block.kind == "PRIVATE KEY" or block.kind.endswith(" PRIVATE KEY"):
             try:
                 return serialization.load_pem_private_key(block.text, password=None)
@@ -98,7 +98,7 @@ def check_authorities(pem: bytes) -> None:
 
     Raises: ConfigurationError: it has none that can be parsed.
     """
-    found = blocks(pem)
+    found = pem_blocks(pem)
     usable = [block for block in found if block.kind == "CERTIFICATE"]
     for block in usable:
         try:
@@ -120,7 +120,7 @@ def check_bundle(purpose: str, file: str) -> None:
     name = quote(f"{purpose}::{file}")
     if not data:
         raise ConfigurationError(f"missing content for CA bundle {name}")
-    usable = [block for block in blocks(data) if block.kind == "CERTIFICATE"]
+    usable = [block for block in pem_blocks(data) if block.kind == "CERTIFICATE"]
     problem = "" if usable else "data does not contain any valid RSA or ECDSA certificates"
     for block in usable:
         try:

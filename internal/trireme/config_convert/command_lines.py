@@ -11,7 +11,7 @@ from trireme.config import command_flags, gates
 from trireme.config.old_flags import LOG_FLAGS, UNUSED_FLAGS
 from trireme.config_convert import configurations, profiles
 from trireme.config_convert.drafts import Draft, Profile, Sources
-from trireme.config_convert.profiles import older
+from trireme.config_convert.profiles import is_older_version
 from trireme.config_convert.reading import ConversionError, Reader
 from trireme.registry import legacy
 from trireme_kube.componentbase.cli import flag_values, flags
@@ -140,7 +140,7 @@ def _convert_file_of_flags(path: str, parsed: Parsed, sources: Sources) -> Draft
         _scheduler_name(parsed, draft.profile())
         return draft
     ignored = {*_CONNECTION, *_PROFILING, "scheduler-name", "hard-pod-affinity-symmetric-weight", "algorithm-provider"}
-    if older(version, "v1beta2"):
+    if is_older_version(version, "v1beta2"):
         ignored.update(_ELECTION)
     else:
         _leader_election(parsed, draft)

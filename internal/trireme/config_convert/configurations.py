@@ -6,7 +6,7 @@ from trireme.config.model import API_GROUP, KIND
 from trireme.config_convert import extenders, policies, profiles
 from trireme.config_convert.drafts import Draft, Profile, Sources
 from trireme.config_convert.plugin_lists import Plugins
-from trireme.config_convert.profiles import VERSIONS, older
+from trireme.config_convert.profiles import VERSIONS, is_older_version
 from trireme.config_convert.reading import ConversionError, Reader, read_document
 from trireme.registry import legacy
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
@@ -128,12 +128,12 @@ def _convert_scheduler_configuration(value: Reader, version: str, sources: Sourc
     provider = (algorithm.text("provider") if algorithm else "") or legacy.DEFAULT_PROVIDER
     listed = value.readers("profiles")
     draft.says_plugins = any("plugins" in one.value or "pluginConfig" in one.value for one in [value, *(listed or ())])
-    if older(version, "v1alpha2"):
+    if is_older_version(version, "v1alpha2"):
         _only_profile(value, version, provider, draft)
     else:
         for profile in listed or []:
             _add_profile(profile, version, provider, draft)
-        if not listed and older(version, "v1beta3"):
+        if not listed and is_older_version(version, "v1beta3"):
             _add_profile(Reader({}), version, provider, draft)
         draft.extenders = extenders.convert(value, draft.notes)
     if algorithm is not None:

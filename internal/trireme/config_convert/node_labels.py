@@ -31,7 +31,7 @@ class NodeLabels:
         return len(self.better_present) + len(self.better_absent)
 
 
-def require(plugins: Plugins, labels: NodeLabels) -> None:
+def require_labels(plugins: Plugins, labels: NodeLabels) -> None:
     """Require these labels, present or absent, of nodes."""
     expressions = _label_expressions(labels.present, labels.absent)
     if not expressions:
@@ -44,7 +44,7 @@ def require(plugins: Plugins, labels: NodeLabels) -> None:
     ]
 
 
-def prefer(plugins: Plugins, labels: NodeLabels) -> None:
+def prefer_labels(plugins: Plugins, labels: NodeLabels) -> None:
     """Prefer nodes with these labels present or absent."""
     expressions = _label_expressions(labels.better_present, labels.better_absent)
     if expressions:

@@ -27,8 +27,8 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
         ConversionError: it cannot be read, or the scheduler would have refused it.
     """
     work = _Conversion(notes)
-    work.predicates(policy.readers("predicates"))
-    work.priorities(policy.readers("priorities"))
+    work.convert_predicates(policy.readers("predicates"))
+    work.convert_priorities(policy.readers("priorities"))
     weight = policy.integer("hardPodAffinitySymmetricWeight")
     if weight:
         work.plugins.args_of(legacy.HARD_POD_AFFINITY_WEIGHT)["hardPodAffinityWeight"] = weight
@@ -40,7 +40,7 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
     for name in ("kind", "apiVersion", "metadata"):
         policy.take(name)
     notes.extend(policy.unknown())
-    work.assemble()
+    work.enable_plugins()
     return work.plugins, extenders_
 
 
@@ -55,7 +55,7 @@ class _Conversion:
 
     # What filters.
 
-    def predicates(self, entries: list[Reader] | None) -> None:
+    def convert_predicates(self, entries: list[Reader] | None) -> None:
         names = list(legacy.DEFAULT_PREDICATES if entries is None else legacy.MANDATORY_PREDICATES)
         for predicate in entries or ():
             name = self._convert_predicate(predicate)
@@ -64,7 +64,7 @@ class _Conversion:
         for name in names:
             self.filters.update(legacy.PREDICATES[name])
         if self.labels.present or self.labels.absent:
-            node_labels.require(self.plugins, self.labels)
+            node_labels.require_labels(self.plugins, self.labels)
             if legacy.ADDED_AFFINITY not in self.filters:
                 self.filters.add(legacy.ADDED_AFFINITY)
                 text = f"is a part of {legacy.ADDED_AFFINITY}, which now also evaluates the pods' own affinity"
@@ -99,7 +99,7 @@ class _Conversion:
 
     # What scores.
 
-    def priorities(self, entries: list[Reader] | None) -> None:
+    def convert_priorities(self, entries: list[Reader] | None) -> None:
         scorers: dict[str, int] = {}
         if entries is None:
             scorers = {legacy.PRIORITIES[name]: weight for name, weight in legacy.DEFAULT_PRIORITIES.items()}
@@ -108,7 +108,7 @@ class _Conversion:
         self._merge_spreading_priorities(scorers)
         self._convert_resource_priorities(scorers)
         if self.labels.preferences:
-            node_labels.prefer(self.plugins, self.labels)
+            node_labels.prefer_labels(self.plugins, self.labels)
         self.scores.update(scorers)
 
     def _convert_priority(self, priority: Reader, scorers: dict[str, int]) -> None:
@@ -179,7 +179,7 @@ class _Conversion:
 
     # All of it.
 
-    def assemble(self) -> None:
+    def enable_plugins(self) -> None:
         """Enable the converted plugins where the Policy had them, and all default plugins newer than Policies."""
         everything = self.plugins.at(MULTI_POINT)
         everything.disabled.append(ALL)

@@ -21,7 +21,7 @@ _LEAST = "NodeResourcesLeastAllocated"
 _MOST = "NodeResourcesMostAllocated"
 
 
-def older(version: str, than: str) -> bool:
+def is_older_version(version: str, than: str) -> bool:
     """Whether a version came before another."""
     return VERSIONS.index(version) < VERSIONS.index(than)
 
@@ -53,14 +53,14 @@ class _Conversion:
     def run(self) -> None:
         self._move_points()
         self._convert_selector_spread()
-        if older(self.version, "v1beta2"):
+        if is_older_version(self.version, "v1beta2"):
             self._convert_strategies()
             self._convert_default_constraints()
         self._convert_node_labels()
         self._merge_volume_limits()
         self._note_removed_plugins()
         self._drop_useless_points()
-        if older(self.version, "v1beta3"):
+        if is_older_version(self.version, "v1beta3"):
             self._state_old_weights()
 
     def _note_once(self, plugin: str, text: str) -> None:
@@ -156,9 +156,9 @@ class _Conversion:
                     legacy.NODE_LABELS,
                     f"is a part of {legacy.ADDED_AFFINITY}, which now also evaluates the pods' own affinity",
                 )
-            node_labels.require(self.plugins, labels)
+            node_labels.require_labels(self.plugins, labels)
         if (SCORE in where or MULTI_POINT in where) and labels.preferences:
-            node_labels.prefer(self.plugins, labels)
+            node_labels.prefer_labels(self.plugins, labels)
             self.plugins.at(SCORE).enable(legacy.ADDED_AFFINITY)
             self._note_once(
                 legacy.NODE_LABELS,

@@ -7,7 +7,7 @@ were ignored then, and should fail here rather than when the scheduler starts.
 import textwrap
 
 from trireme.config import gates, loading, profiles, validation
-from trireme.config.gates import FeatureGates, aggregate
+from trireme.config.gates import FeatureGates, join_messages
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import SchedulerConfiguration
 from trireme.config_convert import command_lines
@@ -40,7 +40,7 @@ def _check_scheduler_accepts(text: str) -> None:
         config = loading.load(text.encode(), current, _discard_log_line)
         problems = validation.validate(config, current)
         if problems:
-            raise ConfigurationError(aggregate(problems))
+            raise ConfigurationError(join_messages(problems))
         _construct_profiles(config, current)
     except ConfigurationError as error:
         raise ConversionError(f"the result would not work: {error}") from error

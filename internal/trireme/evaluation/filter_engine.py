@@ -77,7 +77,7 @@ class FilterEngine:
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
         """Bring up to date what the next request about the cycle's class, or its pod, is answered from."""
-        await self._evaluate_for(cycle, self._timers.next())
+        await self._evaluate_for(cycle, self._timers.timer_of_next_call())
 
     async def filter(
         self,
@@ -92,7 +92,7 @@ class FilterEngine:
 
         Raises: StaleRequestError where the node that the cycle's pod is nominated to changes too fast.
         """
-        timer = self._timers.next()
+        timer = self._timers.timer_of_next_call()
         cached, own = await self._evaluate_for(cycle, timer)
         answers = self._answers[cycle.profile]
         found: node_columns.NodeColumns | None = None
@@ -122,7 +122,7 @@ class FilterEngine:
         """
         if not nominees:
             raise request_errors.InvalidRequestError("nominees: there is none")
-        timer = self._timers.next()
+        timer = self._timers.timer_of_next_call()
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
         about.pod.metadata.uid = nominees[0].pod.uid

@@ -39,7 +39,7 @@ class PluginTimer:
         if self.sampled:
             self._add_duration(plugin, point, since, code)
 
-    def messages(self) -> Iterator[filter_phase_pb2.Timing]:
+    def timing_messages(self) -> Iterator[filter_phase_pb2.Timing]:
         """What was timed."""
         for (plugin, point), (code, spent) in self._times.items():
             yield filter_phase_pb2.Timing(
@@ -62,7 +62,7 @@ class PluginTimers:
         self._calls = itertools.count()
         self._clock = clock
 
-    def next(self) -> PluginTimer:
+    def timer_of_next_call(self) -> PluginTimer:
         """The next call's."""
         return PluginTimer(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
 

@@ -83,7 +83,7 @@ class ScoreEngine:
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
         """Bring the class's raw scores up to date. The status where a plugin fails."""
-        cached = await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), self._timers.next())
+        cached = await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), self._timers.timer_of_next_call())
         return cached if isinstance(cached, status.Status) else None
 
     async def raw_scores(
@@ -148,7 +148,7 @@ class ScoreEngine:
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return _place_without_choice(count, known, bool(constraints))
-        timer = self._timers.next()
+        timer = self._timers.timer_of_next_call()
         cached = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
         if isinstance(cached, status.Status):
             return PlaceAnswer((), (), cached)
@@ -169,7 +169,7 @@ class ScoreEngine:
             slots=[int(slots[choice.node_number]) for choice in choices],
             totals=[choice.total for choice in choices],
             more=one_by_one and len(choices) == count < requested,
-            timings=tuple(timer.messages()),
+            timings=tuple(timer.timing_messages()),
             evaluated=[name for name, column in cached.plugins.items() if not column.silent],
         )
 
@@ -199,7 +199,7 @@ class ScoreEngine:
         ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
         factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
         if not extra_scores and factory.affects_own_node_only(constraints) and ranked.keeps_maxima(count):
-            slots = ranked.best(count)
+            slots = ranked.best_open_slots(count)
             return factory.for_best_nodes(slots), slots
         slots = self._candidate_slots(known, constraints)
         if chain.percentage:

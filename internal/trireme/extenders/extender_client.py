@@ -129,9 +129,9 @@ def _file_versions(config: model.Extender) -> tuple[object, ...]:
 
 async def _decode_json(body: bytes) -> Any:
     if len(body) <= _LONG_BYTES:
-        return extender_wire.first_value(body)
+        return extender_wire.decode_first_value(body)
     # Parsing a large response may take long, and the event loop must not block.
-    return await asyncio.to_thread(extender_wire.first_value, body)
+    return await asyncio.to_thread(extender_wire.decode_first_value, body)
 
 
 async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:

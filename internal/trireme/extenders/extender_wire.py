@@ -81,7 +81,7 @@ def binding_body(namespace: str, name: str, uid: str, node: str) -> bytes:
 # Responses
 
 
-def first_value(body: bytes) -> Any:
+def decode_first_value(body: bytes) -> Any:
     """Decode the first JSON value of a response, ignoring what follows it. Raises: ExtenderError."""
     try:
         return orjson.loads(body)
@@ -96,7 +96,7 @@ def first_value(body: bytes) -> Any:
         raise ExtenderError(str(error).replace("unexpected end of JSON input", "unexpected EOF")) from error
 
 
-def filter_result(answer: Any, names_only: bool) -> FilterResult:
+def decode_filter_result(answer: Any, names_only: bool) -> FilterResult:
     """Decode an ExtenderFilterResult; `names_only`: names were sent, and take precedence. Raises: ExtenderError."""
     fields = _Fields(answer, "ExtenderFilterResult")
     nodes = fields.object("Nodes", "v1.NodeList")
@@ -110,7 +110,7 @@ def filter_result(answer: Any, names_only: bool) -> FilterResult:
     return FilterResult(names, failed, unresolvable)
 
 
-def priorities(answer: Any) -> list[tuple[str, int]]:
+def decode_priorities(answer: Any) -> list[tuple[str, int]]:
     """HostPriorityList. Raises: ExtenderError."""
     if answer is None:
         return []
@@ -120,7 +120,7 @@ def priorities(answer: Any) -> list[tuple[str, int]]:
     return [(entry.text("Host"), entry.number("Score")) for entry in entries]
 
 
-def preemption_result(answer: Any) -> dict[str, Victims]:
+def decode_preemption_result(answer: Any) -> dict[str, Victims]:
     """ExtenderPreemptionResult. Raises: ExtenderError."""
     result = _Fields(answer, "ExtenderPreemptionResult")
     victims_by_node = result.object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")

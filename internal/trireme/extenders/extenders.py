@@ -61,7 +61,7 @@ class _Extender:
     client: Client
     managed: frozenset[str]
 
-    def interested(self, pod: core_pb2.Pod) -> bool:
+    def is_interested_in(self, pod: core_pb2.Pod) -> bool:
         """Whether it manages all pods, or a resource that one of the pod's containers requests."""
         if not self.managed:
             return True
@@ -147,7 +147,7 @@ class Extenders:
 
         return trim
 
-    def binds(self, class_id: int) -> bool:
+    def has_binder_for(self, class_id: int) -> bool:
         """Whether an extender binds the class's pods."""
         return any(extender.config.bind_verb for extender in self._interested_extenders(class_id))
 
@@ -169,7 +169,7 @@ class Extenders:
 
     def _interested_extenders(self, class_id: int) -> list[_Extender]:
         pod = self._registry[class_id].pod
-        return [extender for extender in self._extenders if extender.interested(pod)]
+        return [extender for extender in self._extenders if extender.is_interested_in(pod)]
 
     # Filter
 
@@ -187,7 +187,7 @@ class Extenders:
             if not extender.config.filter_verb:
                 continue
             try:
-                result = extender_wire.filter_result(
+                result = extender_wire.decode_filter_result(
                     await extender.client.send(extender.config.filter_verb, self._nodes_body(extender, pod, names)),
                     extender.config.node_cache_capable,
                 )
@@ -272,7 +272,7 @@ class Extenders:
     ) -> list[tuple[str, int]]:
         try:
             body = self._nodes_body(extender, pod, names)
-            return extender_wire.priorities(await extender.client.send(extender.config.prioritize_verb, body))
+            return extender_wire.decode_priorities(await extender.client.send(extender.config.prioritize_verb, body))
         except ExtenderError as error:
             # A failed extender gives no scores; the others decide.
             log.info("extender %s gives no scores: %s", extender.config.url_prefix, error)
@@ -325,7 +325,7 @@ class Extenders:
         body = self._preemption_body(extender, pod, victims)
         if body is None:
             return {}
-        answer = extender_wire.preemption_result(await extender.client.send(extender.config.preempt_verb, body))
+        answer = extender_wire.decode_preemption_result(await extender.client.send(extender.config.preempt_verb, body))
         for node, node_victims in answer.items():
             if self._cache.slot_of(node) < 0:
                 raise ExtenderError(f"nodeinfo not found for node name {golang.quote(node)}")

@@ -59,7 +59,7 @@ class ClusterState:
     extender_calls: extender_calls.ExtenderCalls | None
 
     @property
-    def extension(self) -> extenders.Extenders | None:
+    def extenders(self) -> extenders.Extenders | None:
         """The HTTP extenders, where there are any."""
         return None if self.extender_calls is None else self.extender_calls.extenders
 

@@ -67,7 +67,7 @@ class DeletedPods:
         self._preemptions = preemptions
         self._waits = waits
 
-    def deleted(self, uid: str) -> None:
+    def on_deleted(self, uid: str) -> None:
         """The pod with this UID has been deleted."""
         self._reporter.forget(uid)
         self._waiting.reject(uid, "", "removed")

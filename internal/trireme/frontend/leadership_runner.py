@@ -172,7 +172,9 @@ class LeadershipRunner:
         async with asyncio.TaskGroup() as group:
             if links.insight is not None:
                 take = links.insight.replicas.set_endpoints
-                following = functools.partial(endpoints.follow, own.insight.endpoints, (), take, self._scheduling)
+                following = functools.partial(
+                    endpoints.follow_endpoints, own.insight.endpoints, (), take, self._scheduling
+                )
                 _add_task(group, "endpoints of insight", following)
             for name, phase in (("filter", links.filters), ("score", links.scores), ("bind", links.binders)):
                 take = phase.set_endpoints
@@ -188,7 +190,7 @@ class LeadershipRunner:
                     _add_task(group, f"fallback of {name}", standing_in.run)
                     take = standing_in.set_endpoints
                 configured, local = own.phase(name).endpoints, self._local.addresses(name)
-                following = functools.partial(endpoints.follow, configured, local, take, self._scheduling)
+                following = functools.partial(endpoints.follow_endpoints, configured, local, take, self._scheduling)
                 _add_task(group, f"endpoints of {name}", following)
 
 

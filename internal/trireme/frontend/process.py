@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.disable()
     from trireme.rpc import forker
 
-    forker_connection = forker.fork()
+    forker_connection = forker.fork_forker()
     with forker.without_system_authorities():
         from trireme.frontend import starting
 

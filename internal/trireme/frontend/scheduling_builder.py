@@ -47,7 +47,7 @@ def build_scheduling(
         return preemptions.still_gates(uid)
 
     def pod_deleted(uid: str) -> None:
-        gone.deleted(uid)
+        gone.on_deleted(uid)
 
     groups = _build_group_assembly(context, effects, outbox, preempting_for)
     executor = queue_executor.QueueExecutor(
@@ -141,9 +141,9 @@ def build_scheduling(
 
 def _batch_limit(context: FrontendContext, cluster: ClusterState) -> batch_limit.BatchLimit:
     max_pods = context.completed.trireme.batch.max_pods
-    if cluster.extension is None:
+    if cluster.extenders is None:
         return batch_limit.BatchLimit(max_pods)
-    return batch_limit.BatchLimit(max_pods, cluster.extension.schedules_one_by_one)
+    return batch_limit.BatchLimit(max_pods, cluster.extenders.schedules_one_by_one)
 
 
 def _build_group_assembly(
@@ -183,7 +183,7 @@ def _build_binding_cycle(
         reporter=reporter,
         reserved=reserved,
         observer=context.metrics,
-        extension=cluster.extension,
+        extension=cluster.extenders,
         execute=executor.execute,
         now=context.clocks.now,
         binder=binder,
@@ -263,7 +263,7 @@ def _build_scheduler(
         available=phases.links.available,
         wakeup=context.wakeup,
         limit=limit,
-        speculating=speculating_profiles(completed) if cluster.extension is None else frozenset(),
+        speculating=speculating_profiles(completed) if cluster.extenders is None else frozenset(),
         run_group=run_group,
     )
 
@@ -282,7 +282,7 @@ def _build_attempt_runner(
         evaluators=phases.evaluators,
         reserved=reserved,
         observer=context.metrics,
-        extension=cluster.extension,
+        extension=cluster.extenders,
         limit=limit,
         publish=phases.publisher.publish,
     )
@@ -305,7 +305,7 @@ def _build_post_filters(
         evaluators=phases.evaluators,
         reporter=reporter,
         observer=context.metrics,
-        extension=cluster.extension,
+        extension=cluster.extenders,
         limit=limit,
         preemptions=preemptions,
         asynchronous={

@@ -86,7 +86,7 @@ class VolumeIndex:
             self._set_volume(name, volumes_claims.find_volume(snap, name))
         self._refresh_capacities()
         self._refresh_classes()
-        self.csi.follow(snap)
+        self.csi.refresh(snap)
         self._generation = snap.generation
 
     # Volumes

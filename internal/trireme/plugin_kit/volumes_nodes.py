@@ -121,7 +121,7 @@ class CsiColumns:
         """Which nodes say that this in-tree plugin's volumes are its driver's."""
         return self._flag_column(self._migrated, plugin)
 
-    def follow(self, snap: snapshot.Snapshot) -> arrays.SlotArray:
+    def refresh(self, snap: snapshot.Snapshot) -> arrays.SlotArray:
         """Come to the snapshot's generation; answers the slots whose CSINode, or node, is another one now."""
         if self.generation == snap.generation:
             return np.zeros(0, dtype=np.intp)

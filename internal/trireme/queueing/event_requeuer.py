@@ -35,7 +35,7 @@ class EventRequeuer:
         self, event: ClusterEvent, old: Any, new: Any, now: float, max_priority: int | None, exclude_uid: str
     ) -> None:
         """Evaluates a change in the cluster for all pods; see `SchedulingQueue.on_event`."""
-        for profile, registrations in self._hints.registrations.matching(event).items():
+        for profile, registrations in self._hints.registrations.matching_by_profile(event).items():
             groups = [
                 group
                 for group in self._unschedulable.groups_refused_by(profile, (r.plugin for r in registrations))

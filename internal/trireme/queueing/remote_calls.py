@@ -133,7 +133,7 @@ class RemoteCalls:
         )
         return call
 
-    def follow(self, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> None:
+    def follow_moved_pod(self, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> None:
         """The pod, which was in that group with that stamp, is in another now: open calls still concern it."""
         for call in self._open.values():
             for targets in call.targets:

@@ -349,7 +349,7 @@ class SchedulingQueue:
 
         `max_priority`: it can only help pods of at most this priority. `exclude_uid`: nor this waiting pod.
         """
-        if not self._hints.registrations.matching(event):
+        if not self._hints.registrations.matching_by_profile(event):
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, max_priority, exclude_uid))
         if self._unschedulable.group_count:

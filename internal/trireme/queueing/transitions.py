@@ -218,7 +218,7 @@ class Transitions:
             if type(state) is not Gated:
                 pod.state = state
             if self._calls.open_hints and isinstance(container, RefusalGroup):
-                self._calls.follow(pod, container.key, stamp)
+                self._calls.follow_moved_pod(pod, container.key, stamp)
 
     def still_gated(self, pod: QueuedPodInfo) -> bool:
         """Whether the plugin that gates a pod does so still: then waking it would only gate it again."""

@@ -131,6 +131,6 @@ class UnschedulablePods:
             group.not_before = earliest
         return found
 
-    def oldest(self) -> float | None:
+    def oldest_timestamp(self) -> float | None:
         """No pod has been here since before this moment; None: there is none."""
         return min((group.not_before for group in self._groups.values()), default=None)

@@ -13,7 +13,7 @@ from trireme.registry.in_tree import IN_TREE
 
 Features = Mapping[str, bool]
 
-sides.preload(ExtensionPoint.FILTER, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER)
+sides.preload_sides(ExtensionPoint.FILTER, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER)
 
 
 def filter_plugin(name: str, args_json: bytes, features: Features) -> interfaces.FilterPlugin | None:

@@ -10,7 +10,7 @@ from trireme.plugin_api import interfaces, placements
 from trireme.registry import sides
 from trireme.registry.in_tree import IN_TREE
 
-sides.preload(ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
+sides.preload_sides(ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
 def score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> interfaces.AnyScorePlugin | None:

@@ -19,7 +19,7 @@ Features = Mapping[str, bool]
 _DEVICE_COUNTS = Side(".device_counts:make")
 
 
-def preload(*points: ExtensionPoint) -> None:
+def preload_sides(*points: ExtensionPoint) -> None:
     """Load the sides at these extension points of all in-tree plugins."""
     for spec in IN_TREE.plugins.values():
         for point in points:

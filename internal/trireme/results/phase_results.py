@@ -60,7 +60,7 @@ class FilterResult:
             admitted=len(slots),
         )
 
-    def refuses(self, nominated: int) -> bool:
+    def is_refused_everywhere(self, nominated: int) -> bool:
         """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them.
 
         The node that it is nominated for, at the slot, is tried before the others, and hides their failures.

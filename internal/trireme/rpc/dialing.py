@@ -77,7 +77,7 @@ class Dialer:
             expected.append(("grpc.ssl_target_name_override", identity))
         return aio.secure_channel(address, credentials, options=expected)
 
-    def outdated(self, address: str, reloads: int) -> bool:
+    def is_outdated(self, address: str, reloads: int) -> bool:
         """Whether a channel opened at that reload count would differ from one opened now."""
         if self._watched is None or address.startswith(UNIX):
             return False
@@ -99,7 +99,7 @@ class RenewableChannel:
 
     def renew(self) -> bool:
         """Call this when the connection broke or failed; returns whether the channel was replaced."""
-        if not self._dialer.outdated(self._address, self._reloads):
+        if not self._dialer.is_outdated(self._address, self._reloads):
             return False
         self._attempt += 1
         task = asyncio.create_task(_drain_and_close(self.channel))

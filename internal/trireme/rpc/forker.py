@@ -154,7 +154,7 @@ def _write_report(message: dict[str, Any]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
-def fork() -> ForkerConnection:
+def fork_forker() -> ForkerConnection:
     """Fork a forker from this process, which must not have threads, channels or credentials yet."""
     # A fork would lack NumPy's threads, and no array here is large enough for them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -167,7 +167,7 @@ def fork() -> ForkerConnection:
         return ForkerConnection(pid, os.dup(requests_write), os.dup(reports_read))
 
 
-def spawn() -> ForkerConnection:
+def spawn_forker() -> ForkerConnection:
     """Start a forker as a separate program."""
     with _open_pipes() as (requests_read, requests_write, reports_read, reports_write):
         pid = os.posix_spawn(

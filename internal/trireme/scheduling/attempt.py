@@ -117,16 +117,16 @@ class AttemptRunner:
         slot = self._cache.slot_of(nominated_node)
         filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, preemptors)
         if within is not None and within.placement is not None and filtered.refusal is None:
-            filtered = within.placement.restrict(filtered)
+            filtered = within.placement.restrict_to_nodes(filtered)
         extra_scores: Sequence[int] = ()
-        if self._extension is not None and not filtered.refuses(slot):
+        if self._extension is not None and not filtered.is_refused_everywhere(slot):
             try:
                 filtered, extra_scores = await self._extension.filter_and_prioritize(
                     pods[0].uid, class_id, filtered, slot
                 )
             except extenders.ExtenderError as error:
                 return Attempt(pods, error=Failure(str(error), nominated_node=""))
-        if filtered.refuses(slot):
+        if filtered.is_refused_everywhere(slot):
             return Attempt(pods, refused=filtered)
         if pods[0].record.pod.resized:
             return _attempt_at_resized(pods)

@@ -223,7 +223,8 @@ class BindingCycle:
         async def until_decided() -> None:
             started = self._observer.clock()
             result, _ = await asyncio.gather(
-                self._waiting.wait(assumed.pod.uid, assumed.pod.key, waits), self._nominate_expected(assumed)
+                self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits),
+                self._nominate_expected(assumed),
             )
             self._observer.on_permit_wait_ended(result.code, self._observer.clock() - started)
             if result.code == status.Code.SUCCESS:
@@ -291,7 +292,7 @@ class BindingCycle:
     async def _nominate_expected(self, assumed: AssumedPod) -> None:
         """Write the node into the pod's status, because what follows may take long."""
         await self._reporter.wait_until_written(assumed.pod.uid)  # an earlier nomination must not come after this one
-        if await self._pre_binding.nominate(assumed.item):
+        if await self._pre_binding.write_nomination(assumed.item):
             self._reporter.note_nomination_written(assumed.pod, assumed.node_name)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
@@ -332,7 +333,7 @@ class BindingCycle:
         await self._bind_now(cycle, [assumed])
 
     async def _bind_now(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        if self._extension is not None and self._extension.binds(cycle.pod_class):
+        if self._extension is not None and self._extension.has_binder_for(cycle.pod_class):
             await asyncio.gather(*(self._bind_by_extender(cycle, assumed) for assumed in pods))
             return
         await self._bind_by_plugins(cycle, pods)
@@ -400,7 +401,7 @@ class BindingCycle:
     async def _undo_pre_bind_and_requeue(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str
     ) -> None:
-        await self._pre_binding.release(assumed.item)
+        await self._pre_binding.undo_pre_bind(assumed.item)
         self._unassume_and_requeue(cycle, dataclasses.replace(assumed, prepared=False), why, text)
 
 

@@ -51,16 +51,18 @@ class ObjectEventHandlers:
             return
         event_log.node_changed(before, node)
         if before is None:
-            self._notifier.event(cluster_event.NODE_ADD, None, node)
+            self._notifier.notify_of_event(cluster_event.NODE_ADD, None, node)
             return
         for event in cluster_event.node_update_events(before, node):
-            self._notifier.event(event, before, node)
+            self._notifier.notify_of_event(event, before, node)
 
     def _remove_node(self, name: str) -> None:
         before = self._cache.remove_node(name)
         if before is not None:
             event_log.node_deleted(before)
-            self._notifier.event(cluster_event.event(cluster_event.Resource.NODE, ActionType.DELETE), before, None)
+            self._notifier.notify_of_event(
+                cluster_event.event(cluster_event.Resource.NODE, ActionType.DELETE), before, None
+            )
 
     def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
         """Objects of the kind were listed, added, changed or deleted."""
@@ -99,7 +101,7 @@ class ObjectEventHandlers:
             before, entry = notified, self._last_notified(kind, key)
         if kind.event and before != entry:
             action = ActionType.ADD if before is None else ActionType.UPDATE
-            self._notifier.event(cluster_event.event(kind.event, action), before, entry)
+            self._notifier.notify_of_event(cluster_event.event(kind.event, action), before, entry)
         elif kind.message is resource_pb2.DeviceTaintRule and before is not None and before.spec != entry.spec:
             self._rule_changed(before)
 
@@ -114,7 +116,7 @@ class ObjectEventHandlers:
             composite = kind.field != _GROUPS[0]
             self._notifier.remove_group("/".join(key), uid, composite=composite)
         if kind.event:
-            self._notifier.event(cluster_event.event(kind.event, ActionType.DELETE), before, None)
+            self._notifier.notify_of_event(cluster_event.event(kind.event, ActionType.DELETE), before, None)
         elif kind.message is resource_pb2.DeviceTaintRule:
             self._rule_changed(known.device_taint_rule)
 
@@ -131,7 +133,9 @@ class ObjectEventHandlers:
             # A claim that was still to be created is gone.
             action = ActionType.DELETE if after is None else ActionType.UPDATE
             event = cluster_event.event(cluster_event.Resource.RESOURCE_CLAIM, action)
-            self._notifier.event(event, before.resource_claim, None if after is None else after.resource_claim)
+            self._notifier.notify_of_event(
+                event, before.resource_claim, None if after is None else after.resource_claim
+            )
 
     def _rule_changed(self, rule: resource_pb2.DeviceTaintRule) -> None:
         """Devices may have lost the taint that the rule put on them: notify as if their slices had changed."""
@@ -142,7 +146,7 @@ class ObjectEventHandlers:
         for key in sorted(self._cache.object_keys("resource_slice")):
             found = self._cache.get_object("resource_slice", *key)
             if found is not None and _may_select_devices_of(selector, found.resource_slice):
-                self._notifier.event(event, found.resource_slice, found.resource_slice)
+                self._notifier.notify_of_event(event, found.resource_slice, found.resource_slice)
 
 
 def _may_select_devices_of(selector: resource_pb2.DeviceTaintSelector, entry: resource_pb2.ResourceSlice) -> bool:

@@ -134,7 +134,9 @@ class PodEventHandlers:
         if before is not after:
             for changed in self._update_events(before, after, target=False):
                 event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
-                self._notifier.event(event, self._pod_in_event(before, parsed), self._pod_in_event(after, parsed))
+                self._notifier.notify_of_event(
+                    event, self._pod_in_event(before, parsed), self._pod_in_event(after, parsed)
+                )
 
     def _base_of_placed(self, parsed: ParsedPod) -> int:
         try:
@@ -146,7 +148,7 @@ class PodEventHandlers:
     def _notify_of_placed(self, parsed: ParsedPod, pod: core_pb2.Pod) -> None:
         """The watch shows the pod on a node for the first time."""
         if self._notifier.needs_events():
-            self._notifier.event(cluster_event.ASSIGNED_POD_ADD, None, self._pod_in_event(pod, parsed))
+            self._notifier.notify_of_event(cluster_event.ASSIGNED_POD_ADD, None, self._pod_in_event(pod, parsed))
         else:
             self._notifier.count_ignored(cluster_event.ASSIGNED_POD_ADD)
 
@@ -283,7 +285,7 @@ class PodEventHandlers:
             self._on_assumed(self._cache.forget_objects(uid))
             self._cache.remove_pod(uid)
             self._notifier.member_removed(uid)
-            self._notifier.event(cluster_event.ASSIGNED_POD_DELETE, gone, None)
+            self._notifier.notify_of_event(cluster_event.ASSIGNED_POD_DELETE, gone, None)
         if resized is not None:
             self._remove_deferred_resize(uid)
 

@@ -91,7 +91,7 @@ class PostFilters:
         if refusal.error is not None:
             return self._fail_attempts(pods, refusal, refusal.error)
         if class_key[0] not in self._asynchronous:
-            self._reporter.report_failures(pods, refusal.failure(nominated_node=""))
+            self._reporter.report_failures(pods, refusal.as_failure(nominated_node=""))
             return []
         results = filtered.post_filter or await self._run_plugins(class_key, pods, filtered)
         left, changed = pods, dict[int, status.Status]()
@@ -119,7 +119,7 @@ class PostFilters:
     ) -> list[queued_pod.QueuedPodInfo]:
         """End the attempts of the pods by a plugin's error; none is left."""
         self._observer.on_volume_stage_ended("predicate", error)
-        self._reporter.report_failures(pods, refusal.failure())
+        self._reporter.report_failures(pods, refusal.as_failure())
         return []
 
     async def _end_attempt(
@@ -139,12 +139,12 @@ class PostFilters:
         _log_status(pods[0].key, result)
         if not helpful:
             _log_no_candidate(pods[0].key, result)
-            self._reporter.report_failures(pods, refusal.failure(result.message, result.nominated_node))
+            self._reporter.report_failures(pods, refusal.as_failure(result.message, result.nominated_node))
             return []
         first, *left = pods
         self._last_preempting_class = None if self._extension is not None else class_key
         result = await self._execute_result(first, result, self._asynchronous[profile])
-        self._reporter.report_failure(first, refusal.failure(result.message, result.nominated_node))
+        self._reporter.report_failure(first, refusal.as_failure(result.message, result.nominated_node))
         return left
 
     async def _run_plugins(

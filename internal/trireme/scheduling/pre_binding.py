@@ -90,7 +90,7 @@ class PreBinding:
         answer = wire_status.from_message(result)
         return answer.code is status.Code.SUCCESS if answer.code in _PASSED else answer
 
-    async def nominate(self, item: bind_pb2.BindItem) -> bool:
+    async def write_nomination(self, item: bind_pb2.BindItem) -> bool:
         """Write the expected node into the pod's status; binding goes on if that fails. Whether it was tried."""
         if not self._nominating:
             return False
@@ -101,7 +101,7 @@ class PreBinding:
                 log.info("nomination of pod %s/%s: %s", item.pod.namespace, item.pod.name, answer.message)
         return True
 
-    async def release(self, item: bind_pb2.BindItem) -> None:
+    async def undo_pre_bind(self, item: bind_pb2.BindItem) -> None:
         """Undo what PreBind wrote for a pod that is not bound after all.
 
         The replica that ran PreBind does that; if it still runs PreBind, it cancels that first.
@@ -125,9 +125,9 @@ class PreBinding:
         ends, seconds = None, 0.0
         # Changes of the pod itself count too.
         own = (POD, item.pod.namespace, item.pod.name)
-        with self._waits.recording():
+        with self._waits.record_changes():
             while True:
-                started = self._waits.now()
+                started = self._waits.latest_change()
                 result = await self._calls.execute(ports.PreBindItem(cycle, item))
                 self._addresses.pop(item.pod.uid, None)
                 answer = wire_status.from_message(result.status)

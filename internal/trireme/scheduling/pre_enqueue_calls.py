@@ -51,7 +51,7 @@ class PreEnqueueCalls:
         # Of each plugin whose last call failed: set when it answers.
         self._recoveries: dict[str, asyncio.Event] = {}
 
-    def failure(self, uid: str) -> FailedCall | None:
+    def last_failure(self, uid: str) -> FailedCall | None:
         """The failure of the pod's last call, if it failed."""
         return self._failed.get(uid)
 

@@ -94,7 +94,7 @@ class QueueNotifier:
         """A pending pod belongs to another class."""
         self._queue.reclassify(key, uid, class_id)
 
-    def event(self, event: cluster_event.ClusterEvent, old: Any, new: Any) -> None:
+    def notify_of_event(self, event: cluster_event.ClusterEvent, old: Any, new: Any) -> None:
         """Something changed that may help pods that were refused."""
         if self._queue.needs_events():
             started = self._clock()

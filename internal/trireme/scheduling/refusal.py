@@ -45,7 +45,7 @@ class Refusal:
         """The status of a plugin that failed on a node: the attempt ends by error then, whatever other nodes say."""
         return next((entry for entry, _ in self.statuses if entry.code == status.Code.ERROR), None)
 
-    def failure(self, post_filter: str = "", nominated_node: str | None = None) -> Failure:
+    def as_failure(self, post_filter: str = "", nominated_node: str | None = None) -> Failure:
         """The failure of the attempt; `post_filter` is PostFilter's message."""
         if self.error is not None:
             return Failure(self.error.message, nominated_node="")

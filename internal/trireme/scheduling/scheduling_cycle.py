@@ -108,7 +108,7 @@ class SchedulingCycle:
     ) -> attempt.Attempt:
         """No call is made, so nothing can change in between."""
         started, reused = self._observer.clock(), known.used > 0
-        placed = known.take(len(pods))
+        placed = known.take_places(len(pods))
         node_counts = attempt.node_counts(known.filtered.answer, self._cache.node_count)
         made = await self._attempts.assume(
             known.class_key, pods, attempt.NodeChoice(known.filtered, placed, node_counts)

@@ -32,7 +32,7 @@ class SpeculativePlacement:
         """How many more pods it has places for."""
         return len(self.placed.slots) - self.used
 
-    def take(self, pods: int) -> PlaceResult:
+    def take_places(self, pods: int) -> PlaceResult:
         """The places of the next pods; the caller assumes each of them."""
         start, self.used = self.used, self.used + pods
         self.revision += pods
@@ -77,7 +77,7 @@ class Speculation:
         generation, revision = self._publish(), self._cache.revision
         try:
             filtered = await self._evaluators.filter(profile, class_id, pods, generation)
-            if filtered.refuses(self._cache.slot_of("")) or filtered.needs_reserve:
+            if filtered.is_refused_everywhere(self._cache.slot_of("")) or filtered.needs_reserve:
                 return
             count = self._limit.for_place(filtered, pods)
             placed = await self._evaluators.place(profile, class_id, count, filtered, ())

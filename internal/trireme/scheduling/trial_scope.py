@@ -15,7 +15,7 @@ class GroupPlacement:
     name: str
     slots: tuple[int, ...]
 
-    def restrict(self, filtered: FilterResult) -> FilterResult:
+    def restrict_to_nodes(self, filtered: FilterResult) -> FilterResult:
         """Filter's answer about these nodes alone, as if there were no others."""
         answer = filtered.answer
         inside = np.zeros(answer.index.shape[0], dtype=np.bool_)

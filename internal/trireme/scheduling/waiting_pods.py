@@ -42,7 +42,7 @@ class WaitingPods:
         """All of them."""
         return [WaitingPod(entry.key, uid, tuple(sorted(entry.plugins))) for uid, entry in self._pods.items()]
 
-    async def wait(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
+    async def wait_until_allowed(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
         """Return when all plugins allowed the pod, one rejected it, or its timeout for one is over.
 
         `plugins` are the seconds that it may wait for each.
@@ -60,7 +60,7 @@ class WaitingPods:
         finally:
             del self._pods[uid]
 
-    def waits(self, uid: str) -> bool:
+    def is_waiting(self, uid: str) -> bool:
         """Whether the pod waits."""
         return uid in self._pods
 

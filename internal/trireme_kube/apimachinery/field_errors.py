@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from trireme_kube.apimachinery import golang
 
-#: A message; several make an aggregate (`gates.aggregate`).
+#: A message; several make an aggregate (`gates.join_messages`).
 Problem = str
 
 

@@ -110,8 +110,8 @@ def test_each_pod_gives_back_what_is_its_own() -> None:
 async def test_a_change_between_question_and_wait_is_not_missed() -> None:
     """The volume is bound while bind's answer is on its way: waiting for the next change would take for ever."""
     waits = object_waits.ObjectWaits()
-    with waits.recording():
-        started = waits.now()
+    with waits.record_changes():
+        started = waits.latest_change()
         waits.record([KEY])
         await asyncio.wait_for(waits.wait_for_change([KEY], started), 20)
 
@@ -119,8 +119,8 @@ async def test_a_change_between_question_and_wait_is_not_missed() -> None:
 async def test_only_the_objects_named_end_the_wait() -> None:
     """Else every change in the cluster would ask bind again for every pod that waits."""
     waits = object_waits.ObjectWaits()
-    with waits.recording():
-        waiting = asyncio.create_task(waits.wait_for_change([KEY], waits.now()))
+    with waits.record_changes():
+        waiting = asyncio.create_task(waits.wait_for_change([KEY], waits.latest_change()))
         await asyncio.sleep(0)
         waits.record([("persistent_volume", "", "another")])
         await asyncio.sleep(0)

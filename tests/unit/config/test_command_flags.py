@@ -3,7 +3,7 @@
 import pytest
 
 from trireme.config import command_flags
-from trireme.config.old_flags import OLD_FLAGS, replacement
+from trireme.config.old_flags import OLD_FLAGS, advice_for_unknown_flag
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.componentbase.cli import flag_values, flags
 from trireme_kube.componentbase.cli.flags import FlagError, Parsed
@@ -145,9 +145,9 @@ def test_a_flag_of_old_is_refused_naming_the_command_that_replaces_it(name: str)
     """Else somebody who comes from an old version does not find out what to do."""
     with pytest.raises(FlagError) as caught:
         _parse(f"--{name}=x")
-    assert "`trireme config convert`" in replacement(str(caught.value))
+    assert "`trireme config convert`" in advice_for_unknown_flag(str(caught.value))
 
 
 def test_a_flag_that_never_existed_has_no_replacement() -> None:
     """Else a typing mistake is answered with misleading advice."""
-    assert replacement("unknown flag: --confg") == ""
+    assert advice_for_unknown_flag("unknown flag: --confg") == ""

@@ -122,7 +122,7 @@ def test_setting_a_gate_without_effect_is_a_warning() -> None:
     assert not list(ineffective_gates.warnings(feature_gates(ClientsAllowCARotation=True)))
     everything = feature_gates(AllAlpha=True, GenericWorkload=True)
     warned = {text.split("=")[0].removeprefix("feature gate ") for text in ineffective_gates.warnings(everything)}
-    rows = gate_effects.rows()
+    rows = gate_effects.rows_by_gate()
     alpha = {gate for gate in rows if gates.table().at(gate, versions.DEFAULT).stage is Stage.ALPHA}
     assert warned == {gate for gate in alpha if rows[gate].ineffective is True}
 
@@ -139,7 +139,7 @@ def test_every_gate_is_in_the_table_once() -> None:
 
 def test_only_what_is_not_heeded_names_a_value() -> None:
     """Else a warning is missing, or one is given for a gate that is implemented."""
-    for gate, row in gate_effects.rows().items():
+    for gate, row in gate_effects.rows_by_gate().items():
         assert (row.ineffective is not None) == (row.effect is gate_effects.Effect.INEFFECTIVE), gate
         assert row.text or row.effect is gate_effects.Effect.IMPLEMENTED, gate
 
@@ -151,7 +151,7 @@ def test_code_reads_every_implemented_gate() -> None:
         for path in (REPOSITORY / "internal").rglob("*.py")
         if path.name not in ("gate_effects.py", "ineffective_gates.py") and not path.name.endswith("_pb2.py")
     )
-    for gate, row in gate_effects.rows().items():
+    for gate, row in gate_effects.rows_by_gate().items():
         asked = f'"{gate}"' in source
         assert asked or row.effect is not gate_effects.Effect.IMPLEMENTED, f"{gate} is said to be obeyed"
 

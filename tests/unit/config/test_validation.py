@@ -4,7 +4,7 @@ import pytest
 from config_starts import HEADER, feature_gates
 
 from trireme.config import loading, validation
-from trireme.config.gates import aggregate
+from trireme.config.gates import join_messages
 
 
 def _problems(text: str, **asked: bool) -> list[str]:
@@ -102,7 +102,7 @@ def test_everything_wrong_is_reported_at_once() -> None:
     """Else an operator with three mistakes starts the scheduler four times."""
     problems = _problems("parallelism: 0\npercentageOfNodesToScore: 101\nprofiles: [{schedulerName: ''}]")
     assert len(problems) == 3
-    assert aggregate(problems).startswith("[")
+    assert join_messages(problems).startswith("[")
 
 
 def test_two_profiles_may_not_have_one_name() -> None:

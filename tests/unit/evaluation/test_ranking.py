@@ -40,4 +40,4 @@ def test_the_best_nodes_are_those_of_all_totals(
     feasible = np.flatnonzero(cached.open)
     totals = placement.normalize_scores(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
     keys = (totals << placement.TIE_BITS) + TIES[feasible]
-    assert ranked.best(count).tolist() == sorted(feasible[np.argsort(-keys)[:count]].tolist())
+    assert ranked.best_open_slots(count).tolist() == sorted(feasible[np.argsort(-keys)[:count]].tolist())

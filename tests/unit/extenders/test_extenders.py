@@ -223,7 +223,7 @@ async def test_an_extender_gets_only_pods_that_request_its_resources(
     await world.filter_and_prioritize()
     assert bool(world.asked) is interested
     assert world.extenders.schedules_one_by_one(world.number) is interested
-    assert world.extenders.binds(world.number) is interested
+    assert world.extenders.has_binder_for(world.number) is interested
 
 
 async def test_an_extender_that_only_binds_does_not_split_batches() -> None:
@@ -341,7 +341,7 @@ async def test_a_victim_may_be_deleted_between_two_extenders() -> None:
 )
 def test_long_extender_messages_are_truncated(failed: dict[str, str], longest: int) -> None:
     """It travels with the answer to filter, and into the pod's condition with many others': no call may burst of it."""
-    said = extender_wire.filter_result({"FailedNodes": failed, "FailedAndUnresolvableNodes": failed}, True)
+    said = extender_wire.decode_filter_result({"FailedNodes": failed, "FailedAndUnresolvableNodes": failed}, True)
     for texts in (said.failed, said.unresolvable):
         assert {len(text) for text in texts.values()} == {longest}
     assert len(str(extenders.ExtenderError("x" * 3_000_000))) == 16 << 10
@@ -355,19 +355,19 @@ _METADATA = "Nodes.items.metadata"
     ("read", "answer", "text"),
     [
         pytest.param(
-            extender_wire.preemption_result,
+            extender_wire.decode_preemption_result,
             {"NodeNameToMetaVictims": {"n0": {"Pods": 5}}},
             f"{_VICTIMS}.Pods of type []*v1.MetaPod",
             id="no list of victims",
         ),
         pytest.param(
-            extender_wire.preemption_result,
+            extender_wire.decode_preemption_result,
             {"NodeNameToMetaVictims": {"n0": {"Pods": [5]}}},
             f"{_VICTIMS}.Pods of type v1.MetaPod",
             id="no victim",
         ),
         pytest.param(
-            lambda answer: extender_wire.filter_result(answer, False),
+            lambda answer: extender_wire.decode_filter_result(answer, False),
             {"Nodes": {"items": [{"metadata": {"name": 5}}]}},
             f"json: cannot unmarshal number into Go struct field ObjectMeta.{_METADATA}.name of type string",
             id="no name",

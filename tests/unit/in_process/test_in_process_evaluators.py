@@ -78,7 +78,7 @@ async def test_a_batch_goes_where_it_fits_best() -> None:
     cluster = Cluster()
     filtered = await cluster.filter(SMALL, 9)
     assert [filtered.answer.admits(slot) for slot in range(3)] == [True, True, True]
-    assert not filtered.refuses(-1)
+    assert not filtered.is_refused_everywhere(-1)
     placed = await cluster.evaluators.place(PROFILE, SMALL, 9, filtered)
     assert placed.failure is None
     hosts = cluster.names(placed.slots)
@@ -108,7 +108,7 @@ async def test_an_unschedulable_pod_preempts() -> None:
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(IMPORTANT)
-    assert filtered.refuses(-1)
+    assert filtered.is_refused_everywhere(-1)
     about = PROFILE, IMPORTANT, cluster.generation
     (result,) = await cluster.evaluators.run_post_filter(*about, [_pod("me")], filtered)
     assert (result.code, result.nominated_node) == (status.Code.SUCCESS, "n0")

@@ -158,8 +158,8 @@ def test_registrations_for_pod_match_all_three_kinds() -> None:
     """Else a plugin that registered for pods in general is deaf to one kind."""
     table = HintEvaluator(QueueingHintMap({"p": [EventRegistration("A", event(Resource.POD, ActionType.ADD))]}))
     for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD):
-        assert "p" in table.registrations.matching(event(resource, ActionType.ADD))
-    assert not table.registrations.matching(NODE_ADD)
+        assert "p" in table.registrations.matching_by_profile(event(resource, ActionType.ADD))
+    assert not table.registrations.matching_by_profile(NODE_ADD)
 
 
 def test_answers_are_counted_as_the_metric_names_them() -> None:

@@ -37,4 +37,4 @@ def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], prom
         needs_pre_bind=False,
         evaluated=(),
     )
-    assert filtered.refuses(promised) is refuses
+    assert filtered.is_refused_everywhere(promised) is refuses

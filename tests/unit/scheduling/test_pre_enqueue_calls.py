@@ -137,7 +137,7 @@ def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) ->
     world.deliver("pods", 1000)
     world.loop.advance(60)
     assert far.calls == ["p"]
-    assert world.frontend.scheduling.queue_executor.remote.pre_enqueue_calls.failure("uid-p") is None
+    assert world.frontend.scheduling.queue_executor.remote.pre_enqueue_calls.last_failure("uid-p") is None
 
 
 def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, far: Far) -> None:

@@ -132,7 +132,7 @@ def test_a_wait_on_permit_that_expires_is_worded_as_kube_scheduler_does(seconds:
 
     async def main(clock: Callable[[], float]) -> None:
         async with asyncio.timeout(10_000):
-            result = await waiting_pods.WaitingPods().wait("u", "default/web", {"Gate": seconds})
+            result = await waiting_pods.WaitingPods().wait_until_allowed("u", "default/web", {"Gate": seconds})
         assert result == status.unschedulable("Gate", f"rejected due to timeout after waiting {text} at plugin Gate")
 
     virtual_time.run(main)

@@ -163,7 +163,7 @@ class ClassFilter:
             allowed = np.isin(slots, named)
             narrowing = [name for name in order if cached.plugins[name].prefilter.nodes is not None]
             outside = cached.table.intern(pre_filtering.outside_status(narrowing))
-        cached.combine(
+        cached.combine_verdicts(
             slots,
             order,
             self._snap.nodes,

@@ -77,7 +77,7 @@ class ClassVerdicts:
             self.capacity = arrays.grow_last_axis(self.capacity, size)
             self.changed.ensure_capacity(size)
 
-    def combine(
+    def combine_verdicts(
         self,
         slots: arrays.SlotArray,
         order: Sequence[str],

@@ -73,7 +73,7 @@ class DryRunFilter:
         """A change on one slot may change the verdict on another."""
         return self._single
 
-    def parts(self, slots: arrays.SlotArray) -> Iterator[arrays.SlotArray]:
+    def split_slots(self, slots: arrays.SlotArray) -> Iterator[arrays.SlotArray]:
         """The slots in parts that one overlay may change together."""
         return iter(slots[:, None]) if self._single else iter((slots,))
 
@@ -95,7 +95,7 @@ class DryRunFilter:
 
     def filter_with_nominees(self, slots: arrays.SlotArray) -> Iterator[tuple[arrays.SlotArray, interfaces.Verdicts]]:
         """Verdicts on these slots, which all have nominated pods, with those pods there, in parts."""
-        for part in self.parts(slots):
+        for part in self.split_slots(slots):
             with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
                 yield part, self._filter_with_nominees(part, over)
 

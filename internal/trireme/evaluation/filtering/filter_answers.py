@@ -76,7 +76,7 @@ class FilterAnswers:
             needs_reserve=needs_reserve,
             needs_pre_bind=needs_pre_bind,
             evaluated=self._evaluated_plugins(verdicts),
-            timings=tuple(timer.messages()),
+            timings=tuple(timer.timing_messages()),
         )
 
     def answer_of_nominated(
@@ -85,7 +85,7 @@ class FilterAnswers:
         """The answer where so many nominated pods are admitted."""
         needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(verdicts)
         return NominatedAnswer(
-            admitted, needs_reserve, needs_pre_bind, self._evaluated_plugins(verdicts), tuple(timer.messages())
+            admitted, needs_reserve, needs_pre_bind, self._evaluated_plugins(verdicts), tuple(timer.timing_messages())
         )
 
     def may_have_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:

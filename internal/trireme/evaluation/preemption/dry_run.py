@@ -57,7 +57,7 @@ async def filter_slots(
     index = dry_run.filter(slots, over).index
     passing = np.flatnonzero(index == interfaces.PASSES)
     if asynchronous is not None and passing.size:
-        index[passing] = await asynchronous.verdicts(slots[passing], over.overlaid_pods.removed)
+        index[passing] = await asynchronous.filter_slots(slots[passing], over.overlaid_pods.removed)
         over.check()
     return index
 
@@ -87,7 +87,7 @@ class DryRun:
         """
         candidates: list[Candidate] = []
         refused: list[tuple[int, int]] = []
-        for part in self._dry_run.parts(slots):
+        for part in self._dry_run.split_slots(slots):
             with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
                 found, others = await self._run_part(part, over)
             candidates += found

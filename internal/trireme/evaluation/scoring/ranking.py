@@ -44,7 +44,7 @@ class _Maximum:
         self.most = 0
         self.holders = 0
 
-    def take(self, slots: arrays.SlotArray, raw: arrays.Int64Array) -> bool:
+    def update(self, slots: arrays.SlotArray, raw: arrays.Int64Array) -> bool:
         """The slots' raw scores from now on; whether the maximum is another one now."""
         before = self.most
         old, self.raw[slots] = self.raw[slots], raw
@@ -95,7 +95,7 @@ class Ranking:
             if each.own:
                 own += placement.apply_weight(raw, each.weight)
             elif number in self._maxima:
-                moved |= self._maxima[number].take(slots, np.where(opened, raw, _NONE))
+                moved |= self._maxima[number].update(slots, np.where(opened, raw, _NONE))
         self.own[slots] = own
         self._keys[slots] = np.where(opened, 0, -1)
         if moved:
@@ -114,7 +114,7 @@ class Ranking:
         """Whether no maximum is lost when so many nodes fill up: then a placement changes no other node's total."""
         return all(each.most == 0 or each.holders > count for each in self._maxima.values())
 
-    def best(self, count: int) -> arrays.SlotArray:
+    def best_open_slots(self, count: int) -> arrays.SlotArray:
         """The open slots with the `count` highest totals, ascending; all where there are fewer."""
         blocks = np.arange(self._best.shape[0])
         if blocks.shape[0] > count:

@@ -47,7 +47,7 @@ def addresses_of(slices: Iterable[EndpointSlice], port: str) -> list[str]:
     return sorted({f"{host}:{each.ports[port]}" for each in slices for host in each.addresses if port in each.ports})
 
 
-async def follow(api: client.ApiClient, endpoint: str, take: Callable[[Sequence[str]], None]) -> None:
+async def follow_endpoint_slices(api: client.ApiClient, endpoint: str, take: Callable[[Sequence[str]], None]) -> None:
     """Call `take` with the addresses that `endpointslice:///namespace/service:port` stands for, until cancelled."""
     path, _, port = endpoint.removeprefix(SCHEME).rpartition(":")
     namespace, _, service = path.partition("/")

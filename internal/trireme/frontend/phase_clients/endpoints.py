@@ -23,7 +23,7 @@ _DNS = "dns:///"
 Take = Callable[[Sequence[str]], None]
 
 
-async def follow(endpoints: Sequence[str], local: Sequence[str], take: Take, api: client.ApiClient) -> None:
+async def follow_endpoints(endpoints: Sequence[str], local: Sequence[str], take: Take, api: client.ApiClient) -> None:
     """Call `take` with all addresses, and again when they change. Without endpoints: the `local` ones."""
     fixed = [endpoint for endpoint in endpoints if not endpoint.startswith((_DNS, endpoint_slices.SCHEME))]
     found: dict[str, Sequence[str]] = {"": fixed if endpoints else local}
@@ -45,7 +45,7 @@ async def follow(endpoints: Sequence[str], local: Sequence[str], take: Take, api
             if endpoint.startswith(_DNS):
                 group.create_task(supervision.supervise(endpoint, functools.partial(_look_up, endpoint, on_addresses)))
             elif endpoint.startswith(endpoint_slices.SCHEME):
-                following = functools.partial(endpoint_slices.follow, api, endpoint, on_addresses)
+                following = functools.partial(endpoint_slices.follow_endpoint_slices, api, endpoint, on_addresses)
                 group.create_task(supervision.supervise(endpoint, following))
 
 

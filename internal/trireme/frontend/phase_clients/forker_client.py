@@ -93,7 +93,7 @@ class ForkerClient:
     async def _connect(self) -> io.FileIO:
         async with self._connecting:
             if self._requests is None:
-                connection, self._connection = self._connection or forker.spawn(), None
+                connection, self._connection = self._connection or forker.spawn_forker(), None
                 reports = asyncio.StreamReader()
                 pipe = os.fdopen(connection.reports, "rb", 0)
                 await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), pipe)

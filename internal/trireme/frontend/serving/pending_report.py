@@ -96,7 +96,7 @@ class PendingReport:
             "attempts": status.attempts,
         }
 
-    def grouped(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
+    def entries_by_class(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
         """One entry for all pods of one class that wait for the same; in the order of their first."""
         by_circumstances: dict[Hashable, list[queued_pod.QueuedPodInfo]] = {}
         for pod in pods:
@@ -184,7 +184,7 @@ class PendingReport:
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
         """The failed call of a remote plugin that the pod waits for, unless it is being retried."""
-        return self._remote_queue.pre_enqueue_calls.failure(pod.uid)
+        return self._remote_queue.pre_enqueue_calls.last_failure(pod.uid)
 
     def _waits_for_its_turn(self) -> Waits:
         if not self._leading:

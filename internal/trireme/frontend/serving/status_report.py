@@ -54,7 +54,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         ],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in state.scheduling.waiting.pods()],
         "pending": [report.entry_of(pod) for pod in pending[:max_pods]],
-        "pendingAlike": report.grouped(pending),
+        "pendingAlike": report.entries_by_class(pending),
         "pendingPods": len(pending),
     }
 

@@ -280,7 +280,7 @@ class Allocator:
         if not self._is_available(number, request, device, shareable):
             return None
         consumes = bool(device.consumes) and not (shareable and self._has_shares(device))
-        if consumes and not self._counters.suffice(device):
+        if consumes and not self._counters.are_enough_for(device):
             return None
         if self._on.taints and _has_untolerated_taint(device, request):
             return None

@@ -141,7 +141,7 @@ class DeviceSearch:
             if snap.nodes.alive[slot] and not (
                 demand.extended_resources and self._lacks_extended_resource(demand, snap, slot)
             ):
-                lacking = self.lacking(demand, snap, slot) if demand.extended_resources else ()
+                lacking = self.resources_lacking_on(demand, snap, slot) if demand.extended_resources else ()
                 kind = (known.view(slot), lacking)
                 version = known.version(kind[0])
                 there = prepared.get((pod_class.id, kind)) or memory.get(kind[0])
@@ -159,7 +159,7 @@ class DeviceSearch:
         except device_demand.RefusedError:
             return None
 
-    def outcomes(
+    def outcomes_by_kind(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
@@ -237,7 +237,7 @@ class DeviceSearch:
             elif self._lacks_extended_resource(demand, snap, slot):
                 unfit.append(at)
             else:
-                lacking = self.lacking(demand, snap, slot)
+                lacking = self.resources_lacking_on(demand, snap, slot)
                 searched = bool(demand.claims) or bool(lacking)
                 (kinds.setdefault((view(slot), lacking), []) if searched else without_search).append(at)
         return kinds, without_search, unfit
@@ -251,7 +251,7 @@ class DeviceSearch:
             name not in classes_of and not _allocatable_amount(snap, name, slot) for name in demand.extended_resources
         )
 
-    def lacking(
+    def resources_lacking_on(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
     ) -> tuple[str, ...]:
         """The extended resources that devices must give on the node, by name."""

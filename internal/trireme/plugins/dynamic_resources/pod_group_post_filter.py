@@ -99,7 +99,7 @@ def _unusable_claims_by_member(
         found: _Unavailable = ()
         if member.HasField("columns"):
             columns = node_columns.from_message(member.columns)
-            slots = deallocation.refusing(columns.statuses, columns.index, snap)
+            slots = deallocation.slots_refused_for_claims(columns.statuses, columns.index, snap)
             found = plugin.unavailable_claims(snap.classes[member.pod_class], snap, slots, pending_allocations)
         yield found
         pending_allocations.update(_pending_allocations(member.state))

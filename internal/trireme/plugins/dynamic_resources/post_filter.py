@@ -65,10 +65,12 @@ class Deallocation:
         """The slots where a claim cannot be used, of those that this plugin was called for."""
         if context.index is None:
             return np.zeros(0, dtype=np.intp)
-        return refusing(context.statuses, context.index, snap)
+        return slots_refused_for_claims(context.statuses, context.index, snap)
 
 
-def refusing(refusals: Sequence[status.Status], index: arrays.Int16Array, snap: snapshot.Snapshot) -> arrays.SlotArray:
+def slots_refused_for_claims(
+    refusals: Sequence[status.Status], index: arrays.Int16Array, snap: snapshot.Snapshot
+) -> arrays.SlotArray:
     """The slots where a claim cannot be used; `index` has by slot the number of its refusal, from 1."""
     numbers = [
         number

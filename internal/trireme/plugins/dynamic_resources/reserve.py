@@ -40,7 +40,7 @@ class DeviceReserve:
             return interfaces.ReserveResult(refused.status)
         if demand is None:
             return interfaces.ReserveResult()
-        [(_, outcome)] = self._search.outcomes(pod_class, demand, snap, np.array([slot]), remembering=False)
+        [(_, outcome)] = self._search.outcomes_by_kind(pod_class, demand, snap, np.array([slot]), remembering=False)
         if outcome is not None and outcome.refusal is not None:
             return interfaces.ReserveResult(_not_reserved("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []
@@ -85,7 +85,7 @@ class DeviceReserve:
             allocated = self._claim_with_allocation(solution, pod.uid, snap, slot)
             allocated.metadata.name = extended_resources.IN_MEMORY + pod.uid
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
-            lacking = self._search.lacking(demand, snap, slot)
+            lacking = self._search.resources_lacking_on(demand, snap, slot)
             _, mappings = extended_resources.device_requests(pod_class.pod, lacking, demand.inventory.class_of_resource)
             entries.append(
                 claims_to_reserve.claim_to_create(allocated, mappings, demand.inventory.made_for.get(pod.uid))

@@ -20,7 +20,7 @@ class SharedCounters:
         self._available: dict[devices.PoolId, dict[tuple[str, str], int]] = {}
         self._groups: dict[devices.PoolId, compatibility_groups.CompatibilityGroups] = {}
 
-    def suffice(self, device: devices.Device) -> bool:
+    def are_enough_for(self, device: devices.Device) -> bool:
         """Whether the device can be taken: it may share counters with their other users, and enough is available."""
         return self._is_compatible(device) and self._enough_for(device)
 

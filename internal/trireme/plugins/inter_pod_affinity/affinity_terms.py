@@ -91,7 +91,7 @@ class ResolvedTerms:
             self._generation = generation
 
 
-def resolved(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> AffinityTerms:
+def terms_with_namespaces(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> AffinityTerms:
     """The class's terms as they are asked when it is to be placed."""
     return snap.derived(("resolved_affinity_terms", pod_class.id), lambda _: ResolvedTerms(pod_class)).terms
 

@@ -65,7 +65,7 @@ class InterPodAffinityFilter:
         if problem:
             return interfaces.PreFilterResult(status=status.unresolvable(self.name, f"parsing pod: {problem}"))
         existing = domain_sums.domain_sums_of(snap, self._existing_counter(pod_class, snap))
-        terms = affinity_terms.resolved(pod_class, snap)
+        terms = affinity_terms.terms_with_namespaces(pod_class, snap)
         if not terms.affinity and not terms.anti_affinity:
             if not any(sums.counted for sums in existing.values()):
                 return interfaces.SKIPPED
@@ -140,7 +140,7 @@ class InterPodAffinityFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """As filter, with the sums as they are but for the changes on the slot itself."""
-        terms = affinity_terms.resolved(pod_class, snap)
+        terms = affinity_terms.terms_with_namespaces(pod_class, snap)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         keeping_out = [(self._existing_counter(pod_class, snap), self._existing)]
         if terms.anti_affinity:

@@ -94,7 +94,7 @@ class InterPodAffinityScore:
 
     def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
-        own = affinity_terms.resolved(pod_class, snap)
+        own = affinity_terms.terms_with_namespaces(pod_class, snap)
         seen = domain_sums.labels_as_key(pod_class.labels, labels)
         return (self._args, own.preferred, own.preferred_anti, pod_class.namespace, *seen)
 
@@ -103,7 +103,7 @@ class InterPodAffinityScore:
     ) -> class_counters.ClassWeights:
         """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
-        own = affinity_terms.resolved(pod_class, snap)
+        own = affinity_terms.terms_with_namespaces(pod_class, snap)
         hard_weight = self._args.hard_weight
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:

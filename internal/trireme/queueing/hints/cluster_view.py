@@ -25,7 +25,7 @@ class CacheView:
         # By the identity of the message, which is stored beside so that no other can get the same.
         self._known: OrderedDict[int, tuple[core_pb2.Pod, classes.PodClass]] = OrderedDict()
 
-    def waiting(self, class_id: int) -> classes.PodClass:
+    def class_of_waiting_pod(self, class_id: int) -> classes.PodClass:
         """The class of a pod that waits. Raises: KeyError for a pod whose fields cannot be read."""
         entry = self._cache.registry[class_id]
         if entry.derived is None:

@@ -56,7 +56,7 @@ class HintEvaluator:
         """What the event means for each pod by local hints, and which remote ones have to be called."""
         decisions = [Decision.SKIP] * len(pods)
         remote: list[RemoteHint] = []
-        registrations = self.registrations.matching(event).get(profile, ())
+        registrations = self.registrations.matching_by_profile(event).get(profile, ())
         for decision in (Decision.IMMEDIATELY, Decision.AFTER_BACKOFF):
             for registration in registrations:
                 indexes = tuple(

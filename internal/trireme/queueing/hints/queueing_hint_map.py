@@ -49,7 +49,7 @@ class QueueingHintMap:
         self._profiles = _with_pod_events_unrolled(profiles)
         self._matching.clear()
 
-    def matching(self, event: ClusterEvent) -> Mapping[str, tuple[EventRegistration, ...]]:
+    def matching_by_profile(self, event: ClusterEvent) -> Mapping[str, tuple[EventRegistration, ...]]:
         """The registrations that match the event, by profile; profiles without any are left out."""
         found = self._matching.get(event)
         if found is None:
@@ -67,7 +67,9 @@ class QueueingHintMap:
 
     def has_registered(self, plugin: str, event: ClusterEvent) -> bool:
         """Whether the plugin registered this event in any profile."""
-        return any(r.plugin == plugin for registrations in self.matching(event).values() for r in registrations)
+        return any(
+            r.plugin == plugin for registrations in self.matching_by_profile(event).values() for r in registrations
+        )
 
     def event_labels(self, profile: str, plugins: Iterable[str]) -> list[str]:
         """The labels of all events that may wake a pod refused by these plugins; `*…` stands for any resource."""

@@ -65,7 +65,7 @@ def _by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
 
 def _hint_for(pod: QueuedPodInfo, helps: ClassHint, cluster: CacheView) -> Hint:
     try:
-        return Hint.QUEUE if helps(cluster.waiting(pod.record.class_id)) else Hint.SKIP
+        return Hint.QUEUE if helps(cluster.class_of_waiting_pod(pod.record.class_id)) else Hint.SKIP
     except Exception:
         # Whatever is wrong must not put the pod to sleep; the metric shows it.
         return Hint.ERROR

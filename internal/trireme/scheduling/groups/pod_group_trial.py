@@ -240,7 +240,7 @@ class PodGroupTrials:
             self._observer.on_pods_refused(record.profile, len(made.pods), seconds, made.refused)
             columns = self._device_refusals(record.class_id, made.refused)
             nodes = self._cache.node_count if within.placement is None else len(within.placement.slots)
-            failure = refusal.Refusal.of(made.refused, nodes).failure()
+            failure = refusal.Refusal.of(made.refused, nodes).as_failure()
         return [MemberAttempt(pod, failure=failure, columns=columns) for pod in made.pods]
 
     def _attempts_of_placed(
