@@ -130,6 +130,11 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows")
 	@$(BIN)/python tests/simulation/regression_run.py $(NAMES)
 
+.PHONY: chaos
+chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces)
+	@PYTHONPATH=tests/controlplane:tests/bench $(BIN)/python tests/chaos/chaos.py --faults $(or $(N),1000) \
+		--side $(or $(SIDE),trireme) --seed $(or $(SEED),1) --lease $(or $(LEASE),4) $(ARGS)
+
 .PHONY: mutation
 mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")
 	@$(BIN)/python tests/mutation/mutation_run.py $(MODULES)

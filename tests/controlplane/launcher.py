@@ -201,6 +201,7 @@ class ControlPlane:
         self.directory = Path()
         self.server = ""
         self.children: dict[str, Child] = {}
+        self._commands: dict[str, list[str]] = {}
         self._tokens: dict[User, str] = {}
 
     def __enter__(self) -> Self:
@@ -308,9 +309,21 @@ class ControlPlane:
     def start_program(self, program: str, *flags: str) -> Child:
         """Starts one of the binary's programs beside the others; it is stopped with them."""
         command = [str(self.binary), program, *flags, *self.options.extra.get(program, ())]
-        child = spawn(program, command, self.directory / f"{program}.log")
+        self._commands[program] = command
+        return self._spawn(program)
+
+    def _spawn(self, program: str) -> Child:
+        child = spawn(program, self._commands[program], self.directory / f"{program}.log")
         self.children[program] = child
         return child
+
+    def restart_program(self, program: str, *flags: str) -> Child:
+        """Kills a program as kill -9 does, if it runs, and starts it again: with its flags, and these from now on."""
+        old = self.children[program].process
+        old.kill()
+        old.wait()
+        self._commands[program] += flags
+        return self._spawn(program)
 
     def stop_program(self, program: str) -> None:
         """Stops one program and leaves the others running."""
