@@ -132,7 +132,7 @@ def test_json_lines() -> None:
     klog.error(LOG, "failed", err="why")
     said, failed = (json.loads(line) for line in stream.getvalue().splitlines())
     assert said.pop("ts") > 1e12
-    assert said.pop("caller").startswith("componentbase/test_klog.py:")
+    assert said.pop("caller").startswith("logs/test_klog.py:")
     assert said == {
         "msg": "said",
         "v": 2,
