@@ -121,7 +121,7 @@ def _setter(field: FieldDescriptor) -> Fill:
         fill = _fill_of(field.message_type)
         return _messages_setter(name, fill) if field.is_repeated else _message_setter(name, fill)
     convert = _READERS[field.type]
-    return _scalars_setter(name, convert, _zero(field)) if field.is_repeated else _scalar_setter(name, convert)
+    return _scalars_setter(name, convert, _zero_of(field)) if field.is_repeated else _scalar_setter(name, convert)
 
 
 def _scalar_setter(name: str, convert: Convert) -> Fill:
@@ -144,7 +144,7 @@ def _message_setter(name: str, fill: Fill) -> Fill:
 def _scalars_setter(name: str, convert: Convert, zero: Any) -> Fill:
     def set_scalars(message: Any, value: Any) -> None:
         elements = getattr(message, name)
-        for index, item in enumerate(_list(value)):
+        for index, item in enumerate(_check_list(value)):
             try:
                 elements.append(zero if item is None else convert(item))
             except (TypeError, ValueError) as error:
@@ -156,7 +156,7 @@ def _scalars_setter(name: str, convert: Convert, zero: Any) -> Fill:
 def _messages_setter(name: str, fill: Fill) -> Fill:
     def set_messages(message: Any, value: Any) -> None:
         elements = getattr(message, name)
-        for index, item in enumerate(_list(value)):
+        for index, item in enumerate(_check_list(value)):
             element = elements.add()
             if item is None:
                 continue
@@ -175,7 +175,7 @@ def _map_setter(name: str, values: FieldDescriptor) -> Fill:
     if values.message_type is not None:
         put = _message_entry(_fill_of(values.message_type))
     else:
-        put = _scalar_entry(_READERS[values.type], _zero(values))
+        put = _scalar_entry(_READERS[values.type], _zero_of(values))
 
     def set_map(message: Any, value: Any) -> None:
         if not isinstance(value, dict):
@@ -209,25 +209,25 @@ def _scalar_entry(convert: Convert, zero: Any) -> Callable[[Any, str, Any], None
     return put
 
 
-def _list(value: Any) -> list[Any]:
+def _check_list(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
     raise TypeError(f"expected a list, not {type(value).__name__}")
 
 
-def _string(value: Any) -> str:
+def _check_string(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise TypeError(f"expected a string, not {type(value).__name__}")
 
 
-def _boolean(value: Any) -> bool:
+def _check_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     raise TypeError(f"expected true or false, not {type(value).__name__}")
 
 
-def _integer(value: Any) -> int:
+def _check_integer(value: Any) -> int:
     # Setting the value checks its range.
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -235,12 +235,12 @@ def _integer(value: Any) -> int:
 
 
 _READERS: Mapping[int, Convert] = {
-    FieldDescriptor.TYPE_STRING: _string,
-    FieldDescriptor.TYPE_BOOL: _boolean,
-    FieldDescriptor.TYPE_INT32: _integer,
-    FieldDescriptor.TYPE_INT64: _integer,
+    FieldDescriptor.TYPE_STRING: _check_string,
+    FieldDescriptor.TYPE_BOOL: _check_boolean,
+    FieldDescriptor.TYPE_INT32: _check_integer,
+    FieldDescriptor.TYPE_INT64: _check_integer,
 }
 
 
-def _zero(field: FieldDescriptor) -> Any:
+def _zero_of(field: FieldDescriptor) -> Any:
     return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False}.get(field.type, 0)

@@ -44,18 +44,18 @@ def show(value: object) -> str:
     return golang.json_text(value)
 
 
-def _detailed(text: str, detail: str) -> Problem:
+def _problem_with_detail(text: str, detail: str) -> Problem:
     return f"{text}: {detail}" if detail else text
 
 
 def invalid(path: str, value: object, detail: str) -> Problem:
     """A value that breaks a rule."""
-    return _detailed(f"{_prefix(path)}Invalid value: {show(value)}", detail)
+    return _problem_with_detail(f"{_prefix(path)}Invalid value: {show(value)}", detail)
 
 
 def required(path: str, detail: str = "") -> Problem:
     """A value that is missing."""
-    return _detailed(f"{_prefix(path)}Required value", detail)
+    return _problem_with_detail(f"{_prefix(path)}Required value", detail)
 
 
 def duplicate(path: str, value: object) -> Problem:
@@ -65,13 +65,13 @@ def duplicate(path: str, value: object) -> Problem:
 
 def forbidden(path: str, detail: str) -> Problem:
     """A value that must not be set here."""
-    return _detailed(f"{_prefix(path)}Forbidden", detail)
+    return _problem_with_detail(f"{_prefix(path)}Forbidden", detail)
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
     """A value that is not among the supported ones."""
     quoted = ", ".join(golang.quote(name) for name in supported)
-    return _detailed(
+    return _problem_with_detail(
         f"{_prefix(path)}Unsupported value: {show(value)}", f"supported values: {quoted}" if quoted else ""
     )
 
@@ -85,12 +85,12 @@ _SUBDOMAIN = f"{_DNS_LABEL}(\\.{_DNS_LABEL})*"
 _LONGEST_NAME, _LONGEST_SUBDOMAIN = 63, 253
 
 
-def _regex(rule: str, pattern: str, *examples: str) -> str:
+def _regex_message(rule: str, pattern: str, *examples: str) -> str:
     examples_text = " or ".join(f"'{example}', " for example in examples)
     return f"{rule} (e.g. {examples_text}regex used for validation is '{pattern}')"
 
 
-def _too_long(length: int) -> str:
+def _too_long_message(length: int) -> str:
     return f"must be no more than {length} bytes"
 
 
@@ -102,13 +102,13 @@ def subdomain_problems(text: str) -> list[str]:
     """Return the problems of a DNS subdomain."""
     problems: list[str] = []
     if _size(text) > _LONGEST_SUBDOMAIN:
-        problems.append(_too_long(_LONGEST_SUBDOMAIN))
+        problems.append(_too_long_message(_LONGEST_SUBDOMAIN))
     if not re.fullmatch(_SUBDOMAIN, text):
         rule = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        problems.append(_regex(rule, _SUBDOMAIN, "example.com"))
+        problems.append(_regex_message(rule, _SUBDOMAIN, "example.com"))
     return problems
 
 
@@ -118,7 +118,7 @@ def label_key_problems(text: str) -> list[str]:
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
         "alphanumeric character"
     )
-    form = _regex(rule, _LABEL_KEY, "MyName", "my.name", "123-abc")
+    form = _regex_message(rule, _LABEL_KEY, "MyName", "my.name", "123-abc")
     problems: list[str] = []
     parts = text.split("/")
     if len(parts) > 2:
@@ -130,7 +130,7 @@ def label_key_problems(text: str) -> list[str]:
     if not name:
         problems.append("name part must be non-empty")
     elif _size(name) > _LONGEST_NAME:
-        problems.append(f"name part {_too_long(_LONGEST_NAME)}")
+        problems.append(f"name part {_too_long_message(_LONGEST_NAME)}")
     if not re.fullmatch(_LABEL_KEY, name):
         problems.append(f"name part {form}")
     return problems
@@ -140,13 +140,13 @@ def label_value_problems(text: str) -> list[str]:
     """Return the problems of a label's value."""
     problems: list[str] = []
     if _size(text) > _LONGEST_NAME:
-        problems.append(_too_long(_LONGEST_NAME))
+        problems.append(_too_long_message(_LONGEST_NAME))
     if not re.fullmatch(_LABEL_VALUE, text):
         rule = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        problems.append(_regex(rule, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+        problems.append(_regex_message(rule, _LABEL_VALUE, "MyValue", "my_value", "12345"))
     return problems
 
 

@@ -50,7 +50,7 @@ class Duration:
         return format_duration(self.nanoseconds)
 
 
-def _fraction(digits: str) -> tuple[int, float]:
+def _parse_fraction(digits: str) -> tuple[int, float]:
     value, scale = 0, 1.0
     for digit in digits:
         grown = value * 10 + int(digit)
@@ -108,11 +108,11 @@ def _term(match: re.Match[str], text: str) -> int:
     unit = _UNITS.get(unit_name)
     if unit is None:
         raise ValueError(f"time: unknown unit {_quote_bytes(unit_name)} in duration {_quote_bytes(text)}")
-    fraction, scale = _fraction(decimals or "")
+    fraction, scale = _parse_fraction(decimals or "")
     return value * unit + (int(fraction * (unit / scale)) if fraction else 0)
 
 
-def _decimal(value: int, unit: int) -> str:
+def _decimal_text(value: int, unit: int) -> str:
     whole, part = divmod(value, unit)
     digits = str(part).rjust(len(str(unit)) - 1, "0").rstrip("0")
     return f"{whole}.{digits}" if digits else str(whole)
@@ -126,9 +126,9 @@ def format_duration(nanoseconds: int) -> str:
     if value < SECOND:
         for suffix, unit in (("ns", NANOSECOND), ("µs", MICROSECOND), ("ms", MILLISECOND)):
             if value < unit * 1000:
-                return f"{sign}{_decimal(value, unit) if unit > 1 else value}{suffix}"
+                return f"{sign}{_decimal_text(value, unit) if unit > 1 else value}{suffix}"
     minutes, rest = divmod(value, MINUTE)
-    text = f"{_decimal(rest, SECOND)}s"
+    text = f"{_decimal_text(rest, SECOND)}s"
     if minutes:
         hours, minutes = divmod(minutes, 60)
         text = f"{minutes}m{text}"
@@ -208,7 +208,7 @@ def _shortest(value: float, bits: int) -> tuple[str, int]:
     return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
 
 
-def _fixed(digits: str, exponent: int) -> str:
+def _fixed_text(digits: str, exponent: int) -> str:
     if exponent < 0:
         return "0." + "0" * (-exponent - 1) + digits
     if len(digits) <= exponent + 1:
@@ -216,7 +216,7 @@ def _fixed(digits: str, exponent: int) -> str:
     return digits[: exponent + 1] + "." + digits[exponent + 1 :]
 
 
-def _scientific(digits: str, exponent: int) -> str:
+def _scientific_text(digits: str, exponent: int) -> str:
     mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
     return f"{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
@@ -232,8 +232,8 @@ def format_float(value: float, bits: int = 64) -> str:
         return sign + "0"
     digits, exponent = _shortest(abs(value), bits)
     if exponent < -4 or exponent >= 6:
-        return sign + _scientific(digits, exponent)
-    return sign + _fixed(digits, exponent)
+        return sign + _scientific_text(digits, exponent)
+    return sign + _fixed_text(digits, exponent)
 
 
 def json_float(value: float, bits: int = 64) -> str:
@@ -249,9 +249,9 @@ def json_float(value: float, bits: int = 64) -> str:
         return sign + "0"
     digits, exponent = _shortest(abs(value), bits)
     if abs(value) < 1e-6 or abs(value) >= 1e21:
-        text = _scientific(digits, exponent)
+        text = _scientific_text(digits, exponent)
         return sign + re.sub(r"e-0(\d)$", r"e-\1", text)
-    return sign + _fixed(digits, exponent)
+    return sign + _fixed_text(digits, exponent)
 
 
 _JSON_ESCAPES = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}

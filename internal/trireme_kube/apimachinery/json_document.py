@@ -107,19 +107,19 @@ class _Scanner:
             self.reject(at, _TOO_DEEP)
         char = self.text[at : at + 1]
         if char == "{":
-            return self._object(at + 1, depth + 1)
+            return self._parse_object(at + 1, depth + 1)
         if char == "[":
-            return self._array(at + 1, depth + 1)
+            return self._parse_array(at + 1, depth + 1)
         if char == '"':
-            return self._string(at + 1)
+            return self._parse_string(at + 1)
         if char in _LITERALS and char:
-            return self._literal(at)
+            return self._parse_literal(at)
         if char and char in "-0123456789":
-            return self._number(at)
+            return self._parse_number(at)
         self.reject(at, "looking for beginning of value")
         return None
 
-    def _object(self, at: int, depth: int) -> Object:
+    def _parse_object(self, at: int, depth: int) -> Object:
         members: list[tuple[str, Node]] = []
         at = self.skip(at)
         if self.text[at : at + 1] == "}":
@@ -128,7 +128,7 @@ class _Scanner:
         while True:
             if self.text[at : at + 1] != '"':
                 self.reject(at, "looking for beginning of object key string")
-            key = self._string(at + 1)
+            key = self._parse_string(at + 1)
             at = self.skip(self.at)
             if self.text[at : at + 1] != ":":
                 self.reject(at, "after object key")
@@ -141,7 +141,7 @@ class _Scanner:
                 self.reject(at, "after object key:value pair")
             at = self.skip(at + 1)
 
-    def _array(self, at: int, depth: int) -> list[Node]:
+    def _parse_array(self, at: int, depth: int) -> list[Node]:
         items: list[Node] = []
         at = self.skip(at)
         if self.text[at : at + 1] == "]":
@@ -157,7 +157,7 @@ class _Scanner:
                 self.reject(at, "after array element")
             at = self.skip(at + 1)
 
-    def _literal(self, at: int) -> bool | None:
+    def _parse_literal(self, at: int) -> bool | None:
         word, value = _LITERALS[self.text[at]]
         for offset in range(1, len(word)):
             if self.text[at + offset : at + offset + 1] != word[offset]:
@@ -165,32 +165,32 @@ class _Scanner:
         self.at = at + len(word)
         return value
 
-    def _digits(self, at: int, context: str) -> int:
+    def _skip_digits(self, at: int, context: str) -> int:
         match = _DIGITS.match(self.text, at)
         end = match.end() if match else at
         if end == at:
             self.reject(at, context)
         return end
 
-    def _number(self, start: int) -> Number:
+    def _parse_number(self, start: int) -> Number:
         at = start
         if self.text[at] == "-":
             at += 1
         if self.text[at : at + 1] == "0":
             at += 1
         else:
-            at = self._digits(at, "in numeric literal")
+            at = self._skip_digits(at, "in numeric literal")
         if self.text[at : at + 1] == ".":
-            at = self._digits(at + 1, "after decimal point in numeric literal")
+            at = self._skip_digits(at + 1, "after decimal point in numeric literal")
         if self.text[at : at + 1] in ("e", "E"):
             at += 1
             if self.text[at : at + 1] in ("+", "-"):
                 at += 1
-            at = self._digits(at, "in exponent of numeric literal")
+            at = self._skip_digits(at, "in exponent of numeric literal")
         self.at = at
         return Number(self.text[start:at])
 
-    def _hex(self, at: int) -> int:
+    def _parse_hex(self, at: int) -> int:
         for offset in range(4):
             if self.text[at + offset : at + offset + 1] not in _HEX:
                 self.reject(at + offset, "in \\u hexadecimal character escape")
@@ -198,15 +198,15 @@ class _Scanner:
 
     def _unicode(self, at: int) -> tuple[str, int]:
         r"""The character of a `\u` escape whose digits start here, and where what follows starts."""
-        code = self._hex(at)
+        code = self._parse_hex(at)
         at += 4
         if 0xD800 <= code < 0xDC00 and self.text[at : at + 2] == "\\u":
-            low = self._hex(at + 2)
+            low = self._parse_hex(at + 2)
             if 0xDC00 <= low < 0xE000:
                 return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), at + 6
         return ("\ufffd" if 0xD800 <= code < 0xE000 else chr(code)), at
 
-    def _string(self, at: int) -> str:
+    def _parse_string(self, at: int) -> str:
         parts: list[str] = []
         while True:
             match = _PLAIN.match(self.text, at)

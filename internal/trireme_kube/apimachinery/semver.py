@@ -50,11 +50,11 @@ def parse(text: str) -> Version:
     parts = text.split(".", 2)
     if len(parts) != 3:
         raise ValueError("No Major.Minor.Patch elements found")
-    major, minor = _number(parts[0], "Major"), _number(parts[1], "Minor")
+    major, minor = _parse_number(parts[0], "Major"), _parse_number(parts[1], "Minor")
     rest, plus, build = parts[2].partition("+")
     rest, dash, prerelease = rest.partition("-")
-    patch = _number(rest, "Patch")
-    identifiers = tuple(_identifier(part) for part in prerelease.split(".")) if dash else ()
+    patch = _parse_number(rest, "Patch")
+    identifiers = tuple(_parse_identifier(part) for part in prerelease.split(".")) if dash else ()
     for part in build.split(".") if plus else ():
         if not part:
             raise ValueError("Build meta data is empty")
@@ -78,7 +78,7 @@ def normalized(text: str) -> str:
     return ".".join([*parts, "0", "0"][: max(3, len(parts))])
 
 
-def _number(text: str, what: str) -> int:
+def _parse_number(text: str, what: str) -> int:
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if _DIGITS.fullmatch(text) is None:
@@ -94,7 +94,7 @@ def _uint64(text: str) -> int:
     return int(text)
 
 
-def _identifier(text: str) -> int | str:
+def _parse_identifier(text: str) -> int | str:
     if not text:
         raise ValueError("Prerelease is empty")
     if _DIGITS.fullmatch(text) is not None:

@@ -250,7 +250,7 @@ def decode_base64(text: str) -> bytes:
         return _finish(text, position, quantum, filled)
     if len(quantum) % 4:
         raise ValueError(f"illegal base64 data at input byte {len(text.encode()) - len(quantum) % 4}")
-    return _bytes("".join(quantum))
+    return _utf8_bytes("".join(quantum))
 
 
 def _finish(text: str, position: int, quantum: list[str], filled: int) -> bytes:
@@ -268,10 +268,10 @@ def _finish(text: str, position: int, quantum: list[str], filled: int) -> bytes:
         position += 1
     if position < len(text):
         raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode())}")
-    return _bytes("".join(quantum) + "=" * (4 - filled))
+    return _utf8_bytes("".join(quantum) + "=" * (4 - filled))
 
 
-def _bytes(text: str) -> bytes:
+def _utf8_bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
@@ -292,13 +292,13 @@ def encode(value: Mapping[str, Any], schema: Struct, *, keep_set: bool = False) 
             elif not entry.omitempty:
                 out[name] = None
             continue
-        if entry.omitempty and _empty(item, entry.type) and not (keep_set and name in value):
+        if entry.omitempty and _is_omitted(item, entry.type) and not (keep_set and name in value):
             continue
         out[name] = _encode(item, entry.type, keep_set=keep_set)
     return out
 
 
-def _empty(item: Any, of: Type) -> bool:
+def _is_omitted(item: Any, of: Type) -> bool:
     if isinstance(of, Scalar):
         if of.optional or of.kind is Kind.RAW:
             return item is None
@@ -319,7 +319,7 @@ def _encode(item: Any, of: Type, *, keep_set: bool) -> Any:
         ]
     if isinstance(of, Scalar):
         if item is None:
-            return None if of.optional or of.kind is Kind.RAW else _zero_json(of)
+            return None if of.optional or of.kind is Kind.RAW else _zero_as_json(of)
         if of.kind is Kind.DURATION:
             return str(item)
         if of.kind is Kind.BYTES:
@@ -329,7 +329,7 @@ def _encode(item: Any, of: Type, *, keep_set: bool) -> Any:
     return item
 
 
-def _zero_json(of: Scalar) -> Any:
+def _zero_as_json(of: Scalar) -> Any:
     return {Kind.STRING: "", Kind.BOOL: False, Kind.DURATION: "0s", Kind.BYTES: None}.get(of.kind, 0)
 
 

@@ -108,7 +108,7 @@ def parse_string_map(data: bytes) -> dict[str, str]:
         return {}
     problems: list[str] = []
     entries: dict[str, str] = {}
-    target = _target(root)
+    target = _resolve_alias(root)
     if isinstance(target, _Mapping):
         for key_node, value_node in target.pairs:
             key, value = _string(key_node, problems), _string(value_node, problems)
@@ -121,7 +121,7 @@ def parse_string_map(data: bytes) -> dict[str, str]:
     return entries
 
 
-def _target(node: "_Node") -> "_Node":
+def _resolve_alias(node: "_Node") -> "_Node":
     while isinstance(node, _Alias):
         node = node.target
     return node
@@ -132,7 +132,7 @@ def _is_null(node: "_Node") -> bool:
 
 
 def _string(node: "_Node", problems: list[str]) -> str | None:
-    target = _target(node)
+    target = _resolve_alias(node)
     if isinstance(target, _Scalar):
         return "" if _is_null(target) else target.value
     problems.append(_mismatch(target, "string"))
@@ -159,7 +159,7 @@ def _compose(data: bytes) -> _Node | None:
             if isinstance(event, yaml.DocumentStartEvent):
                 _check_version(event.version, event.start_mark)
                 anchors: dict[str, _Node] = {}
-                root = _node(next(events), events, anchors)
+                root = _compose_node(next(events), events, anchors)
                 next(events)  # the document's end, where trailing rubbish is noticed
                 return root
             if isinstance(event, yaml.StreamEndEvent):
@@ -184,7 +184,7 @@ def _check_version(version: tuple[int, int] | None, mark: Any) -> None:
         raise MalformedYAMLError(f"yaml: {where}found incompatible YAML document")
 
 
-def _node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) -> _Node:
+def _compose_node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) -> _Node:
     line = event.start_mark.line + 1
     if isinstance(event, yaml.AliasEvent):
         name = str(event.anchor)
@@ -204,14 +204,14 @@ def _node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) -> _Node
         if event.anchor is not None:
             anchors[event.anchor] = sequence
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
-            sequence.items.append(_node(event, events, anchors))
+            sequence.items.append(_compose_node(event, events, anchors))
         return sequence
     mapping = _Mapping(line)
     if event.anchor is not None:
         anchors[event.anchor] = mapping
     while not isinstance(event := next(events), yaml.MappingEndEvent):
-        key = _node(event, events, anchors)
-        mapping.pairs.append((key, _node(next(events), events, anchors)))
+        key = _compose_node(event, events, anchors)
+        mapping.pairs.append((key, _compose_node(next(events), events, anchors)))
     return mapping
 
 
@@ -245,7 +245,7 @@ class _Decoder:
         self._through_aliases = 0
         self._depth = 0
 
-    def _count(self) -> None:
+    def _count_node(self) -> None:
         self._decoded += 1
         if self._depth:
             self._through_aliases += 1
@@ -257,7 +257,7 @@ class _Decoder:
 
     def decode(self, node: _Node, into: dict[Any, Any] | None = None) -> Any:
         """The value of a node; `into` is the map that a merge adds to."""
-        self._count()
+        self._count_node()
         if isinstance(node, _Alias):
             if id(node) in self._open:
                 raise MalformedYAMLError(f"yaml: anchor '{node.name}' value contains itself")
@@ -271,12 +271,12 @@ class _Decoder:
             return resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
         if isinstance(node, _Sequence):
             return [self.decode(item) for item in node.items]
-        return self._mapping(node, {} if into is None else into)
+        return self._decode_mapping(node, {} if into is None else into)
 
-    def _mapping(self, node: _Mapping, out: dict[Any, Any]) -> dict[Any, Any]:
+    def _decode_mapping(self, node: _Mapping, out: dict[Any, Any]) -> dict[Any, Any]:
         for key_node, value_node in node.pairs:
             if _is_merge(key_node):
-                self._merge(value_node, out)
+                self._decode_merge(value_node, out)
                 continue
             key = self.decode(key_node)
             if isinstance(key, dict | list):
@@ -290,7 +290,7 @@ class _Decoder:
             out[slot] = value
         return out
 
-    def _merge(self, node: _Node, out: dict[Any, Any]) -> None:
+    def _decode_merge(self, node: _Node, out: dict[Any, Any]) -> None:
         message = "yaml: map merge requires map or sequence of maps as the value"
         sources = [node]
         if isinstance(node, _Sequence):
@@ -458,7 +458,7 @@ def resolve(tag: str, text: str, *, plain: bool) -> Any:
 # Converting: values to the tree that JSON would have, keys sorted.
 
 
-def _key(key: Any, value: Any) -> str:
+def _key_text(key: Any, value: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, str):
@@ -474,7 +474,7 @@ def _key(key: Any, value: Any) -> str:
 
 def _to_json(value: Any) -> Node:
     if isinstance(value, dict):
-        members = {_key(key, item): item for (_, key), item in value.items()}
+        members = {_key_text(key, item): item for (_, key), item in value.items()}
         return Object(
             tuple((key, _to_json(members[key])) for key in sorted(members, key=lambda text: text.encode("utf-8")))
         )

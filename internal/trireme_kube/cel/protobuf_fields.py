@@ -16,14 +16,14 @@ def fields(content: bytes) -> Iterator[tuple[int, Any]]:
     """Yield number and value of each field: an integer, or bytes."""
     at = 0
     while at < len(content):
-        tag, at = _varint(content, at)
+        tag, at = _read_varint(content, at)
         kind = tag & 7
         if kind == _VARINT:
-            value, at = _varint(content, at)
+            value, at = _read_varint(content, at)
             yield tag >> 3, value
             continue
         if kind == _BYTES:
-            length, at = _varint(content, at)
+            length, at = _read_varint(content, at)
         else:
             length = {_FIXED64: 8, _FIXED32: 4}[kind]
         yield tag >> 3, content[at : at + length]
@@ -34,11 +34,11 @@ def packed(content: bytes) -> Iterator[int]:
     """Decode a packed field."""
     at = 0
     while at < len(content):
-        value, at = _varint(content, at)
+        value, at = _read_varint(content, at)
         yield value
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
+def _read_varint(content: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = content[at]

@@ -151,7 +151,7 @@ def read(serialized: bytes) -> Checked:
     maps: list[tuple[int, bytes]] = []
     for number, value in protobuf_fields.fields(content):
         if number == 4:
-            out = Checked(_node(value))
+            out = Checked(_decode_node(value))
         elif number in (2, 3):
             maps.append((number, value))
         elif number == 5:
@@ -159,7 +159,7 @@ def read(serialized: bytes) -> Checked:
     if out is None:
         raise ValueError("the library wrote no expression")
     for number, value in maps:
-        key, entry_value = _pair(value)
+        key, entry_value = _decode_pair(value)
         if number == 3:
             out.types[key] = entry_value
         elif number == 5:
@@ -180,7 +180,7 @@ def _read_reference(out: Checked, key: int, content: bytes) -> None:
         out.overloads[key] = overloads
 
 
-def _pair(content: bytes) -> tuple[int, Any]:
+def _decode_pair(content: bytes) -> tuple[int, Any]:
     key, value_ = 0, None
     for number, value in protobuf_fields.fields(content):
         key, value_ = (value, value_) if number == 1 else (key, value)
@@ -188,7 +188,7 @@ def _pair(content: bytes) -> tuple[int, Any]:
     return key, 0 if value_ is None else value_
 
 
-def _node(content: bytes) -> Node:
+def _decode_node(content: bytes) -> Node:
     id_ = 0
     for number, value in protobuf_fields.fields(content):
         if number == 2:
@@ -198,22 +198,22 @@ def _node(content: bytes) -> Node:
     return _READERS[kind](id_, inner)
 
 
-def _literal(id_: int, content: bytes) -> Node:
+def _decode_literal(id_: int, content: bytes) -> Node:
     for number, value in protobuf_fields.fields(content):
         return Literal(id_, _CONSTANTS[number](value))
     return Literal(id_, None)
 
 
-def _name(id_: int, content: bytes) -> Node:
-    return Name(id_, _only(content).decode())
+def _decode_name(id_: int, content: bytes) -> Node:
+    return Name(id_, _only_value(content).decode())
 
 
-def _select(id_: int, content: bytes) -> Node:
+def _decode_select(id_: int, content: bytes) -> Node:
     content_fields = dict(protobuf_fields.fields(content))
-    return Select(id_, _node(content_fields[1]), content_fields[2].decode(), bool(content_fields.get(3)))
+    return Select(id_, _decode_node(content_fields[1]), content_fields[2].decode(), bool(content_fields.get(3)))
 
 
-def _call(id_: int, content: bytes) -> Node:
+def _decode_call(id_: int, content: bytes) -> Node:
     function, member, arguments = "", False, []
     for number, value in protobuf_fields.fields(content):
         if number == 2:
@@ -221,15 +221,15 @@ def _call(id_: int, content: bytes) -> Node:
         else:
             # The target is written first, having the lowest number.
             member = member or number == 1
-            arguments.append(_node(value))
+            arguments.append(_decode_node(value))
     return Call(id_, function, arguments, member)
 
 
-def _list(id_: int, content: bytes) -> Node:
+def _decode_list(id_: int, content: bytes) -> Node:
     elements, optional = [], set()
     for number, value in protobuf_fields.fields(content):
         if number == 1:
-            elements.append(_node(value))
+            elements.append(_decode_node(value))
         elif isinstance(value, int):
             optional.add(value)
         else:
@@ -237,7 +237,7 @@ def _list(id_: int, content: bytes) -> Node:
     return ListOf(id_, elements, frozenset(optional))
 
 
-def _map(id_: int, content: bytes) -> Node:
+def _decode_map(id_: int, content: bytes) -> Node:
     name, entries = "", []
     for number, value in protobuf_fields.fields(content):
         if number == 1:
@@ -245,34 +245,34 @@ def _map(id_: int, content: bytes) -> Node:
         else:
             entry_fields = dict(protobuf_fields.fields(value))
             key = (
-                _node(entry_fields[3])
+                _decode_node(entry_fields[3])
                 if 3 in entry_fields
                 else Literal(entry_fields.get(1, 0), entry_fields.get(2, b"").decode())
             )
-            entries.append(Entry(key, _node(entry_fields[4]), bool(entry_fields.get(5))))
+            entries.append(Entry(key, _decode_node(entry_fields[4]), bool(entry_fields.get(5))))
     return MapOf(id_, name, entries)
 
 
-def _comprehension(id_: int, content: bytes) -> Node:
+def _decode_comprehension(id_: int, content: bytes) -> Node:
     content_fields = dict(protobuf_fields.fields(content))
     return Comprehension(
         id_,
         content_fields.get(1, b"").decode(),
         content_fields.get(8, b"").decode(),
-        _node(content_fields[2]),
+        _decode_node(content_fields[2]),
         content_fields.get(3, b"").decode(),
-        *(_node(content_fields[number]) for number in range(4, 8)),
+        *(_decode_node(content_fields[number]) for number in range(4, 8)),
     )
 
 
 _READERS: Final = {
-    3: _literal,
-    4: _name,
-    5: _select,
-    6: _call,
-    7: _list,
-    8: _map,
-    9: _comprehension,
+    3: _decode_literal,
+    4: _decode_name,
+    5: _decode_select,
+    6: _decode_call,
+    7: _decode_list,
+    8: _decode_map,
+    9: _decode_comprehension,
 }
 _CONSTANTS: Final[Mapping[int, Any]] = {
     1: lambda value: None,
@@ -285,5 +285,5 @@ _CONSTANTS: Final[Mapping[int, Any]] = {
 }
 
 
-def _only(content: bytes) -> Any:
+def _only_value(content: bytes) -> Any:
     return next((value for _, value in protobuf_fields.fields(content)), b"")

@@ -32,7 +32,7 @@ class WriteRefusals:
         """Log that the API server refused the write for good. Conflicts and missing objects are no refusals."""
         if error.conflict or error.not_found:
             return
-        resource, name = _parts(path)
+        resource, name = _resource_and_name(path)
         repeated = self._objects.pop((method, path), 0) == error.status
         self._objects[method, path] = error.status
         if len(self._objects) > OBJECTS:
@@ -46,11 +46,11 @@ class WriteRefusals:
     def written(self, method: str, path: str) -> None:
         """The write succeeded."""
         if self._current or self._objects:
-            self._current.pop((method, _parts(path)[0]), None)
+            self._current.pop((method, _resource_and_name(path)[0]), None)
             self._objects.pop((method, path), None)
 
 
-def _parts(path: str) -> tuple[str, str]:
+def _resource_and_name(path: str) -> tuple[str, str]:
     """The resource with its subresource (`pods/binding`), and the object's name with its namespace.
 
     The path is the API's: `/api/v1/namespaces/NAMESPACE/pods/NAME/binding`.

@@ -84,7 +84,7 @@ class Writer:
         return await self._write(
             "POST",
             path,
-            lambda remaining: self._api.post(path, body, _timeout(remaining), deadline=remaining),
+            lambda remaining: self._api.post(path, body, _timeout_parameter(remaining), deadline=remaining),
             deadline,
         )
 
@@ -121,7 +121,9 @@ class Writer:
         return await self._write(
             "PATCH",
             path,
-            lambda remaining: self._api.patch(path, body, _timeout(remaining), accept=METADATA, deadline=remaining),
+            lambda remaining: self._api.patch(
+                path, body, _timeout_parameter(remaining), accept=METADATA, deadline=remaining
+            ),
             deadline,
             _is_busy_or_conflict,
         )
@@ -145,7 +147,7 @@ class Writer:
         return await self._write(
             "POST",
             f"{collection}/{obj.get('metadata', {}).get('name', '')}",
-            lambda remaining: self._api.post(collection, body, _timeout(remaining), deadline=remaining),
+            lambda remaining: self._api.post(collection, body, _timeout_parameter(remaining), deadline=remaining),
             deadline,
             _is_unsent,
         )
@@ -154,7 +156,10 @@ class Writer:
         """Update any object; its resourceVersion makes the write conditional (Conflict: read it again)."""
         body = orjson.dumps(obj)
         return await self._write(
-            "PUT", path, lambda remaining: self._api.put(path, body, _timeout(remaining), deadline=remaining), deadline
+            "PUT",
+            path,
+            lambda remaining: self._api.put(path, body, _timeout_parameter(remaining), deadline=remaining),
+            deadline,
         )
 
     async def patch(
@@ -166,7 +171,7 @@ class Writer:
             "PATCH",
             path,
             lambda remaining: self._api.patch(
-                path, body, _timeout(remaining), content_type=content_type, deadline=remaining
+                path, body, _timeout_parameter(remaining), content_type=content_type, deadline=remaining
             ),
             deadline,
         )
@@ -177,7 +182,9 @@ class Writer:
         return await self._write(
             "DELETE",
             path,
-            lambda remaining: self._api.delete(path, body, _timeout(remaining), accept=METADATA, deadline=remaining),
+            lambda remaining: self._api.delete(
+                path, body, _timeout_parameter(remaining), accept=METADATA, deadline=remaining
+            ),
             deadline,
         )
 
@@ -214,13 +221,13 @@ class Writer:
         tries: _Tries,
         first: ApiError | ApiUnreachable,
     ) -> client.ApiResponse:
-        pause = self._pause(1, first)
+        pause = self._pause_seconds(1, first)
         if pause > LONGEST_WAIT_SECONDS or self._clock() + pause >= end:
             raise first
         await asyncio.sleep(pause)
         async for attempt in tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, Exception) and tries.repeatable(error)),
-            wait=lambda state: self._pause(
+            wait=lambda state: self._pause_seconds(
                 state.attempt_number + 1, state.outcome.exception() if state.outcome else None
             ),
             stop=lambda state: (
@@ -238,14 +245,14 @@ class Writer:
                     raise
         raise AssertionError("tenacity ends with a result or an exception")
 
-    def _pause(self, attempts: int, error: BaseException | None) -> float:
+    def _pause_seconds(self, attempts: int, error: BaseException | None) -> float:
         """The pause after `attempts` tries, the last of which ended with this error. Units: seconds."""
         requested = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
         planned = PAUSES_SECONDS[min(attempts, len(PAUSES_SECONDS)) - 1]
         return max(planned * (1 + PAUSE_JITTER * self._rng()), requested)
 
 
-def _timeout(deadline: float) -> dict[str, str | int]:
+def _timeout_parameter(deadline: float) -> dict[str, str | int]:
     return {"timeout": f"{max(int(deadline), 1)}s"}
 
 

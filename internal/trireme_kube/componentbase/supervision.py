@@ -50,7 +50,7 @@ async def supervise(name: str, work: Work) -> NoReturn:
     except TaskEnded:
         raise
     except Exception as error:
-        raise _ended(name, error) from error
+        raise _task_ended(name, error) from error
     raise TaskEnded(name, "it returned")
 
 
@@ -105,9 +105,9 @@ class Supervisor:
         error: TaskEnded | None = None
         if task.cancelled():
             if task not in self._stopping:
-                error = TaskEnded(_name(task), "it was cancelled, but not by its owner")
+                error = TaskEnded(_task_name(task), "it was cancelled, but not by its owner")
         elif (cause := task.exception()) is not None:
-            error = _ended(_name(task), cause)
+            error = _task_ended(_task_name(task), cause)
         if error is not None and self._error is None:
             self._error = error
             self._failed.set()
@@ -131,7 +131,7 @@ def ended_tasks(error: BaseException) -> Iterator[TaskEnded]:
         yield from inner or [error]
 
 
-def _ended(name: str, cause: BaseException) -> TaskEnded:
+def _task_ended(name: str, cause: BaseException) -> TaskEnded:
     if isinstance(cause, TaskEnded):
         return cause
     error = TaskEnded(name, f"{type(cause).__name__}: {cause}")
@@ -139,6 +139,6 @@ def _ended(name: str, cause: BaseException) -> TaskEnded:
     return error
 
 
-def _name(task: asyncio.Task[None]) -> str:
+def _task_name(task: asyncio.Task[None]) -> str:
     coroutine = task.get_coro()
     return getattr(coroutine, "__qualname__", task.get_name())

@@ -64,22 +64,22 @@ def explain_empty_calls(expression: str, messages: str) -> str:
 def problems(expression: str, checked: syntax.Checked) -> str:
     """Return the messages about calls of these shapes; empty if there are none."""
     placed_messages = []
-    for node in _calls(checked.root):
+    for node in _all_calls(checked.root):
         if checked.overload(node.id).startswith(_PREFIX):
-            types = [_type(checked, each) for each in node.arguments]
+            types = [_type_name(checked, each) for each in node.arguments]
             target = f"{types.pop(0)}." if node.member else ""
             message = f"found no matching overload for '{node.function}' applied to '{target}({', '.join(types)})'"
             placed_messages.append(compiler_messages.message_at(expression, checked.positions.get(node.id, 0), message))
     return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
 
 
-def _type(checked: syntax.Checked, node: syntax.Node) -> str:
+def _type_name(checked: syntax.Checked, node: syntax.Node) -> str:
     if checked.overload(node.id).startswith(_PREFIX):
         return "!error!"
     return checked_types.type_text(checked.type(node.id))
 
 
-def _calls(root: syntax.Node) -> Iterator[syntax.Call]:
+def _all_calls(root: syntax.Node) -> Iterator[syntax.Call]:
     waiting = [root]
     while waiting:
         each = waiting.pop()

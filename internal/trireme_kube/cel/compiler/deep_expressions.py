@@ -86,7 +86,7 @@ def read(expression: str, compile_: Callable[[str], Any], deepest_part: int = DE
 
 
 @dataclass(slots=True)
-class _Part:
+class _CompiledPart:
     tree: syntax.Node
     type: bytes
     type_name: str
@@ -98,26 +98,26 @@ class _Joined:
     def __init__(self, expression: str, compile_: Callable[[str], Any]) -> None:
         self._expression = expression
         self._compile = compile_
-        self._parts: dict[nesting.Piece, _Part] = {}
+        self._parts: dict[nesting.Piece, _CompiledPart] = {}
         self._numbers: list[nesting.Piece] = []
         self._last_id = 0
         self.problems: list[tuple[tuple[int, int], str]] = []
         self.checked = syntax.Checked(syntax.Literal(0, None))
 
-    def read(self, piece: nesting.Piece) -> _Part:
+    def read(self, piece: nesting.Piece) -> _CompiledPart:
         """Compile the part, after its nested parts."""
         node = self._parts.get(piece)
         if node is None:
-            node = self._parts[piece] = self._read(piece)
+            node = self._parts[piece] = self._read_part(piece)
         return node
 
-    def _read(self, piece: nesting.Piece) -> _Part:
+    def _read_part(self, piece: nesting.Piece) -> _CompiledPart:
         text = _Text()
         bound = self._bind(piece, text)
         at = piece.start
         for part in nesting.parts_in(piece):
             text.add(self._expression[at : part.start], at, same=True)
-            name = f"{_STANDS_FOR}{self._number(part)}"
+            name = f"{_STANDS_FOR}{self._number_of_part(part)}"
             text.add(f"cel.bind({name}, {sample(self.read(part).type)}, {name})", part.start)
             at = part.end
         text.add(self._expression[at : piece.end], at, same=True)
@@ -128,13 +128,15 @@ class _Joined:
             tree = self._compile(text.text)
         except RuntimeError as error:
             self.problems += compiler_messages.problems(str(error), text.text, self._expression, text.original)
-            return _Part(syntax.Literal(0, None), _DYNAMIC, "DYN")
+            return _CompiledPart(syntax.Literal(0, None), _DYNAMIC, "DYN")
         checked = syntax.read(tree.serialize())
         root = checked.root
         for _ in range(bound):
             assert isinstance(root, syntax.Comprehension)
             root = root.result
-        return _Part(self._take(checked, root, text), checked.type(root.id), tree.return_type().name())
+        return _CompiledPart(
+            self._replace_placeholders(checked, root, text), checked.type(root.id), tree.return_type().name()
+        )
 
     def _bind(self, piece: nesting.Piece, text: _Text) -> int:
         """Bind the variables that the part may use; return their number."""
@@ -145,11 +147,11 @@ class _Joined:
             text.add(f"cel.bind({variable.name}, {sample(kind)}, ", piece.start)
         return len(variables_by_name)
 
-    def _number(self, part: nesting.Piece) -> int:
+    def _number_of_part(self, part: nesting.Piece) -> int:
         self._numbers.append(part)
         return len(self._numbers) - 1
 
-    def _take(self, checked: syntax.Checked, root: syntax.Node, text: _Text) -> syntax.Node:
+    def _replace_placeholders(self, checked: syntax.Checked, root: syntax.Node, text: _Text) -> syntax.Node:
         """Replace placeholders in the tree by their parts, and renumber its nodes and their data."""
         first = self._last_id
         self._last_id += 1 + max([*checked.types, *checked.positions], default=0)
@@ -158,11 +160,11 @@ class _Joined:
         own.names.update((first + key, value) for key, value in checked.names.items())
         own.types.update((first + key, value) for key, value in checked.types.items())
         own.positions.update((first + key, text.original(value)) for key, value in checked.positions.items())
-        return self._placed(root, first)
+        return self._renumbered(root, first)
 
-    def _placed(self, node: syntax.Node, first: int) -> syntax.Node:
+    def _renumbered(self, node: syntax.Node, first: int) -> syntax.Node:
         def each(inner: syntax.Node) -> syntax.Node:
-            return self._placed(inner, first)
+            return self._renumbered(inner, first)
 
         number = first + node.id
         if isinstance(node, syntax.Call):

@@ -89,14 +89,14 @@ def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False)
     Raises: RefusedError.
     """
     try:
-        return _compiled(expression, deepest_part, attribute)
+        return _compile_uncached(expression, deepest_part, attribute)
     except RefusedError as refused:
         renamed = _with_the_newer_name(expression, str(refused))
         if renamed == expression:
             raise
         original = refused
     try:
-        return _compiled(renamed, deepest_part, attribute)
+        return _compile_uncached(renamed, deepest_part, attribute)
     except RefusedError as refused:
         message = str(refused)
         if f"{arity_errors.UNKNOWN}'{_NEW_NAME}'" in message:
@@ -107,7 +107,7 @@ def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False)
         raise RefusedError(message) from refused
 
 
-def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Program:
+def _compile_uncached(expression: str, deepest_part: int, attribute: bool) -> program.Program:
     whole = _HAS_FIELD.search(expression) is not None
     try:
         if deepest_part:
@@ -174,13 +174,13 @@ def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.C
             ) from error
         raise AssertionError("the library has read what cannot be read") from unreadable
     except deep_expressions.RefusedError as error:
-        message = _explained_in_parts(expression, whole, deepest_part, str(error))
+        message = _compiler_message_of_parts(expression, whole, deepest_part, str(error))
         raise RefusedError(f"compilation failed: {message}") from error
     except nesting.TooDeepError as error:
         raise RefusedError(f"compilation failed: ERROR: <input>:-1:0: {error}") from error
 
 
-def _explained_in_parts(expression: str, whole: bool, deepest_part: int, message: str) -> str:
+def _compiler_message_of_parts(expression: str, whole: bool, deepest_part: int, message: str) -> str:
     if arity_errors.UNKNOWN not in message:
         return message
     try:

@@ -145,27 +145,27 @@ class _Reader:
     def read(self) -> Piece:
         levels = min(sum(token.text in _CLOSING or token.text == "?" for token in self._tokens), DEEPEST)
         _make_room(levels)
-        piece = self._expression()
-        if self._next.kind != "end":
-            raise UnreadableError(f"nothing may follow at {self._next.start}")
+        piece = self._parse_expression()
+        if self._next_token.kind != "end":
+            raise UnreadableError(f"nothing may follow at {self._next_token.start}")
         if piece.counted > DEEPEST:
             raise TooDeepError("max recursion depth exceeded")
         _make_room(levels + piece.counted)
         return piece
 
     @property
-    def _next(self) -> _Token:
+    def _next_token(self) -> _Token:
         return self._tokens[self._at]
 
-    def _expect(self, text: str = "") -> _Token:
-        token = self._next
+    def _expect_token(self, text: str = "") -> _Token:
+        token = self._next_token
         if token.kind == "end" or (text and token.text != text):
             raise UnreadableError(f"{text or 'something'} is missing at {token.start}")
         self._at += 1
         return token
 
-    def _accept(self, text: str) -> bool:
-        if self._next.kind in ("sign", "name") and self._next.text == text:
+    def _accept_token(self, text: str) -> bool:
+        if self._next_token.kind in ("sign", "name") and self._next_token.text == text:
             self._at += 1
             return True
         return False
@@ -179,116 +179,116 @@ class _Reader:
         piece.part = piece.depth >= self._deepest_part and not piece.plain
         return piece
 
-    def _expression(self) -> Piece:
-        self._enter(_EXPRESSION)
-        piece = self._operators(0)
-        if self._accept("?"):
-            piece = Piece(piece.start, pieces=[piece, self._operators(0)])
-            self._expect(":")
-            piece.pieces.append(self._expression())
+    def _parse_expression(self) -> Piece:
+        self._enter_rule(_EXPRESSION)
+        piece = self._parse_operators(0)
+        if self._accept_token("?"):
+            piece = Piece(piece.start, pieces=[piece, self._parse_operators(0)])
+            self._expect_token(":")
+            piece.pieces.append(self._parse_expression())
             self._done(piece, counts=True)
         self._within[_EXPRESSION] -= 1
         return piece
 
-    def _enter(self, rule: str) -> None:
+    def _enter_rule(self, rule: str) -> None:
         self._within[rule] += 1
         if self._within[rule] > DEEPEST:
             raise TooDeepError(f"expression recursion limit exceeded: {DEEPEST}")
 
-    def _operators(self, level: int) -> Piece:
+    def _parse_operators(self, level: int) -> Piece:
         if level == len(_LEVELS):
-            return self._unary()
+            return self._parse_unary()
         signs, rule, begins = _LEVELS[level]
         if not rule:
             return self._joined(level, signs)
         if begins:
-            self._enter(rule)
-        piece = self._operators(level + 1)
-        while self._next.text in signs and self._next.kind in ("sign", "name"):
+            self._enter_rule(rule)
+        piece = self._parse_operators(level + 1)
+        while self._next_token.text in signs and self._next_token.kind in ("sign", "name"):
             self._at += 1
-            self._enter(rule)
-            piece = self._done(Piece(piece.start, pieces=[piece, self._operators(level + 1)]), counts=True)
+            self._enter_rule(rule)
+            piece = self._done(Piece(piece.start, pieces=[piece, self._parse_operators(level + 1)]), counts=True)
             self._within[rule] -= 1
         self._within[rule] -= begins
         return piece
 
     def _joined(self, level: int, signs: frozenset[str]) -> Piece:
         """Parse operands joined by operators of one level."""
-        pieces = [self._operators(level + 1)]
-        while self._next.text in signs:
+        pieces = [self._parse_operators(level + 1)]
+        while self._next_token.text in signs:
             self._at += 1
-            pieces.append(self._operators(level + 1))
+            pieces.append(self._parse_operators(level + 1))
         return pieces[0] if len(pieces) == 1 else self._done(Piece(pieces[0].start, pieces=pieces), counts=False)
 
-    def _unary(self) -> Piece:
-        start = self._next.start
-        sign = self._next.text
-        if sign not in ("!", "-") or self._next.kind != "sign":
-            return self._member()
-        while self._accept(sign):
+    def _parse_unary(self) -> Piece:
+        start = self._next_token.start
+        sign = self._next_token.text
+        if sign not in ("!", "-") or self._next_token.kind != "sign":
+            return self._parse_member()
+        while self._accept_token(sign):
             pass
-        return self._done(Piece(start, pieces=[self._member()]), counts=False)
+        return self._done(Piece(start, pieces=[self._parse_member()]), counts=False)
 
-    def _member(self) -> Piece:
-        piece = self._primary()
+    def _parse_member(self) -> Piece:
+        piece = self._parse_primary()
         while True:
-            if self._accept("."):
-                optional = self._accept("?")
-                name = self._expect()
+            if self._accept_token("."):
+                optional = self._accept_token("?")
+                name = self._expect_token()
                 if name.kind != "name":
                     raise UnreadableError(f"a name is missing at {name.start}")
-                if not optional and self._next.text == "(":
+                if not optional and self._next_token.text == "(":
                     piece = self._call(piece, name.text)
                 else:
                     plain = piece.plain and not optional and piece.depth < _LONGEST_NAME
                     piece = self._done(Piece(piece.start, pieces=[piece], plain=plain), counts=True)
-            elif self._accept("["):
-                self._accept("?")
-                piece = Piece(piece.start, pieces=[piece, self._expression()])
-                self._expect("]")
+            elif self._accept_token("["):
+                self._accept_token("?")
+                piece = Piece(piece.start, pieces=[piece, self._parse_expression()])
+                self._expect_token("]")
                 self._done(piece, counts=True)
             else:
                 return piece
 
-    def _primary(self) -> Piece:
-        token = self._expect()
+    def _parse_primary(self) -> Piece:
+        token = self._expect_token()
         if token.text == "(":
-            piece = Piece(token.start, pieces=[self._expression()])
-            self._expect(")")
+            piece = Piece(token.start, pieces=[self._parse_expression()])
+            self._expect_token(")")
             return self._done(piece, counts=False)
         if token.text in ("[", "{"):
             piece = Piece(token.start)
-            while self._next.text != _CLOSING[token.text]:
-                self._accept("?")
-                piece.pieces.append(self._expression())
-                if not self._accept(",") and not (token.text == "{" and self._accept(":")):
+            while self._next_token.text != _CLOSING[token.text]:
+                self._accept_token("?")
+                piece.pieces.append(self._parse_expression())
+                if not self._accept_token(",") and not (token.text == "{" and self._accept_token(":")):
                     break
-            self._expect(_CLOSING[token.text])
+            self._expect_token(_CLOSING[token.text])
             return self._done(piece, counts=False)
         if token.kind in ("text", "number"):
             return self._done(Piece(token.start), counts=False)
         if token.text == ".":
-            start, token = token.start, self._expect()
+            start, token = token.start, self._expect_token()
         else:
             start = token.start
         if token.kind != "name":
             raise UnreadableError(f"a name is missing at {token.start}")
-        if self._next.text != "(":
+        if self._next_token.text != "(":
             return self._done(Piece(start, plain=True), counts=False)
         return self._call(None, token.text, start)
 
     def _call(self, target: Piece | None, name: str, start: int = 0) -> Piece:
         """Parse a call, of a method if there is a target; macros are calls too."""
-        self._expect("(")
+        self._expect_token("(")
         piece = Piece(start if target is None else target.start, pieces=[] if target is None else [target])
         outer_count = len(self._variables)
         arguments: list[Piece] = []
-        while self._next.text != ")":
-            arguments.append(self._expression())
+        while self._next_token.text != ")":
+            arguments.append(self._parse_expression())
             self._declare(target, name, arguments)
-            if not self._accept(","):
+            if not self._accept_token(","):
                 break
-        self._expect(")")
+        self._expect_token(")")
         declared = self._variables[outer_count:]
         del self._variables[outer_count:]
         if target is None and name == "has" and arguments:

@@ -18,13 +18,13 @@ def problems(expression: str, checked: syntax.Checked) -> str:
     """Return the problems as compiler messages; empty if there are none."""
     placed_messages = [
         compiler_messages.message_at(expression, checked.positions.get(node, 0), message)
-        for check in (_flat_lists, _literals, _mixed_types, _formats)
+        for check in (_flat_lists, _invalid_literals, _mixed_types, _invalid_formats)
         for node, message in check(checked)
     ]
     return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
 
 
-def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:
+def _nodes_below(node: syntax.Node) -> Iterator[syntax.Node]:
     waiting = [node]
     while waiting:
         each = waiting.pop()
@@ -34,7 +34,7 @@ def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:
 
 def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
     """Check that `flatten` gets lists of lists or of a dynamic type."""
-    for node in _nodes(checked.root):
+    for node in _nodes_below(checked.root):
         if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
             name, of = checked_types.parse(checked.type(node.arguments[0].id))
             if name == "list" and checked_types.parse(of[0])[0] not in ("list", "dyn"):
@@ -42,8 +42,8 @@ def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
                 yield node.id, f"found no matching overload for 'flatten' applied to '{kind}.()'"
 
 
-def _literals(checked: syntax.Checked) -> Iterator[_Problem]:
-    for node in _nodes(checked.root):
+def _invalid_literals(checked: syntax.Checked) -> Iterator[_Problem]:
+    for node in _nodes_below(checked.root):
         check = _CHECKS.get(node.function) if isinstance(node, syntax.Call) else None
         if check is None or not isinstance(node, syntax.Call):
             continue
@@ -65,13 +65,15 @@ def _mixed_types(checked: syntax.Checked) -> Iterator[_Problem]:
         waiting.extend(syntax.children(node))
         if isinstance(node, syntax.ListOf):
             elements = [(each, at in node.optional) for at, each in enumerate(node.elements)]
-            yield from _mixed_types_of(checked, elements, whole=False)
+            yield from _mixed_element_types(checked, elements, whole=False)
         elif isinstance(node, syntax.MapOf) and not node.name:
-            yield from _mixed_types_of(checked, [(entry.key, False) for entry in node.entries], whole=True)
-            yield from _mixed_types_of(checked, [(entry.value, entry.optional) for entry in node.entries], whole=True)
+            yield from _mixed_element_types(checked, [(entry.key, False) for entry in node.entries], whole=True)
+            yield from _mixed_element_types(
+                checked, [(entry.value, entry.optional) for entry in node.entries], whole=True
+            )
 
 
-def _mixed_types_of(
+def _mixed_element_types(
     checked: syntax.Checked, nodes: Sequence[tuple[syntax.Node, bool]], *, whole: bool
 ) -> Iterator[_Problem]:
     first = b""
@@ -87,22 +89,24 @@ def _mixed_types_of(
                 return
 
 
-def _formats(checked: syntax.Checked) -> Iterator[_Problem]:
-    for node in _nodes(checked.root):
+def _invalid_formats(checked: syntax.Checked) -> Iterator[_Problem]:
+    for node in _nodes_below(checked.root):
         if not isinstance(node, syntax.Call) or node.function != "format" or not node.member:
             continue
         text, arguments = node.arguments[0], node.arguments[-1]
         if isinstance(text, syntax.Literal) and isinstance(text.value, str) and isinstance(arguments, syntax.ListOf):
-            yield from _format(checked, node.id, text.value, arguments.elements)
+            yield from _invalid_format(checked, node.id, text.value, arguments.elements)
 
 
-def _format(checked: syntax.Checked, id_: int, text: str, arguments: Sequence[syntax.Node]) -> Iterator[_Problem]:
+def _invalid_format(
+    checked: syntax.Checked, id_: int, text: str, arguments: Sequence[syntax.Node]
+) -> Iterator[_Problem]:
     needed = 0
 
     def check(at: int, letter: str) -> None:
         nonlocal needed
         needed = at + 1
-        wrong = _misplaced(checked, letter, arguments[at])
+        wrong = _misplaced_argument(checked, letter, arguments[at])
         if wrong is not None:
             raise _MisplacedError(wrong)
 
@@ -124,14 +128,14 @@ class _MisplacedError(Exception):
     """A value that its clause does not accept."""
 
 
-def _misplaced(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
+def _misplaced_argument(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
     """Return the clause and the node that it does not accept, or None."""
     kind = checked_types.type_text(checked.type(node.id)).partition("(")[0]
     if kind != "dyn" and kind not in format_function.KINDS[letter]:
         return letter, node.id
     if letter == "s" and isinstance(node, (syntax.ListOf, syntax.MapOf)):
         for each in syntax.children(node):
-            wrong = _misplaced(checked, letter, each)
+            wrong = _misplaced_argument(checked, letter, each)
             if wrong is not None:
                 return wrong
     return None

@@ -43,69 +43,69 @@ def cost_function(function: str, overload: str) -> Cost:
     """Return the cost function of a call, over its arguments and result."""
     extension = _BY_OVERLOAD_FIRST.get(overload)
     if extension is None and overload.startswith("list_") and overload.endswith("_sort"):
-        extension = _sorting
+        extension = _sort_cost
     if extension is None and overload.endswith("_sortByAssociatedKeys"):
-        extension = _sorting_by
-    return extension or _BY_FUNCTION.get(function) or _BY_OVERLOAD.get(overload) or _one
+        extension = _sort_by_cost
+    return extension or _BY_FUNCTION.get(function) or _BY_OVERLOAD.get(overload) or _constant_cost
 
 
-def _one(arguments: Sequence[Any], result: Any) -> int:
+def _constant_cost(arguments: Sequence[Any], result: Any) -> int:
     return 1
 
 
-def _size(value: Any) -> int:
+def _size_of(value: Any) -> int:
     size = values.size(value)
     return 1 if size is None else size
 
 
-def _inner_size(value: Any) -> int:
+def _size_of_elements(value: Any) -> int:
     if isinstance(value, Optional) and value.present:
-        return _inner_size(value.value)
-    return _size(value)
+        return _size_of_elements(value.value)
+    return _size_of(value)
 
 
-def _per_letter(size: float, factor: float = 1.0) -> int:
+def _cost_per_letter(size: float, factor: float = 1.0) -> int:
     return math.ceil(size * factor * _TRAVERSAL)
 
 
-def _traversed(value: Any) -> int:
+def _traversal_cost(value: Any) -> int:
     if isinstance(value, str):
         return int(len(value.encode()) * _TRAVERSAL)
     if isinstance(value, bytes):
         return int(len(value) * _TRAVERSAL)
     if isinstance(value, list):
-        return sum(map(_traversed, value))
+        return sum(map(_traversal_cost, value))
     if isinstance(value, Map):
-        return sum(_traversed(key) + _traversed(each) for key, each in value.items())
+        return sum(_traversal_cost(key) + _traversal_cost(each) for key, each in value.items())
     return 1
 
 
-def _search(arguments: Sequence[Any], result: Any) -> int:
-    return _per_letter(1 + _size(arguments[0])) * math.ceil(_size(arguments[1]) * _PATTERN)
+def _search_cost(arguments: Sequence[Any], result: Any) -> int:
+    return _cost_per_letter(1 + _size_of(arguments[0])) * math.ceil(_size_of(arguments[1]) * _PATTERN)
 
 
-def _validation(arguments: Sequence[Any], result: Any) -> int:
+def _validation_cost(arguments: Sequence[Any], result: Any) -> int:
     kind, text = arguments
     if not isinstance(kind, named_formats.Format):
         return 1
-    return _per_letter(1 + _size(text)) * math.ceil(kind.pattern_size * _PATTERN)
+    return _cost_per_letter(1 + _size_of(text)) * math.ceil(kind.pattern_size * _PATTERN)
 
 
-def _address(arguments: Sequence[Any], result: Any) -> int:
-    return 1 if values.type_name(arguments[0]) == "net.CIDR" else _per_letter(_size(arguments[0]))
+def _address_cost(arguments: Sequence[Any], result: Any) -> int:
+    return 1 if values.type_name(arguments[0]) == "net.CIDR" else _cost_per_letter(_size_of(arguments[0]))
 
 
-def _contains_address(arguments: Sequence[Any], result: Any) -> int:
-    return _per_letter(2 * _size(arguments[0]))
+def _contains_address_cost(arguments: Sequence[Any], result: Any) -> int:
+    return _cost_per_letter(2 * _size_of(arguments[0]))
 
 
-def _contains_network(arguments: Sequence[Any], result: Any) -> int:
-    return _contains_address(arguments, result) + _per_letter(_size(arguments[0])) + 1
+def _contains_network_cost(arguments: Sequence[Any], result: Any) -> int:
+    return _contains_address_cost(arguments, result) + _cost_per_letter(_size_of(arguments[0])) + 1
 
 
-def _and_read(cost: Cost) -> Cost:
+def _plus_reading_second(cost: Cost) -> Cost:
     """Add the cost of traversing the second argument, a string."""
-    return lambda arguments, result: cost(arguments, result) + _per_letter(_size(arguments[1]))
+    return lambda arguments, result: cost(arguments, result) + _cost_per_letter(_size_of(arguments[1]))
 
 
 def equality(arguments: Sequence[Any], result: Any) -> int:
@@ -118,90 +118,98 @@ def equality(arguments: Sequence[Any], result: Any) -> int:
 
 def inequality(arguments: Sequence[Any], result: Any) -> int:
     """The cost of !=."""
-    return _per_letter(min(map(_inner_size, arguments)))
+    return _cost_per_letter(min(map(_size_of_elements, arguments)))
 
 
-def _allocating(factor: float, size: int) -> int:
+def _allocation_cost(factor: float, size: int) -> int:
     return int(size * (factor if factor >= 0 else 1.0)) + 1 + NEW_LIST
 
 
-def _comparing(list_: Any) -> int:
+def _comparison_cost(list_: Any) -> int:
     if type(list_) is not list:
         missing = "Contains" if type(list_) in _ADDABLE else "Add"
         raise CrashError(f"{_CONVERSION}{values.go_type(list_)} is not traits.Lister: missing method {missing}")
     factor = 2 + _TRAVERSAL if list_ and isinstance(list_[0], (str, bytes)) else 2.0
-    return _allocating(factor, len(list_) ** 2)
+    return _allocation_cost(factor, len(list_) ** 2)
 
 
-def _flattening(arguments: Sequence[Any], result: Any) -> int:
+def _flatten_cost(arguments: Sequence[Any], result: Any) -> int:
     if type(arguments[1]) is not int:
         raise CrashError(f"{_CONVERSION}ref.Val is {values.go_type(arguments[1])}, not types.Int")
-    return _allocating(float(arguments[1]), _size(arguments[0]))
+    return _allocation_cost(float(arguments[1]), _size_of(arguments[0]))
 
 
-def _sorting(arguments: Sequence[Any], result: Any) -> int:
-    return _comparing(arguments[0])
+def _sort_cost(arguments: Sequence[Any], result: Any) -> int:
+    return _comparison_cost(arguments[0])
 
 
-def _sorting_by(arguments: Sequence[Any], result: Any) -> int:
-    return _comparing(arguments[1])
+def _sort_by_cost(arguments: Sequence[Any], result: Any) -> int:
+    return _comparison_cost(arguments[1])
 
 
-def _sets(factor: int) -> Cost:
-    return lambda arguments, result: 1 + factor * _size(arguments[0]) * _size(arguments[1])
+def _set_cost(factor: int) -> Cost:
+    return lambda arguments, result: 1 + factor * _size_of(arguments[0]) * _size_of(arguments[1])
 
 
-def _first(factor: float = 1.0) -> Cost:
-    return lambda arguments, result: _per_letter(_size(arguments[0]), factor)
+def _cost_of_first(factor: float = 1.0) -> Cost:
+    return lambda arguments, result: _cost_per_letter(_size_of(arguments[0]), factor)
 
 
-def _all_of_first(arguments: Sequence[Any], result: Any) -> int:
-    return _traversed(arguments[0])
+def _traversal_of_first(arguments: Sequence[Any], result: Any) -> int:
+    return _traversal_cost(arguments[0])
 
 
-def _named(names: str, cost: Cost) -> dict[str, Cost]:
+def _same_cost_for(names: str, cost: Cost) -> dict[str, Cost]:
     return dict.fromkeys(names.split(), cost)
 
 
 _BY_FUNCTION: Final[dict[str, Cost]] = {
-    **_named("isSorted sum max min indexOf lastIndexOf includes", _all_of_first),
-    **_named("url lowerAscii upperAscii substring trim", _first()),
-    **_named("replace split", _first(2)),
-    "join": lambda arguments, result: _per_letter(_size(result), 2),
-    **_named("find findAll", _search),
-    **_named("cidr isIP isCIDR quantity isQuantity semver isSemver", _first()),
-    "ip": _address,
-    "ip.isCanonical": _first(2),
-    "containsIP": _contains_address,
-    "containsCIDR": _contains_network,
-    "validate": _validation,
+    **_same_cost_for("isSorted sum max min indexOf lastIndexOf includes", _traversal_of_first),
+    **_same_cost_for("url lowerAscii upperAscii substring trim", _cost_of_first()),
+    **_same_cost_for("replace split", _cost_of_first(2)),
+    "join": lambda arguments, result: _cost_per_letter(_size_of(result), 2),
+    **_same_cost_for("find findAll", _search_cost),
+    **_same_cost_for("cidr isIP isCIDR quantity isQuantity semver isSemver", _cost_of_first()),
+    "ip": _address_cost,
+    "ip.isCanonical": _cost_of_first(2),
+    "containsIP": _contains_address_cost,
+    "containsCIDR": _contains_network_cost,
+    "validate": _validation_cost,
     "_==_": equality,
 }
 
 # By overload, checked before the function's name: extensions with their own costs.
 _BY_OVERLOAD_FIRST: Final[dict[str, Cost]] = {
-    **_named("list_slice list_range list_reverse", lambda arguments, result: _allocating(1, _size(result))),
-    "list_flatten": lambda arguments, result: _allocating(1, _size(arguments[0])),
-    "list_flatten_int": _flattening,
-    "list_distinct": _sorting,
-    **_named("list_sets_contains_list list_sets_intersects_list", _sets(1)),
-    "list_sets_equivalent_list": _sets(2),
-    "cidr_contains_ip_string": _and_read(_contains_address),
-    "cidr_contains_cidr_string": _and_read(_contains_network),
+    **_same_cost_for(
+        "list_slice list_range list_reverse", lambda arguments, result: _allocation_cost(1, _size_of(result))
+    ),
+    "list_flatten": lambda arguments, result: _allocation_cost(1, _size_of(arguments[0])),
+    "list_flatten_int": _flatten_cost,
+    "list_distinct": _sort_cost,
+    **_same_cost_for("list_sets_contains_list list_sets_intersects_list", _set_cost(1)),
+    "list_sets_equivalent_list": _set_cost(2),
+    "cidr_contains_ip_string": _plus_reading_second(_contains_address_cost),
+    "cidr_contains_cidr_string": _plus_reading_second(_contains_network_cost),
 }
 
 _SHORTER: Final = " ".join(
     f"{name}_{kind}" for name in ("less", "greater", "less_equals", "greater_equals") for kind in ("string", "bytes")
 )
 _BY_OVERLOAD: Final[dict[str, Cost]] = {
-    **_named("starts_with_string ends_with_string", lambda arguments, result: _per_letter(_inner_size(arguments[1]))),
-    **_named("string_to_bytes bytes_to_string strings_quote string_format", _first()),
-    "in_list": lambda arguments, result: _inner_size(arguments[1]),
-    **_named(_SHORTER, inequality),
-    **_named("not_equals", inequality),
-    **_named("add_string add_bytes", lambda arguments, result: _per_letter(_size(arguments[0]) + _size(arguments[1]))),
-    **_named("matches matches_string", _search),
+    **_same_cost_for(
+        "starts_with_string ends_with_string",
+        lambda arguments, result: _cost_per_letter(_size_of_elements(arguments[1])),
+    ),
+    **_same_cost_for("string_to_bytes bytes_to_string strings_quote string_format", _cost_of_first()),
+    "in_list": lambda arguments, result: _size_of_elements(arguments[1]),
+    **_same_cost_for(_SHORTER, inequality),
+    **_same_cost_for("not_equals", inequality),
+    **_same_cost_for(
+        "add_string add_bytes",
+        lambda arguments, result: _cost_per_letter(_size_of(arguments[0]) + _size_of(arguments[1])),
+    ),
+    **_same_cost_for("matches matches_string", _search_cost),
     "contains_string": lambda arguments, result: (
-        _per_letter(_inner_size(arguments[0])) * _per_letter(_inner_size(arguments[1]))
+        _cost_per_letter(_size_of_elements(arguments[0])) * _cost_per_letter(_size_of_elements(arguments[1]))
     ),
 }

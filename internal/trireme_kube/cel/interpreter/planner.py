@@ -45,43 +45,43 @@ class _Planner:
 
     def plan(self, node: syntax.Node) -> _Step:
         if isinstance(node, syntax.Literal):
-            return _constant(node.value)
+            return _constant_step(node.value)
         if isinstance(node, syntax.Name):
-            return self._name(node.id, node.name)
+            return self._plan_name(node.id, node.name)
         if isinstance(node, syntax.Select):
-            return self._select(node)
+            return self._plan_select(node)
         if isinstance(node, syntax.Call):
-            return self._call(node)
+            return self._plan_call(node)
         if isinstance(node, syntax.ListOf):
-            return self._list(node)
+            return self._plan_list(node)
         if isinstance(node, syntax.MapOf):
-            return self._map(node)
-        return self._loop(node)
+            return self._plan_map(node)
+        return self._plan_loop(node)
 
-    def _name(self, id_: int, name: str) -> _Step:
+    def _plan_name(self, id_: int, name: str) -> _Step:
         referred = self._checked.names.get(id_, name)
         if referred.startswith(_FIELDS):
             device = Attribute(lambda frame: frame.find("device"))
             device.qualify(Qualifier(referred.removeprefix(_FIELDS)))
-            return _of_attribute(device)
+            return _attribute_step(device)
         if self._checked.is_type(id_):
-            return _constant(values.TypeName(_TYPE_NAMES.get(referred, referred)))
+            return _constant_step(values.TypeName(_TYPE_NAMES.get(referred, referred)))
         attribute = Attribute(lambda frame: frame.find(referred))
-        return _of_attribute(attribute)
+        return _attribute_step(attribute)
 
-    def _select(self, node: syntax.Select) -> _Step:
+    def _plan_select(self, node: syntax.Select) -> _Step:
         if node.id in self._checked.names:
-            return self._name(node.id, self._checked.names[node.id])
-        base = self._attribute(self.plan(node.operand))
+            return self._plan_name(node.id, self._checked.names[node.id])
+        base = self._as_attribute(self.plan(node.operand))
         base.qualify(Qualifier(node.name, test_only=node.test_only))
         if not node.test_only:
-            return _of_attribute(base)
+            return _attribute_step(base)
         return _Step(lambda frame: _is_present(base.resolve(frame)), base)
 
-    def _attribute(self, step: _Step) -> "Attribute | Choice":
+    def _as_attribute(self, step: _Step) -> "Attribute | Choice":
         return step.attribute or Attribute(step.run)
 
-    def _call(self, node: syntax.Call) -> _Step:
+    def _plan_call(self, node: syntax.Call) -> _Step:
         arguments = [self.plan(argument) for argument in node.arguments]
         name = node.function
         if name == "_||_":
@@ -89,25 +89,25 @@ class _Planner:
         if name == "_&&_":
             return _Step(call_steps.logical_and(*(argument.run for argument in arguments)))
         if name == "_?_:_":
-            return _of_choice(Choice(arguments[0].run, *(self._attribute(each) for each in arguments[1:])))
+            return _choice_step(Choice(arguments[0].run, *(self._as_attribute(each) for each in arguments[1:])))
         if name in _INDEXING:
-            return self._index(arguments, optional=name != "_[_]")
+            return self._plan_index(arguments, optional=name != "_[_]")
         if name in ("or", "orValue") and len(arguments) == 2:
             return _Step(call_steps.optional_or(name, *(argument.run for argument in arguments)))
         if name in _CONVERSIONS and len(arguments) == 1 and arguments[0].constant:
-            return _constant(_instantiated(functions.overload_caller(name, 1), arguments[0].value))
-        return self._function(node, arguments)
+            return _constant_step(_message_literal(functions.overload_caller(name, 1), arguments[0].value))
+        return self._plan_function(node, arguments)
 
-    def _index(self, arguments: Sequence[_Step], *, optional: bool) -> _Step:
-        base, key = self._attribute(arguments[0]), arguments[1]
+    def _plan_index(self, arguments: Sequence[_Step], *, optional: bool) -> _Step:
+        base, key = self._as_attribute(arguments[0]), arguments[1]
         if key.constant:
             base.qualify(Qualifier(key.value, optional=optional))
         else:
             run = key.attribute.resolve if key.attribute is not None else key.run
             base.qualify(Qualifier(None, run, optional=optional))
-        return _of_attribute(base)
+        return _attribute_step(base)
 
-    def _function(self, node: syntax.Call, arguments: Sequence[_Step]) -> _Step:
+    def _plan_function(self, node: syntax.Call, arguments: Sequence[_Step]) -> _Step:
         name, overload = node.function, self._checked.overload(node.id)
         runs = [argument.run for argument in arguments]
         if name == "@not_strictly_false":
@@ -118,14 +118,16 @@ class _Planner:
                 return _member_of(runs[0], elements)
         # Only the accumulator of a loop that builds a list has this name.
         growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
-        call = _grow if growing else _OPERATORS.get(name)
+        call = _extend_in_place if growing else _OPERATORS.get(name)
         if call is None:
-            call = self._pattern(name, arguments) or functions.overload_caller(name, len(arguments), member=node.member)
+            call = self._with_constant_pattern(name, arguments) or functions.overload_caller(
+                name, len(arguments), member=node.member
+            )
         if name in ("_==_", "_!=_"):
             overload = {"_==_": "equals", "_!=_": "not_equals"}[name]
         return _Step(call_steps.function_call(runs, call, costs.cost_function(name, overload)))
 
-    def _pattern(self, name: str, arguments: Sequence[_Step]) -> Callable[..., Any] | None:
+    def _with_constant_pattern(self, name: str, arguments: Sequence[_Step]) -> Callable[..., Any] | None:
         """Return a call with the constant pattern compiled, or None."""
         call = _PATTERNS.get(name)
         if call is None or len(arguments) < 2 or not arguments[1].constant or type(arguments[1].value) is not str:
@@ -136,7 +138,7 @@ class _Planner:
             raise InstantiationError(str(error)) from None
         return call
 
-    def _list(self, node: syntax.ListOf) -> _Step:
+    def _plan_list(self, node: syntax.ListOf) -> _Step:
         elements = [self.plan(element) for element in node.elements]
         runs = [(element.run, at in node.optional) for at, element in enumerate(elements)]
 
@@ -157,9 +159,9 @@ class _Planner:
             frame.cost += costs.NEW_LIST
             return out
 
-        return _folded(run, elements)
+        return _fold_constants(run, elements)
 
-    def _map(self, node: syntax.MapOf) -> _Step:
+    def _plan_map(self, node: syntax.MapOf) -> _Step:
         if node.name:
             raise InstantiationError(f"unknown type: {node.name}")
         planned = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
@@ -181,9 +183,9 @@ class _Planner:
             frame.cost += costs.NEW_MAP
             return out
 
-        return _folded(run, [step for key, value, _ in planned for step in (key, value)])
+        return _fold_constants(run, [step for key, value, _ in planned for step in (key, value)])
 
-    def _loop(self, node: syntax.Comprehension) -> _Step:
+    def _plan_loop(self, node: syntax.Comprehension) -> _Step:
         over, start, condition, step, result = (
             self.plan(each).run for each in (node.over, node.start, node.condition, node.step, node.result)
         )
@@ -192,7 +194,7 @@ class _Planner:
             items = over(frame)
             outer = frame.scope
             scope = Scope(node, start, outer)
-            turns = _turns(items, pairs=bool(node.second_variable))
+            turns = _loop_items(items, pairs=bool(node.second_variable))
             frame.scope = scope
             try:
                 for scope.first, scope.second in turns:
@@ -212,7 +214,7 @@ class _Planner:
         return _Step(run)
 
 
-def _turns(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
+def _loop_items(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
     if type(items) is list:
         return list(enumerate(items)) if pairs else [(item, None) for item in items]
     if type(items) is Map:
@@ -222,13 +224,13 @@ def _turns(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
     raise EvaluationError(f"got '{values.go_type(items)}', expected iterable type")
 
 
-def _constant(value: Any) -> _Step:
+def _constant_step(value: Any) -> _Step:
     return _Step(lambda frame: value, None, True, value)
 
 
-def _of_attribute(attribute: "Attribute | Choice") -> _Step:
+def _attribute_step(attribute: "Attribute | Choice") -> _Step:
     if isinstance(attribute, Choice):
-        return _of_choice(attribute)
+        return _choice_step(attribute)
 
     def run(frame: Frame) -> Any:
         try:
@@ -239,7 +241,7 @@ def _of_attribute(attribute: "Attribute | Choice") -> _Step:
     return _Step(run, attribute)
 
 
-def _of_choice(choice: Choice) -> _Step:
+def _choice_step(choice: Choice) -> _Step:
     return _Step(choice.resolve, choice)
 
 
@@ -247,16 +249,16 @@ def _is_present(value: Any) -> bool:
     return bool(value.present) if isinstance(value, Optional) else bool(value)
 
 
-def _folded(run: Run, parts: Sequence[_Step]) -> _Step:
+def _fold_constants(run: Run, parts: Sequence[_Step]) -> _Step:
     if not all(part.constant for part in parts):
         return _Step(run)
     try:
-        return _constant(run(Frame({})))
+        return _constant_step(run(Frame({})))
     except EvaluationError as error:
         raise InstantiationError(str(error)) from None
 
 
-def _instantiated(call: Callable[..., Any], value: Any) -> Any:
+def _message_literal(call: Callable[..., Any], value: Any) -> Any:
     try:
         return call(value)
     except EvaluationError as error:
@@ -279,10 +281,10 @@ def _member_of(left: Run, elements: Map) -> _Step:
             raise costs.CrashError(f"runtime error: hash of unhashable type {values.go_type(value)}")
         return value in elements
 
-    return _Step(run) if len(elements) else _constant(False)
+    return _Step(run) if len(elements) else _constant_step(False)
 
 
-def _grow(left: Any, right: Any) -> Any:
+def _extend_in_place(left: Any, right: Any) -> Any:
     if type(left) is not list or type(right) is not list:
         return operators.add(left, right)
     left.extend(right)

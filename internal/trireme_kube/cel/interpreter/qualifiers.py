@@ -48,7 +48,7 @@ class Attribute:
             value = value.value
         for qualifier in self._qualifiers:
             optional = optional or qualifier.optional
-            key = qualifier.key if qualifier.run is None else _key(qualifier.run(frame))
+            key = qualifier.key if qualifier.run is None else _checked_key(qualifier.run(frame))
             # A missing entry is counted, unless it is no error.
             frame.cost += not optional
             present, value = _select(value, key, presence=optional or qualifier.test_only)
@@ -88,7 +88,7 @@ class Choice:
 Side = Attribute | Choice
 
 
-def _key(value: Any) -> Any:
+def _checked_key(value: Any) -> Any:
     if type(value) in (bool, int, Uint, float, str):
         return value
     raise EvaluationError(f"invalid qualifier type: {values.go_type(value)}")
@@ -101,7 +101,7 @@ def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
         if present or presence:
             return present, selected
     elif type(value) is list:
-        index = _index(key)
+        index = _checked_index(key)
         if 0 <= index < len(value):
             return True, value[index]
         if presence:
@@ -112,7 +112,7 @@ def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
     raise EvaluationError(f"no such key: {values.value_text(key)}")
 
 
-def _index(key: Any) -> int:
+def _checked_index(key: Any) -> int:
     if type(key) in (int, Uint):
         return int(key)
     if type(key) is float:

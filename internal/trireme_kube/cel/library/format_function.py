@@ -48,24 +48,24 @@ def _clauses(text: str, count: int) -> Iterator[tuple[str, int, str, int]]:
             continue
         if at >= count:
             raise EvaluationError(f"index {at} out of range")
-        yield before, at, _letter(clause), _precision(clause.group(2))
+        yield before, at, _clause_letter(clause), _parse_precision(clause.group(2))
         at += 1
     yield text[position:], 0, "", 0
 
 
-def _letter(clause: re.Match[str]) -> str:
+def _clause_letter(clause: re.Match[str]) -> str:
     _, digits, letter = clause.groups()
     if not letter:
         ended = "unexpected end of string"
         raise EvaluationError(ended if digits is None else f"{_PARSING}{_PARSING_PRECISION}{_NO_END}")
     # Errors of the precision are reported first.
-    _precision(digits)
+    _parse_precision(digits)
     if letter not in _CLAUSES:
         raise EvaluationError(f'{_PARSING}unrecognized formatting clause "{letter}"')
     return str(letter)
 
 
-def _precision(digits: str | None) -> int:
+def _parse_precision(digits: str | None) -> int:
     if digits is None:
         return _PRECISION
     if not digits or len(digits) > 18:
@@ -86,7 +86,7 @@ def _as_string(value: Any, _: int = 0) -> str:
     if isinstance(value, Map):
         return (
             "{"
-            + ", ".join(":".join(pair) for pair in sorted((_key(key), _member(v)) for key, v in value.items()))
+            + ", ".join(":".join(pair) for pair in sorted((_key_text(key), _member(v)) for key, v in value.items()))
             + "}"
         )
     if value is None:
@@ -98,10 +98,10 @@ def _as_string(value: Any, _: int = 0) -> str:
             return operators.to_string(value)
         except EvaluationError as error:
             raise EvaluationError(f"could not convert argument {values.quoted(str(error))} to string") from None
-    raise _refused("s", value)
+    raise _wrong_argument_error("s", value)
 
 
-def _key(value: Any) -> str:
+def _key_text(value: Any) -> str:
     if isinstance(value, str):
         return values.quoted(value)
     if isinstance(value, int):
@@ -127,29 +127,29 @@ def _member(value: Any) -> str:
     raise EvaluationError(f"no formatting function for {values.type_name(value)}")
 
 
-def _decimal(value: Any, _: int) -> str:
+def _decimal_text(value: Any, _: int) -> str:
     if type(value) in (int, Uint):
         return str(int(value))
-    raise _refused("d", value)
+    raise _wrong_argument_error("d", value)
 
 
-def _double(value: Any, letter: str) -> float:
+def _as_double(value: Any, letter: str) -> float:
     if isinstance(value, float):
         return value
     if value in _AS_NUMBER:
         return float(value)
-    raise _refused(letter, value)
+    raise _wrong_argument_error(letter, value)
 
 
-def _fixed(value: Any, precision: int) -> str:
-    number = _double(value, "f")
-    return f"{number:,.{precision}f}" if math.isfinite(number) else _non_finite(number)
+def _fixed_text(value: Any, precision: int) -> str:
+    number = _as_double(value, "f")
+    return f"{number:,.{precision}f}" if math.isfinite(number) else _non_finite_text(number)
 
 
-def _scientific(value: Any, precision: int) -> str:
-    number = _double(value, "e")
+def _scientific_text(value: Any, precision: int) -> str:
+    number = _as_double(value, "e")
     if not math.isfinite(number):
-        return _non_finite(number)
+        return _non_finite_text(number)
     mantissa, _, exponent = f"{number:.{precision}e}".partition("e")
     power = exponent.translate(_SUPERSCRIPT).removeprefix("+")
     return f"{mantissa}\u202f×\u202f10{power}"
@@ -158,41 +158,41 @@ def _scientific(value: Any, precision: int) -> str:
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def _non_finite(number: float) -> str:
+def _non_finite_text(number: float) -> str:
     return "NaN" if number != number else "∞" if number > 0 else "-∞"
 
 
-def _binary(value: Any, _: int) -> str:
+def _binary_text(value: Any, _: int) -> str:
     if type(value) in (bool, int, Uint):
         return f"{int(value):b}"
-    raise _refused("b", value)
+    raise _wrong_argument_error("b", value)
 
 
-def _hex(value: Any, _: int) -> str:
+def _hex_text(value: Any, _: int) -> str:
     if isinstance(value, str):
         return value.encode().hex()
     if isinstance(value, bytes):
         return value.hex()
     if type(value) in (int, Uint):
         return f"{int(value):x}"
-    raise _refused("x", value)
+    raise _wrong_argument_error("x", value)
 
 
-def _octal(value: Any, _: int) -> str:
+def _octal_text(value: Any, _: int) -> str:
     if type(value) in (int, Uint):
         return f"{int(value):o}"
-    raise _refused("o", value)
+    raise _wrong_argument_error("o", value)
 
 
 _CLAUSES: Final[dict[str, Callable[[Any, int], str]]] = {
     "s": _as_string,
-    "d": _decimal,
-    "f": _fixed,
-    "e": _scientific,
-    "b": _binary,
-    "x": _hex,
-    "X": lambda value, precision: _hex(value, precision).upper(),
-    "o": _octal,
+    "d": _decimal_text,
+    "f": _fixed_text,
+    "e": _scientific_text,
+    "b": _binary_text,
+    "x": _hex_text,
+    "X": lambda value, precision: _hex_text(value, precision).upper(),
+    "o": _octal_text,
 }
 
 _MISPLACED: Final = {
@@ -225,5 +225,5 @@ def wrong_argument_message(letter: str, kind: str) -> str:
     return f"{_MISPLACED[letter.lower()]}, was given {kind}"
 
 
-def _refused(letter: str, value: Any) -> EvaluationError:
+def _wrong_argument_error(letter: str, value: Any) -> EvaluationError:
     return EvaluationError(wrong_argument_message(letter, values.type_name(value)))

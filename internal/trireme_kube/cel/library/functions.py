@@ -79,7 +79,9 @@ _ORDERED: Final = "iudbDSsy"
 _ZEROS: Final[dict[str, Any]] = {"i": 0, "u": Uint(0), "d": 0.0, "D": Duration(0)}
 
 
-def _own(name: str, *calls: tuple[str, Callable[..., Any]], member: bool = False) -> dict[str, Sequence[Overload]]:
+def _language_function(
+    name: str, *calls: tuple[str, Callable[..., Any]], member: bool = False
+) -> dict[str, Sequence[Overload]]:
     """A function of the language, or of an extension in the library."""
     made = [Overload("", parameters, "*", call, member, declared=False) for parameters, call in calls]
     return {name: made}
@@ -99,7 +101,7 @@ def _value_of(value: Optional) -> Any:
     return value.value
 
 
-def _of_non_zero(value: Any) -> Optional:
+def _optional_of_non_zero(value: Any) -> Optional:
     return Optional() if values.is_zero(value) else Optional(value, True)
 
 
@@ -118,13 +120,13 @@ def _insert_all(entries: Map, others: Map) -> Map:
 
 
 _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
-    **_own("int", *((letter, operators.to_int) for letter in "idDsSu")),
-    **_own("uint", *((letter, operators.to_uint) for letter in "udis")),
-    **_own("double", *((letter, operators.to_double) for letter in "disu")),
-    **_own("bool", *((letter, operators.to_bool) for letter in "bs")),
-    **_own("bytes", *((letter, operators.to_bytes) for letter in "ys")),
-    **_own("duration", *((letter, operators.to_duration) for letter in "Ds")),
-    **_own("timestamp", *((letter, operators.to_timestamp) for letter in "Sis")),
+    **_language_function("int", *((letter, operators.to_int) for letter in "idDsSu")),
+    **_language_function("uint", *((letter, operators.to_uint) for letter in "udis")),
+    **_language_function("double", *((letter, operators.to_double) for letter in "disu")),
+    **_language_function("bool", *((letter, operators.to_bool) for letter in "bs")),
+    **_language_function("bytes", *((letter, operators.to_bytes) for letter in "ys")),
+    **_language_function("duration", *((letter, operators.to_duration) for letter in "Ds")),
+    **_language_function("timestamp", *((letter, operators.to_timestamp) for letter in "Sis")),
     **_unguarded("dyn", "*", _identity),
     **_unguarded("type", "*", operators.type_of),
     **_unguarded("size", "*", operators.size),
@@ -144,43 +146,47 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
         ]
         for name in times.PARTS
     },
-    **_own("optional.of", ("*", lambda value: Optional(value, True))),
-    **_own("optional.ofNonZeroValue", ("*", _of_non_zero)),
-    **_own("optional.none", ("", Optional)),
-    **_own("value", ("O*", _value_of), member=True),
-    **_own("hasValue", ("O*", lambda value: value.present), member=True),
+    **_language_function("optional.of", ("*", lambda value: Optional(value, True))),
+    **_language_function("optional.ofNonZeroValue", ("*", _optional_of_non_zero)),
+    **_language_function("optional.none", ("", Optional)),
+    **_language_function("value", ("O*", _value_of), member=True),
+    **_language_function("hasValue", ("O*", lambda value: value.present), member=True),
     "optional.unwrap": [Overload("optional_unwrap", "LOT", "LT", list_functions.unwrapped, member=False)],
     "unwrapOpt": [Overload("optional_unwrapOpt", "LOT", "LT", list_functions.unwrapped)],
-    **_own("first", ("L*", list_functions.first), member=True),
-    **_own("last", ("L*", list_functions.last), member=True),
-    **_own("charAt", ("si", string_functions.char_at), member=True),
-    **_own("lowerAscii", ("s", string_functions.lower_ascii), member=True),
-    **_own("upperAscii", ("s", string_functions.upper_ascii), member=True),
-    **_own("replace", ("sss", string_functions.replaced), ("sssi", string_functions.replaced), member=True),
-    **_own("split", ("ss", string_functions.split), ("ssi", string_functions.split), member=True),
-    **_own("substring", ("si", string_functions.substring), ("sii", string_functions.substring_to), member=True),
-    **_own("trim", ("s", string_functions.trimmed), member=True),
-    **_own("join", ("Ls", string_functions.joined), ("Lss", string_functions.joined), member=True),
-    **_own("format", ("sL*", format_function.formatted), member=True),
-    **_own("strings.quote", ("s", string_functions.quoted)),
-    **_own("slice", ("L*ii", list_functions.sliced), member=True),
+    **_language_function("first", ("L*", list_functions.first), member=True),
+    **_language_function("last", ("L*", list_functions.last), member=True),
+    **_language_function("charAt", ("si", string_functions.char_at), member=True),
+    **_language_function("lowerAscii", ("s", string_functions.lower_ascii), member=True),
+    **_language_function("upperAscii", ("s", string_functions.upper_ascii), member=True),
+    **_language_function(
+        "replace", ("sss", string_functions.replaced), ("sssi", string_functions.replaced), member=True
+    ),
+    **_language_function("split", ("ss", string_functions.split), ("ssi", string_functions.split), member=True),
+    **_language_function(
+        "substring", ("si", string_functions.substring), ("sii", string_functions.substring_to), member=True
+    ),
+    **_language_function("trim", ("s", string_functions.trimmed), member=True),
+    **_language_function("join", ("Ls", string_functions.joined), ("Lss", string_functions.joined), member=True),
+    **_language_function("format", ("sL*", format_function.formatted), member=True),
+    **_language_function("strings.quote", ("s", string_functions.quoted)),
+    **_language_function("slice", ("L*ii", list_functions.sliced), member=True),
     "flatten": [
         Overload("", parameters, "*", list_functions.flattened, declared=False, guarded=False)
         for parameters in ("L*", "L*i")
     ],
     **_unguarded("sort", "L*", list_functions.sorted_list),
     **_unguarded("@sortByAssociatedKeys", "L*L*", list_functions.sorted_by_keys),
-    **_own("lists.range", ("i", list_functions.range_to)),
-    **_own("reverse", ("L*", list_functions.reversed_list), member=True),
-    **_own("distinct", ("L*", list_functions.distinct), member=True),
-    **_own("sets.contains", ("L*L*", list_functions.set_contains)),
-    **_own("sets.equivalent", ("L*L*", list_functions.set_equivalent)),
-    **_own("sets.intersects", ("L*L*", list_functions.set_intersects)),
-    **_own("cel.@mapInsert", ("m**", _insert), ("mm", _insert_all)),
+    **_language_function("lists.range", ("i", list_functions.range_to)),
+    **_language_function("reverse", ("L*", list_functions.reversed_list), member=True),
+    **_language_function("distinct", ("L*", list_functions.distinct), member=True),
+    **_language_function("sets.contains", ("L*L*", list_functions.set_contains)),
+    **_language_function("sets.equivalent", ("L*L*", list_functions.set_equivalent)),
+    **_language_function("sets.intersects", ("L*L*", list_functions.set_intersects)),
+    **_language_function("cel.@mapInsert", ("m**", _insert), ("mm", _insert_all)),
 }
 
 
-def _kubernetes() -> Iterator[tuple[str, Overload]]:
+def _kubernetes_functions() -> Iterator[tuple[str, Overload]]:
     one = functools.partial(Overload, member=False)
     yield from (
         ("quantity", one("string_to_quantity", "s", "q", quantities_and_versions.quantity_of)),
@@ -224,11 +230,11 @@ def _kubernetes() -> Iterator[tuple[str, Overload]]:
             for name, kind in named_formats.BY_NAME.items()
         ),
     )
-    yield from _networks()
-    yield from _lists()
+    yield from _network_functions()
+    yield from _list_functions()
 
 
-def _networks() -> Iterator[tuple[str, Overload]]:
+def _network_functions() -> Iterator[tuple[str, Overload]]:
     one = functools.partial(Overload, member=False)
     yield from (
         ("ip", one("string_to_ip", "s", "n", networks.ip)),
@@ -255,7 +261,7 @@ def _networks() -> Iterator[tuple[str, Overload]]:
     )
 
 
-def _lists() -> Iterator[tuple[str, Overload]]:
+def _list_functions() -> Iterator[tuple[str, Overload]]:
     for letter in _ORDERED:
         name = _NAMES[letter]
         kind = f"L{letter}"
@@ -286,14 +292,14 @@ def _constant(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def _by_name() -> dict[str, Sequence[Overload]]:
+def _functions_by_name() -> dict[str, Sequence[Overload]]:
     out: dict[str, list[Overload]] = {name: list(overloads) for name, overloads in _LANGUAGE.items()}
-    for name, overload in _kubernetes():
+    for name, overload in _kubernetes_functions():
         out.setdefault(name, []).append(overload)
     return dict(out)
 
 
-BY_NAME: Final = _by_name()
+BY_NAME: Final = _functions_by_name()
 
 
 def overload_caller(name: str, count: int, *, member: bool = False) -> Callable[..., Any]:

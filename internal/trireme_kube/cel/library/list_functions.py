@@ -31,12 +31,12 @@ def total_of(zero: Any, list_: Sequence[Any]) -> Any:
 
 def least(list_: Sequence[Any]) -> Any:
     """list.min()."""
-    return _extreme("min", list_, least=True)
+    return _least_or_greatest("min", list_, least=True)
 
 
 def greatest(list_: Sequence[Any]) -> Any:
     """list.max()."""
-    return _extreme("max", list_, least=False)
+    return _least_or_greatest("max", list_, least=False)
 
 
 def index_of(list_: Sequence[Any], element: Any) -> int:
@@ -164,7 +164,7 @@ def set_intersects(list_: Sequence[Any], other: Sequence[Any]) -> bool:
     return any(contains(other, each) for each in list_)
 
 
-def _extreme(name: str, list_: Sequence[Any], *, least: bool) -> Any:
+def _least_or_greatest(name: str, list_: Sequence[Any], *, least: bool) -> Any:
     _check_ordered(list_)
     if not list_:
         raise EvaluationError(f"{name} called on empty list")

@@ -54,50 +54,54 @@ def validate(value: Format, text: str) -> Optional:
     return Optional(problems, True) if problems else Optional()
 
 
-def _length(text: str, longest: int) -> list[str]:
+def _length_problems(text: str, longest: int) -> list[str]:
     return [f"must be no more than {longest} bytes"] if len(text.encode()) > longest else []
 
 
-def _form(text: str, pattern: str, message: str, *examples: str) -> list[str]:
+def _pattern_problems(text: str, pattern: str, message: str, *examples: str) -> list[str]:
     if re.fullmatch(pattern, text):
         return []
     examples_text = " or ".join(f"'{example}', " for example in examples)
     return [f"{message} (e.g. {examples_text}regex used for validation is '{pattern}')"]
 
 
-def _label(text: str) -> list[str]:
-    problems = _form(text, _LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc")
+def _label_problems(text: str) -> list[str]:
+    problems = _pattern_problems(
+        text, _LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc"
+    )
     if problems and re.fullmatch(_SUBDOMAIN, text):
         problems = ["must not contain dots"]
-    return _length(text, _LABEL_LENGTH) + problems
+    return _length_problems(text, _LABEL_LENGTH) + problems
 
 
-def _subdomain(text: str) -> list[str]:
+def _subdomain_problems(text: str) -> list[str]:
     message = f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}"
-    return _length(text, _SUBDOMAIN_LENGTH) + _form(text, _SUBDOMAIN, message, "example.com")
+    return _length_problems(text, _SUBDOMAIN_LENGTH) + _pattern_problems(text, _SUBDOMAIN, message, "example.com")
 
 
-def _old_label(text: str) -> list[str]:
+def _old_label_problems(text: str) -> list[str]:
     ends = "start with an alphabetic character, and end with an alphanumeric character"
     message = f"a DNS-1035 label {_LOWER} or '-', {ends}"
-    return _length(text, _LABEL_LENGTH) + _form(text, _OLD_LABEL, message, "my-name", "abc-123")
+    return _length_problems(text, _LABEL_LENGTH) + _pattern_problems(text, _OLD_LABEL, message, "my-name", "abc-123")
 
 
-def _label_value(text: str) -> list[str]:
+def _label_value_problems(text: str) -> list[str]:
     message = f"a valid label must be an empty string or {_ALPHANUMERIC.removeprefix('must ')}"
-    return _length(text, _LABEL_LENGTH) + _form(text, _VALUE, message, "MyValue", "my_value", "12345")
+    return _length_problems(text, _LABEL_LENGTH) + _pattern_problems(
+        text, _VALUE, message, "MyValue", "my_value", "12345"
+    )
 
 
-def _qualified_name(text: str) -> list[str]:
+def _qualified_name_problems(text: str) -> list[str]:
     out: list[str] = []
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        wrong = _form("/", _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)[0]
+        wrong = _pattern_problems("/", _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)[0]
         return [f"a valid label key {wrong} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     if slash:
-        out += [f"prefix part {each}" for each in (_subdomain(prefix) if prefix else ["must be non-empty"])]
-    out += [f"name part {each}" for each in (_length(name, _LABEL_LENGTH) if name else ["must be non-empty"])]
-    return out + [f"name part {each}" for each in _form(name, _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)]
+        out += [f"prefix part {each}" for each in (_subdomain_problems(prefix) if prefix else ["must be non-empty"])]
+    out += [f"name part {each}" for each in (_length_problems(name, _LABEL_LENGTH) if name else ["must be non-empty"])]
+    return out + [f"name part {each}" for each in _pattern_problems(name, _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)]
 
 
 def _of_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
@@ -109,7 +113,7 @@ def _of_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     return problems
 
 
-def _uri(text: str) -> list[str]:
+def _uri_problems(text: str) -> list[str]:
     try:
         urls.read(text)
     except ValueError as error:
@@ -140,15 +144,15 @@ def _format_check(valid: Callable[[str], object], problem: str) -> Callable[[str
 
 
 BY_NAME: Final = {
-    "dns1123Label": Format("DNS1123Label", _label, 30),
-    "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain, 60),
-    "dns1035Label": Format("DNS1035Label", _old_label, 30),
-    "qualifiedName": Format("QualifiedName", _qualified_name, 60),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _of_prefix(_label), 30),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _of_prefix(_subdomain), 60),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _of_prefix(_old_label), 30),
-    "labelValue": Format("LabelValue", _label_value, 40),
-    "uri": Format("URI", _uri, 1103),
+    "dns1123Label": Format("DNS1123Label", _label_problems, 30),
+    "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain_problems, 60),
+    "dns1035Label": Format("DNS1035Label", _old_label_problems, 30),
+    "qualifiedName": Format("QualifiedName", _qualified_name_problems, 60),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _of_prefix(_label_problems), 30),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _of_prefix(_subdomain_problems), 60),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _of_prefix(_old_label_problems), 30),
+    "labelValue": Format("LabelValue", _label_value_problems, 40),
+    "uri": Format("URI", _uri_problems, 1103),
     "uuid": Format("uuid", _format_check(_UUID.fullmatch, "does not match the UUID format"), 70),
     "byte": Format("byte", _format_check(_BASE64.fullmatch, "invalid base64"), 84),
     "date": Format("date", _format_check(_is_date, "invalid date"), 71),

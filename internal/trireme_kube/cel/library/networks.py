@@ -30,17 +30,17 @@ _BITS = re.compile(r"0|[1-9][0-9]{0,8}")
 
 def ip(text: str) -> Address:
     """ip(string)."""
-    return _read(_parsed_address, text)
+    return _parse_or_error(_parse_address, text)
 
 
 def is_ip(text: str) -> bool:
     """isIP(string)."""
-    return quantities_and_versions.succeeds(_parsed_address, text)
+    return quantities_and_versions.succeeds(_parse_address, text)
 
 
 def is_canonical(text: str) -> bool:
     """ip.isCanonical(string)."""
-    return str(_read(_parsed_address, text)) == text
+    return str(_parse_or_error(_parse_address, text)) == text
 
 
 def family(value: Address) -> int:
@@ -86,12 +86,12 @@ def is_global_unicast(value: Address) -> bool:
 
 def cidr(text: str) -> Interface:
     """cidr(string)."""
-    return _read(_parsed_interface, text)
+    return _parse_or_error(_parse_interface, text)
 
 
 def is_cidr(text: str) -> bool:
     """isCIDR(string)."""
-    return quantities_and_versions.succeeds(_parsed_interface, text)
+    return quantities_and_versions.succeeds(_parse_interface, text)
 
 
 def contains_ip(value: Interface, other: Address) -> bool:
@@ -103,7 +103,7 @@ def contains_ip_text(value: Interface, other: str) -> bool:
     """cidr.containsIP(string)."""
     network = value.network
     try:
-        return _parsed_address(other) in network
+        return _parse_address(other) in network
     except ValueError:
         raise values.no_such_overload() from None
 
@@ -115,7 +115,7 @@ def contains_cidr(value: Interface, other: Interface) -> bool:
 
 def contains_cidr_text(value: Interface, other: str) -> bool:
     """cidr.containsCIDR(string)."""
-    return _contains(value, _read(_parsed_interface, other))
+    return _contains(value, _parse_or_error(_parse_interface, other))
 
 
 def ip_of(value: Interface) -> Address:
@@ -152,14 +152,14 @@ def _contains(one: Interface, other: Interface) -> bool:
     )
 
 
-def _read(parse: Callable[[str], _Read], text: str) -> _Read:
+def _parse_or_error(parse: Callable[[str], _Read], text: str) -> _Read:
     try:
         return parse(text)
     except ValueError as error:
         raise EvaluationError(str(error)) from error
 
 
-def _parsed_address(text: str) -> Address:
+def _parse_address(text: str) -> Address:
     quoted = values.quoted(text)
     try:
         address = netip_address(text)
@@ -172,14 +172,14 @@ def _parsed_address(text: str) -> Address:
     return address
 
 
-def _parsed_interface(text: str) -> Interface:
+def _parse_interface(text: str) -> Interface:
     try:
-        return _netip_prefix(text)
+        return _parse_netip_prefix(text)
     except ValueError as error:
         raise ValueError(f"network address parse error during conversion from string: {error}") from error
 
 
-def _netip_prefix(text: str) -> Interface:
+def _parse_netip_prefix(text: str) -> Interface:
     head, slash, bits = text.rpartition("/")
     if not slash:
         raise _prefix_error(text, "no '/'")

@@ -30,7 +30,7 @@ def add(left: Any, right: Any) -> Any:
     kind, other = type(left), type(right)
     if kind is other:
         if kind in (int, Uint):
-            return _whole(kind, left + right)
+            return _to_whole_number(kind, left + right)
         if kind in (float, str, bytes, list):
             return left + right
         if kind is Duration:
@@ -47,7 +47,7 @@ def subtract(left: Any, right: Any) -> Any:
     kind, other = type(left), type(right)
     if kind is other:
         if kind in (int, Uint):
-            return _whole(kind, left - right)
+            return _to_whole_number(kind, left - right)
         if kind is float:
             return left - right
         if kind is Duration:
@@ -63,7 +63,7 @@ def multiply(left: Any, right: Any) -> Any:
     """left * right."""
     kind = type(left)
     if kind is type(right) and kind in (int, Uint, float):
-        return left * right if kind is float else _whole(kind, left * right)
+        return left * right if kind is float else _to_whole_number(kind, left * right)
     raise wrong_operand("_*_", left, (int, Uint, float))
 
 
@@ -79,7 +79,7 @@ def divide(left: Any, right: Any) -> Any:
     if not right:
         raise EvaluationError("division by zero")
     whole = abs(left) // abs(right)
-    return _whole(kind, whole if (left < 0) == (right < 0) else -whole)
+    return _to_whole_number(kind, whole if (left < 0) == (right < 0) else -whole)
 
 
 def modulo(left: Any, right: Any) -> Any:
@@ -98,7 +98,7 @@ def modulo(left: Any, right: Any) -> Any:
 def negate(value: Any) -> Any:
     """-value."""
     if type(value) is int:
-        return _whole(int, -value)
+        return _to_whole_number(int, -value)
     if type(value) is float:
         return -value
     if type(value) is Duration:
@@ -156,7 +156,7 @@ def _ordering(name: str, left: Any, right: Any) -> int:
     return values.compare(left, right)
 
 
-def _whole(kind: type, value: int) -> Any:
+def _to_whole_number(kind: type, value: int) -> Any:
     if kind is Uint:
         if not 0 <= value <= values.MAX_UINT:
             raise EvaluationError("unsigned integer overflow")
@@ -182,7 +182,7 @@ def to_int(value: Any) -> int:
     if type(value) is int:
         return value
     if type(value) is Uint:
-        return int(_whole(int, int(value)))
+        return int(_to_whole_number(int, int(value)))
     if type(value) is float:
         if value != value or not -_TWO_TO_63 < value < _TWO_TO_63:
             raise EvaluationError("integer overflow")
@@ -191,18 +191,18 @@ def to_int(value: Any) -> int:
         return value.nanos
     if type(value) is Timestamp:
         return value.nanos // times.SECOND
-    return int(_read(value, "int", _INT, lambda text: values.MIN_INT <= int(text) <= values.MAX_INT, int))
+    return int(_parse_text(value, "int", _INT, lambda text: values.MIN_INT <= int(text) <= values.MAX_INT, int))
 
 
 def to_uint(value: Any) -> Uint:
     """uint(value)."""
     if type(value) in (int, Uint):
-        return Uint(_whole(Uint, int(value)))
+        return Uint(_to_whole_number(Uint, int(value)))
     if type(value) is float:
         if value != value or not 0 <= value < _TWO_TO_64:
             raise EvaluationError("unsigned integer overflow")
         return Uint(value)
-    return Uint(_read(value, "uint", _UINT, lambda text: int(text) <= values.MAX_UINT, int))
+    return Uint(_parse_text(value, "uint", _UINT, lambda text: int(text) <= values.MAX_UINT, int))
 
 
 def to_double(value: Any) -> float:
@@ -211,7 +211,7 @@ def to_double(value: Any) -> float:
         return float(value)
     if _SPECIAL_FLOAT.fullmatch(value):
         return float(value)
-    return float(_read(value, "double", _FLOAT, lambda text: not math.isinf(float(text)), float))
+    return float(_parse_text(value, "double", _FLOAT, lambda text: not math.isinf(float(text)), float))
 
 
 def to_bool(value: Any) -> bool:
@@ -272,7 +272,9 @@ def type_of(value: Any) -> values.TypeName:
     return values.TypeName(values.type_name(value))
 
 
-def _read(value: Any, kind: str, form: re.Pattern[str], fits: Callable[[str], bool], make: Callable[[str], Any]) -> Any:
+def _parse_text(
+    value: Any, kind: str, form: re.Pattern[str], fits: Callable[[str], bool], make: Callable[[str], Any]
+) -> Any:
     # No number of that many digits fits, and reading it would take long.
     if len(value) > 400 or form.fullmatch(value) is None or not fits(value):
         raise EvaluationError(f"type conversion error from 'string' to '{kind}'")

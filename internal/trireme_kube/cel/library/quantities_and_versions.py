@@ -18,7 +18,7 @@ _Read = TypeVar("_Read")
 
 def quantity_of(text: str) -> values.Amount:
     """quantity(string)."""
-    nanos = _read(quantity.parse_quantity, text).nanos
+    nanos = _parse_or_error(quantity.parse_quantity, text).nanos
     match = _DIGITS.match(text)
     written, suffix, exponent = match.groups() if match else ("", None, None)
     return values.Amount(nanos, max(0, len(written or "") + _THOUSANDTHS.get(suffix, 0) - int(exponent or 0)))
@@ -98,12 +98,12 @@ def _whole(value: values.Amount) -> int | None:
 
 def version_of(text: str) -> semver.Version:
     """semver(string)."""
-    return _read(semver.parse, text)
+    return _parse_or_error(semver.parse, text)
 
 
 def normalized_version_of(text: str, normalize: bool) -> semver.Version:
     """semver(string, bool)."""
-    return version_of(_read(semver.normalized, text) if normalize else text)
+    return version_of(_parse_or_error(semver.normalized, text) if normalize else text)
 
 
 def is_version(text: str) -> bool:
@@ -155,7 +155,7 @@ def succeeds(parse: Callable[[str], object], text: str) -> bool:
     return True
 
 
-def _read(parse: Callable[[str], _Read], text: str) -> _Read:
+def _parse_or_error(parse: Callable[[str], _Read], text: str) -> _Read:
     try:
         return parse(text)
     except ValueError as error:

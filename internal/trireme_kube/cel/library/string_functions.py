@@ -49,20 +49,20 @@ class PatternError(ValueError):
 
 def text_contains(text: Any, part: Any) -> bool:
     """string.contains(string)."""
-    return _text(part) in _text(text)
+    return _checked_text(part) in _checked_text(text)
 
 
 def starts_with(text: Any, prefix: Any) -> bool:
     """string.startsWith(string)."""
-    return _text(text).startswith(_text(prefix))
+    return _checked_text(text).startswith(_checked_text(prefix))
 
 
 def ends_with(text: Any, suffix: Any) -> bool:
     """string.endsWith(string)."""
-    return _text(text).endswith(_text(suffix))
+    return _checked_text(text).endswith(_checked_text(suffix))
 
 
-def _text(value: Any) -> str:
+def _checked_text(value: Any) -> str:
     if type(value) is not str:
         raise values.no_such_overload()
     return value
@@ -169,7 +169,7 @@ def pattern(text: str) -> Any:
 
 def matches(text: Any, pattern: Any) -> bool:
     """matches(string, pattern), string.matches(pattern)."""
-    return _compiled(_text(pattern), "").search(text) is not None
+    return _compile_pattern(_checked_text(pattern), "").search(text) is not None
 
 
 def matches_any_type(text: Any, pattern: Any) -> bool:
@@ -181,14 +181,14 @@ def matches_any_type(text: Any, pattern: Any) -> bool:
 
 def find(text: str, pattern: str) -> str:
     """string.find(pattern): the first match, or nothing."""
-    match = _compiled(pattern, "Illegal regex: ").search(text)
+    match = _compile_pattern(pattern, "Illegal regex: ").search(text)
     return str(match.group()) if match else ""
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     """string.findAll(pattern), string.findAll(pattern, limit): a limit below zero is none."""
     out: list[str] = []
-    for each in _iterate_matches(_compiled(pattern, "Illegal regex: "), text):
+    for each in _iterate_matches(_compile_pattern(pattern, "Illegal regex: "), text):
         if 0 <= limit <= len(out):
             break
         out.append(each)
@@ -204,7 +204,7 @@ def _iterate_matches(compiled: Any, text: str) -> Iterator[str]:
         end = match.end()
 
 
-def _compiled(text: str, lead: str) -> Any:
+def _compile_pattern(text: str, lead: str) -> Any:
     try:
         return pattern(text)
     except PatternError as error:

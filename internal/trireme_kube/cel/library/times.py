@@ -99,7 +99,7 @@ def duration_text(value: Duration) -> str:
 
 def timestamp_text(value: Timestamp) -> str:
     """string(timestamp)."""
-    moment = _in(value, datetime.timezone(datetime.timedelta(seconds=value.offset)))
+    moment = _in_zone(value, datetime.timezone(datetime.timedelta(seconds=value.offset)))
     nanos = value.nanos % SECOND
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     sign, minutes = ("-" if value.offset < 0 else "+"), abs(value.offset) // 60
@@ -131,7 +131,7 @@ LENGTHS: Final = tuple(_LENGTHS)
 
 def part_of(name: str, value: Timestamp, zone: str = "UTC") -> int:
     """timestamp.getHours() and its like. Raises: EvaluationError."""
-    return _PARTS[name](_in(value, _zone(zone)))
+    return _PARTS[name](_in_zone(value, _time_zone(zone)))
 
 
 def length_of(name: str, value: Duration) -> int:
@@ -140,7 +140,7 @@ def length_of(name: str, value: Duration) -> int:
     return whole if value.nanos >= 0 else -whole
 
 
-def _in(value: Timestamp, zone: datetime.tzinfo) -> datetime.datetime:
+def _in_zone(value: Timestamp, zone: datetime.tzinfo) -> datetime.datetime:
     seconds, nanos = divmod(value.nanos, SECOND)
     try:
         return (_EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanos // 1000)).astimezone(zone)
@@ -148,7 +148,7 @@ def _in(value: Timestamp, zone: datetime.tzinfo) -> datetime.datetime:
         raise EvaluationError("timestamp overflow") from None
 
 
-def _zone(name: str) -> datetime.tzinfo:
+def _time_zone(name: str) -> datetime.tzinfo:
     if name in ("", "UTC"):
         return datetime.UTC
     if ":" not in name:

@@ -48,7 +48,7 @@ def url(text: str) -> Url:
     except ValueError as error:
         raise EvaluationError(f"{lead}{error}") from None
     try:
-        return _parsed(*text.partition("#")[::2], request=False)
+        return _parse_url(*text.partition("#")[::2], request=False)
     except ValueError as error:
         raise EvaluationError(f"{lead}parse {values.quoted(text)}: {error}") from None
 
@@ -56,7 +56,7 @@ def url(text: str) -> Url:
 def read(text: str) -> Url:
     """Parse a request URL. Raises: ValueError with Go's message."""
     try:
-        return _parsed(text, "", request=True)
+        return _parse_url(text, "", request=True)
     except ValueError as error:
         raise ValueError(f"parse {values.quoted(text)}: {error}") from None
 
@@ -108,7 +108,7 @@ def _host_and_port(text: str) -> tuple[str, str]:
     return (name[1:-1] if name.startswith("[") and name.endswith("]") else name), number
 
 
-def _parsed(text: str, fragment: str, *, request: bool) -> Url:
+def _parse_url(text: str, fragment: str, *, request: bool) -> Url:
     if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
     if not text and request:
@@ -134,7 +134,7 @@ def _parsed(text: str, fragment: str, *, request: bool) -> Url:
         if where or rest or user:
             lead += "//"
     path = _path(rest)
-    return Url(kind, where, path, query_text, f"{lead}{user}{_escaped_host(where)}{path}{tail}")
+    return Url(kind, where, path, query_text, f"{lead}{user}{_escape_host(where)}{path}{tail}")
 
 
 def _without_scheme(text: str) -> tuple[str, str]:
@@ -149,7 +149,7 @@ def _without_scheme(text: str) -> tuple[str, str]:
 def _authority(kind: str, text: str) -> tuple[str, str]:
     """User and host."""
     user, at, where = text.rpartition("@")
-    where = _host(kind, where)
+    where = _parse_host(kind, where)
     if not at:
         return "", where
     if not set(user) <= _USER:
@@ -159,7 +159,7 @@ def _authority(kind: str, text: str) -> tuple[str, str]:
     return ":".join(parts) + "@", where
 
 
-def _host(kind: str, text: str) -> str:
+def _parse_host(kind: str, text: str) -> str:
     at = text.rfind("[")
     if at > 0:
         raise ValueError("invalid IP-literal")
@@ -168,14 +168,14 @@ def _host(kind: str, text: str) -> str:
         colon = text.find(":") if kind in ("http", "https") else text.rfind(":")
         if colon >= 0 and not _PORT.fullmatch(text[colon:]):
             raise ValueError(f"invalid port {values.quoted(text[colon:])} after host")
-        return _unescaped_host(text)
+        return _unescape_host(text)
     closing = text.rfind("]")
     if closing < 0:
         raise ValueError("missing ']' in host")
     if not _PORT.fullmatch(text[closing + 1 :]):
         raise ValueError(f"invalid port {values.quoted(text[closing + 1 :])} after host")
     name, zone, rest = text[1:closing].partition("%25")
-    literal = _unescaped_host(name) + (parse.unquote(zone + rest) if zone else "")
+    literal = _unescape_host(name) + (parse.unquote(zone + rest) if zone else "")
     try:
         address = networks.netip_address(literal)
     except ValueError as error:
@@ -185,7 +185,7 @@ def _host(kind: str, text: str) -> str:
     return f"[{literal}]{text[closing + 1 :]}"
 
 
-def _unescaped_host(text: str) -> str:
+def _unescape_host(text: str) -> str:
     _check_escapes(text)
     forbidden = _HOST_ESCAPE.search(text)
     if forbidden is not None:
@@ -196,7 +196,7 @@ def _unescaped_host(text: str) -> str:
     return parse.unquote(text)
 
 
-def _escaped_host(text: str) -> str:
+def _escape_host(text: str) -> str:
     return parse.quote(text, safe="".join(_HOST))
 
 

@@ -33,7 +33,7 @@ class Correlated(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class _Similar:
+class _SimilarEvents:
     messages: dict[str, None]
     last_seen: float
 
@@ -43,7 +43,7 @@ class Correlator:
 
     def __init__(self, limit: int = MAX_ENTRIES) -> None:
         self._limit = limit
-        self._similar: OrderedDict[SeriesKey, _Similar] = OrderedDict()
+        self._similar: OrderedDict[SeriesKey, _SimilarEvents] = OrderedDict()
         self._buckets: OrderedDict[SeriesKey, TokenBucket] = OrderedDict()
 
     def aggregate(self, key: SeriesKey, now: float) -> Correlated:
@@ -53,10 +53,10 @@ class Correlator:
         shared = key._replace(message="")
         similar = self._similar.get(shared)
         if similar is None or now - similar.last_seen > SIMILAR_SECONDS:
-            similar = _Similar({}, now)
+            similar = _SimilarEvents({}, now)
         similar.messages[key.message] = None
         similar.last_seen = now
-        self._keep(self._similar, shared, similar)
+        self._keep_latest(self._similar, shared, similar)
         if len(similar.messages) < MAX_MESSAGES:
             return Correlated(key, key.message)
         similar.messages.popitem()
@@ -66,13 +66,13 @@ class Correlator:
         """Whether the source has sent too many events about the object."""
         about = key._replace(reason="", action="", message="", regarding=key.regarding._replace(resource_version=""))
         bucket = self._buckets.get(about) or TokenBucket(SPAM_QPS, SPAM_BURST)
-        self._keep(self._buckets, about, bucket)
+        self._keep_latest(self._buckets, about, bucket)
         if bucket.take(now) == 0:
             return False
         bucket.give_back()
         return True
 
-    def _keep(self, entries: OrderedDict[SeriesKey, Entry], key: SeriesKey, entry: Entry) -> None:
+    def _keep_latest(self, entries: OrderedDict[SeriesKey, Entry], key: SeriesKey, entry: Entry) -> None:
         entries[key] = entry
         entries.move_to_end(key)
         if len(entries) > self._limit:

@@ -140,7 +140,7 @@ class EventRecorder:
             return
         self._recorded += 1
         _, _, body = self._event(pod, NORMAL, "Scheduled", "Binding", message, controller)
-        self._put(Write(_collection(pod.namespace), _encoded(body)))
+        self._enqueue(Write(_collection_path(pod.namespace), _encode_body(body)))
 
     def record(
         self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
@@ -158,12 +158,12 @@ class EventRecorder:
         series = self._series.repeated(key, self._clock(), timestamps.micro(self._wall()))
         if series is not None:
             if series.count == 2:
-                self._put(Write(_collection(series.namespace), b"", series))
+                self._enqueue(Write(_collection_path(series.namespace), b"", series))
             return
         name, time_text, body = self._event(regarding, event_type, reason, action, text, controller)
         namespace = regarding.namespace or "default"
         self._series.begin(key, Series(name, namespace, body, self._clock(), time_text))
-        self._put(Write(_collection(namespace), _encoded(body)))
+        self._enqueue(Write(_collection_path(namespace), _encode_body(body)))
 
     def record_legacy(
         self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
@@ -178,13 +178,13 @@ class EventRecorder:
         if series is not None:
             series.body = {**series.body, "message": text}
             if not spam:
-                self._put(Write(_legacy_collection(series.namespace), b"", series, legacy=True))
+                self._enqueue(Write(_legacy_collection_path(series.namespace), b"", series, legacy=True))
             return
         name, time_text, body = self._legacy_event(regarding, event_type, reason, text, controller)
         namespace = regarding.namespace or "default"
         self._legacy_series.begin(key, Series(name, namespace, body, self._clock(), time_text))
         if not spam:
-            self._put(Write(_legacy_collection(namespace), _encoded(body), legacy=True))
+            self._enqueue(Write(_legacy_collection_path(namespace), _encode_body(body), legacy=True))
 
     async def run(self) -> None:
         """Write events until cancelled."""
@@ -271,7 +271,7 @@ class EventRecorder:
         self._last_name_time = max(self._wall(), self._last_name_time + 1)
         return self._last_name_time
 
-    def _put(self, write: Write) -> None:
+    def _enqueue(self, write: Write) -> None:
         if len(self._queue) >= self._queue_limit:
             self._queue.popleft()
             self._unfinished -= 1
@@ -332,7 +332,7 @@ class EventRecorder:
             self._wake_writer()
             slow = loop.call_later(SLOW_SECONDS, self._replace_slow_writer, number)
             try:
-                await self._write(write)
+                await self._write_in_time(write)
             finally:
                 slow.cancel()
                 self._writing.discard(number)
@@ -340,11 +340,11 @@ class EventRecorder:
             if not self._unfinished:
                 self._idle.set()
 
-    async def _write(self, write: Write) -> None:
+    async def _write_in_time(self, write: Write) -> None:
         for attempt in range(1, MAX_TRIES + 1):
             wait = RETRY_SECONDS * (1 + RETRY_JITTER * self._rng())
             try:
-                await self._send(write)
+                await self._send_write(write)
             except ApiError as error:
                 race = error.already_exists and write.series is not None
                 if not race and not (error.transient and error.retry_after is not None):
@@ -362,7 +362,7 @@ class EventRecorder:
         self._unsent += 1
         log.error("dropping an event that could not be written in %d tries", MAX_TRIES)
 
-    async def _send(self, write: Write) -> None:
+    async def _send_write(self, write: Write) -> None:
         series = write.series
         if series is None:
             await self._api.post(write.collection, write.body, deadline=WRITE_DEADLINE_SECONDS)
@@ -375,7 +375,7 @@ class EventRecorder:
         except ApiError as error:
             if not error.not_found:
                 raise
-            # The first event expired, or is still being written: then this one exists a moment later, see `_write`.
+            # The first event expired or is being written: then this one exists a moment later (see `_write_in_time`).
             body = orjson.dumps({**series.body, **state})
             await self._api.post(write.collection, body, deadline=WRITE_DEADLINE_SECONDS)
 
@@ -389,10 +389,10 @@ class EventRecorder:
                 refresh_at = now + event_series.REFRESH_SECONDS
                 due.extend(self._series.repeating())
             for series in due:
-                self._put(Write(_collection(series.namespace), b"", series))
+                self._enqueue(Write(_collection_path(series.namespace), b"", series))
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _encode_body(body: Mapping[str, Any]) -> bytes:
     """Encode the body as JSON, copied to its exact size: orjson's buffer holds 8 KB, and thousands may be queued."""
     return bytes(memoryview(orjson.dumps(body)))
 
@@ -405,9 +405,9 @@ def _legacy_series_patch(series: Series) -> Mapping[str, Any]:
     return {"count": series.count, "lastTimestamp": series.last_seen_text, "message": series.body["message"]}
 
 
-def _collection(namespace: str) -> str:
+def _collection_path(namespace: str) -> str:
     return f"{EVENTS_GROUP}/namespaces/{namespace or 'default'}/events"
 
 
-def _legacy_collection(namespace: str) -> str:
+def _legacy_collection_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace or 'default'}/events"

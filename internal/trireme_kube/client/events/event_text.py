@@ -56,13 +56,13 @@ def _directive(text: str, at: int) -> tuple[int, str]:
     if at < len(text) and text[at] == "*":
         at, out = at + 1, out + "%!(BADWIDTH)"
     else:
-        at = _digits(text, at)
+        at = _number_at(text, at)
     if at < len(text) and text[at] == ".":
         at, bad_index = _argument_index(text, at + 1, bad_index)
         if at < len(text) and text[at] == "*":
             at, out = at + 1, out + "%!(BADPREC)"
         else:
-            at = _digits(text, at)
+            at = _number_at(text, at)
     at, bad_index = _argument_index(text, at, bad_index)
     if at >= len(text):
         return at, out + "%!(NOVERB)"
@@ -80,7 +80,7 @@ def _argument_index(text: str, at: int, bad: bool) -> tuple[int, bool]:
     return at, bad
 
 
-def _digits(text: str, at: int) -> int:
+def _number_at(text: str, at: int) -> int:
     while at < len(text) and text[at] in "0123456789":
         at += 1
     return at

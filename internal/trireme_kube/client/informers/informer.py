@@ -145,9 +145,9 @@ class Informer(Generic[T]):
                     case listwatch.Pause():
                         await self._pause(step.seconds)
                     case listwatch.ListPage():
-                        await self._list(step)
+                        await self._run_list(step)
                     case listwatch.StreamList() | listwatch.OpenWatch():
-                        await self._watch(step)
+                        await self._run_watch(step)
         finally:
             await self._end_list()
             if self._prefetch is not None:
@@ -227,7 +227,7 @@ class Informer(Generic[T]):
         except TimeoutError:
             pass
 
-    async def _list(self, step: listwatch.ListPage) -> None:
+    async def _run_list(self, step: listwatch.ListPage) -> None:
         if self._prefetch is not None:
             self._pages = self._prefetch.pages
             self._prefetch = None
@@ -237,7 +237,7 @@ class Informer(Generic[T]):
             items, metadata = await self._pages.next()
         except (ApiError, ApiUnreachable) as error:
             await self._end_list()
-            await self._fail(error)
+            await self._record_failure(error)
             return
         deliveries = self._protocol.page(items, metadata)
         if not metadata.get("continue"):
@@ -249,7 +249,7 @@ class Informer(Generic[T]):
         if pages_to_close is not None:
             await pages_to_close.close()
 
-    def _open(
+    def _open_stream(
         self, step: listwatch.StreamList | listwatch.OpenWatch
     ) -> contextlib.AbstractAsyncContextManager[transport.ByteStream | list_prefetch.ListPrefetch]:
         if isinstance(step, listwatch.StreamList):
@@ -268,10 +268,10 @@ class Informer(Generic[T]):
         idle = list_prefetch.IDLE_SECONDS
         return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept)
 
-    async def _watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
+    async def _run_watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
         started = self._clock()
         try:
-            async with self._open(step) as stream:
+            async with self._open_stream(step) as stream:
                 self._prefetch = None
                 self._stream = stream
                 self._protocol.opened()
@@ -283,7 +283,7 @@ class Informer(Generic[T]):
                 self._prefetch = None  # refused, and paging would not help
             broken_off = self._interrupt.is_set() and not self._protocol.streaming  # by ourselves
             if not (broken_off and isinstance(error, ApiUnreachable)):
-                await self._fail(error)
+                await self._record_failure(error)
         else:
             if not self._interrupt.is_set() or self._protocol.streaming:
                 self._protocol.closed(self._clock() - started)
@@ -314,7 +314,7 @@ class Informer(Generic[T]):
         for start in range(0, len(deliveries), EVENTS_PER_TURN):
             if start:
                 await asyncio.sleep(0)
-            events = self._decoded(deliveries[start : start + EVENTS_PER_TURN])
+            events = self._decode_deliveries(deliveries[start : start + EVENTS_PER_TURN])
             if events:
                 for consumer in self._consumers:
                     consumer.on_events(events)
@@ -324,21 +324,21 @@ class Informer(Generic[T]):
             if self._protocol.has_delivered(version) and not future.done():
                 future.set_result(None)
 
-    def _decoded(self, deliveries: Sequence[listwatch.Delivery]) -> list[Event[T]]:
+    def _decode_deliveries(self, deliveries: Sequence[listwatch.Delivery]) -> list[Event[T]]:
         events: list[Event[T]] = []
         for delivery in deliveries:
             if delivery.kind in (EventKind.LIST_START, EventKind.LIST_END):
                 events.append(Event(delivery.kind, None))
                 continue
             try:
-                decoded = self._decoded_object(delivery.raw)
+                decoded = self._decode_object(delivery.raw)
             except Exception as error:  # one bad object must not stop the others
                 self._report_undecodable(delivery.raw, error)
                 continue
             events.append(Event(delivery.kind, decoded))
         return events
 
-    def _decoded_object(self, raw: Raw) -> T:
+    def _decode_object(self, raw: Raw) -> T:
         if not isinstance(raw, bytes):
             return self._decode(raw)
         if self._decode_protobuf is None:
@@ -350,7 +350,7 @@ class Informer(Generic[T]):
         metadata = watch.metadata_of(raw)
         log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
 
-    async def _fail(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
+    async def _record_failure(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
         first = not self._protocol.last_error
         deliveries = self._protocol.failed(error)
         if self._protocol.last_error:

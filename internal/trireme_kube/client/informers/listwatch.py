@@ -205,7 +205,7 @@ class ListWatch:
         self.listed = True
         self._page_expirations = self._short_watches = 0
         self._fresh, self._paging, self._streaming, self._newest = True, False, False, False
-        self._succeeded()
+        self._note_success()
         return Delivery(EventKind.LIST_END, {})
 
     def opened(self) -> None:
@@ -237,7 +237,7 @@ class ListWatch:
                 return deliveries, errors.from_status(item)
         if self._events_in_watch:
             # The watch works: if it breaks, back-off restarts, however often watches have broken before.
-            self._succeeded()
+            self._note_success()
         self.counters.events += len(deliveries) - of_list
         return deliveries, None
 
@@ -269,9 +269,9 @@ class ListWatch:
             self._list_in_pages()
             return
         if not self._events_in_watch and seconds < SHORTEST_WATCH_SECONDS:
-            self._failed("the server ended a watch at once")
+            self._note_failure("the server ended a watch at once")
             return
-        self._succeeded()
+        self._note_success()
         if self._requested_version > self.version:
             self._short_watches += 1
             if self._short_watches >= CATCH_UP_WATCHES:
@@ -281,7 +281,7 @@ class ListWatch:
         """The step failed. Answers what to deliver: of a collection that is found to be absent, that it is empty."""
         listing = self.state is not State.WATCHING
         if isinstance(error, ApiError) and error.not_found and self._resource.optional:
-            return self._absent()
+            return self._deliver_absence()
         if listing and not self._paging:
             self._stream_failed(error)
             return []
@@ -292,8 +292,8 @@ class ListWatch:
             if listing or self._events_in_watch:
                 self._start_list()  # at once
                 return []
-        self._failed(str(error), error.retry_after if isinstance(error, ApiError) else None)
-        if listing or _calls_for_a_list(error):
+        self._note_failure(str(error), error.retry_after if isinstance(error, ApiError) else None)
+        if listing or _requires_relist(error):
             self._paging = False
             self._start_list()
         return []
@@ -306,9 +306,9 @@ class ListWatch:
             self.counters.expirations += 1
             self._version_text, self._newest = "", True
         elif isinstance(error, ApiError) and error.status == errors.TOO_MANY_REQUESTS:
-            self._failed(str(error), error.retry_after)
+            self._note_failure(str(error), error.retry_after)
         elif isinstance(error, ApiUnreachable) and error.refused:
-            self._failed(str(error))
+            self._note_failure(str(error))
         else:
             self._list_in_pages()
 
@@ -328,7 +328,7 @@ class ListWatch:
         self._fresh = True
         self._streaming = False
 
-    def _absent(self) -> list[Delivery]:
+    def _deliver_absence(self) -> list[Delivery]:
         news = self.state is not State.ABSENT
         self._start_list()
         self.state = State.ABSENT
@@ -336,15 +336,15 @@ class ListWatch:
         self.version = 0
         self._version_text = ""
         self._paging = False
-        self._succeeded()
+        self._note_success()
         self._pause = ABSENT_PAUSE_SECONDS * (1 + self._random() / 2)
         return [Delivery(EventKind.LIST_START, {}), Delivery(EventKind.LIST_END, {})] if news else []
 
-    def _succeeded(self) -> None:
+    def _note_success(self) -> None:
         self._growing = FIRST_PAUSE_SECONDS
         self.last_error = ""
 
-    def _failed(self, text: str, retry_after: float | None = None) -> None:
+    def _note_failure(self, text: str, retry_after: float | None = None) -> None:
         self.counters.failures += 1
         self.last_error = text
         self._pause = max(self._growing * (1 + self._random()), retry_after or 0.0)
@@ -357,6 +357,6 @@ def watch_seconds(random: Callable[[], float]) -> int:
     return shortest + int(random() * (longest - shortest))
 
 
-def _calls_for_a_list(error: Exception) -> bool:
+def _requires_relist(error: Exception) -> bool:
     """Whether a watch refused with this error should restart from a list, for example for an invalid version."""
     return isinstance(error, ApiError) and 400 <= error.status < 500 and error.status not in (401, 403, 429)

@@ -65,7 +65,7 @@ class Pages:
         token = ""
         try:
             while True:
-                response = await self._request(token)
+                response = await self._request_page(token)
                 items, metadata = decode_page(response)
                 size = len(response.body)
                 self._bytes += size
@@ -81,7 +81,7 @@ class Pages:
         except Exception as error:
             self._responses.put_nowait(error)
 
-    async def _request(self, token: str) -> client.ApiResponse:
+    async def _request_page(self, token: str) -> client.ApiResponse:
         params = self._resource.selectors()
         if self._limit:
             params["limit"] = self._limit

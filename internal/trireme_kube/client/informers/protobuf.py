@@ -95,7 +95,7 @@ class FrameDecoder:
             if end - start < size:
                 break
             at = start + size
-            events.append(_event(bytes(data[start:at])))
+            events.append(_decode_event(bytes(data[start:at])))
         if data is self._rest:
             del self._rest[:at]
         else:
@@ -103,7 +103,7 @@ class FrameDecoder:
         return events
 
 
-def _event(frame: bytes) -> RawEvent:
+def _decode_event(frame: bytes) -> RawEvent:
     try:
         event = encoding_pb2.WatchEvent.FromString(frame)
         kind, wrapped = event.type, event.object.raw

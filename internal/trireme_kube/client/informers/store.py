@@ -57,11 +57,11 @@ class Store(Generic[T]):
             elif kind is EventKind.LIST_END:
                 changes.extend(self._drop_unlisted())
             elif obj is not None:
-                changes.append(self._apply(kind, obj))
+                changes.append(self._apply_event(kind, obj))
         if self._on_changes is not None and changes:
             self._on_changes(changes)
 
-    def _apply(self, kind: EventKind, obj: T) -> Change[T]:
+    def _apply_event(self, kind: EventKind, obj: T) -> Change[T]:
         key = self._key_of(obj)
         if kind is EventKind.DELETED:
             return Change(key, self._objects.pop(key, obj), None)

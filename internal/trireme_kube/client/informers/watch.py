@@ -85,7 +85,7 @@ class LineDecoder:
             lines[0] = b"".join(self._parts)
             self._parts.clear()
             self._size = 0
-        events = [_decode(line) for line in lines if line and not line.isspace()]
+        events = [_decode_event(line) for line in lines if line and not line.isspace()]
         if rest:
             # Joined only once complete: joining at each chunk would be quadratic in the size of a line.
             self._parts.append(rest)
@@ -138,7 +138,7 @@ def metadata_of(raw: Raw) -> Mapping[str, Any]:
     return metadata_field if isinstance(metadata_field, dict) else {}
 
 
-def _decode(line: bytes) -> RawEvent:
+def _decode_event(line: bytes) -> RawEvent:
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError as error:

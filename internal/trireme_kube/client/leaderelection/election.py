@@ -77,9 +77,9 @@ class LeaseRecord:
 
     def same_terms(self, other: LeaseRecord) -> bool:
         """Whether nothing that a holder writes differs; other fields do not count as a sign of life."""
-        return self._terms() == other._terms()
+        return self._terms_of_holder() == other._terms_of_holder()
 
-    def _terms(self) -> tuple[object, ...]:
+    def _terms_of_holder(self) -> tuple[object, ...]:
         holder_fields = (self.holder, self.duration_seconds, self.acquire_time, self.renew_time, self.transitions)
         return (*holder_fields, self.preferred_holder, self.strategy)
 
@@ -196,7 +196,7 @@ class Election:
 
     def start(self, now: float) -> Turn:
         """Return the first instruction."""
-        return self._turn(self._read(now))
+        return self._next_turn(self._read_instruction(now))
 
     def done(self, now: float, outcome: Outcome) -> Turn:
         """Take the outcome of the last instruction (None for a Wait) and return the next."""
@@ -209,11 +209,11 @@ class Election:
             return self._on_read(now, outcome) if isinstance(last, Read) else self._on_written(now, outcome)
         if isinstance(last, Read):
             if isinstance(outcome, ApiError) and outcome.not_found and not self._settings.coordinated:
-                return self._turn(Create(self._new_lease(), self._request_timeout(now)), now)
+                return self._next_turn(Create(self._new_lease_body(), self._request_timeout(now)), now)
             return self._attempt_failed(now)
         if isinstance(last, Update) and self.phase is Phase.LEADING and self._optimistic:
             self._optimistic = False
-            return self._turn(self._read(now), now)
+            return self._next_turn(self._read_instruction(now), now)
         return self._attempt_failed(now)
 
     def stop(self, now: float) -> Turn:
@@ -224,9 +224,9 @@ class Election:
         if self.phase is Phase.ACQUIRING and writing:
             return self._release(now)  # the write may have succeeded
         if self.phase is Phase.RELEASING:
-            return self._turn(self._read(now))
+            return self._next_turn(self._read_instruction(now))
         self.phase = Phase.ENDED
-        return self._turn(End())
+        return self._next_turn(End())
 
     # One attempt: an optimistic Update (leaders only), or Read and then Create or Update.
 
@@ -238,8 +238,8 @@ class Election:
                 return self._lose(now, "the lease could not be renewed in time", release=True)
             if self._observed is not None and not self._settings.coordinated:
                 self._optimistic = True
-                return self._turn(Update(self._renewal(self._observed), self._request_timeout(now)), now)
-        return self._turn(self._read(now))
+                return self._next_turn(Update(self._renewal_body(self._observed), self._request_timeout(now)), now)
+        return self._next_turn(self._read_instruction(now))
 
     def _on_read(self, now: float, lease: LeaseRecord) -> Turn:
         notices = self._observe(now, lease)
@@ -250,14 +250,14 @@ class Election:
                 return Turn(lost.instruction, (*notices, *lost.notices))
             if self._settings.coordinated and not self._may_continue(now, lease):
                 return self._attempt_failed(now, notices)
-            return self._turn(Update(self._renewal(lease), self._request_timeout(now)), now, notices)
+            return self._next_turn(Update(self._renewal_body(lease), self._request_timeout(now)), now, notices)
         if self._settings.coordinated:
             if not ours or not self._may_continue(now, lease):
                 return self._attempt_failed(now, notices)
         elif lease.holder and not ours and now < self._observed_at + lease.duration_seconds:
             return self._attempt_failed(now, notices)
-        body = self._renewal(lease) if ours else self._takeover(lease)
-        return self._turn(Update(body, self._request_timeout(now)), now, notices)
+        body = self._renewal_body(lease) if ours else self._takeover_body(lease)
+        return self._next_turn(Update(body, self._request_timeout(now)), now, notices)
 
     def _may_continue(self, now: float, lease: LeaseRecord) -> bool:
         """Whether the holder may continue: the Lease has not run out, and no other holder is preferred."""
@@ -273,18 +273,18 @@ class Election:
             self._acquired = lease
             self.phase = Phase.LEADING
         leading = Leading(self._acquired.version, self._valid_until, self._acquired, renewal, self._predecessor_seconds)
-        return self._turn(Wait(self._settings.retry_period), None, (*notices, leading))
+        return self._next_turn(Wait(self._settings.retry_period), None, (*notices, leading))
 
     def _attempt_failed(self, now: float, notices: tuple[Notice, ...] = ()) -> Turn:
         self._optimistic = False
         period = self._settings.retry_period
         if self.phase is Phase.LEADING:
-            return self._turn(Wait(max(min(period, self._give_up_at - now), 0.0)), None, notices)
-        return self._turn(Wait(period * (1 + JITTER_FACTOR * self._random())), None, notices)
+            return self._next_turn(Wait(max(min(period, self._give_up_at - now), 0.0)), None, notices)
+        return self._next_turn(Wait(period * (1 + JITTER_FACTOR * self._random())), None, notices)
 
     def _lose(self, now: float, reason: str, *, release: bool, requested: bool = False) -> Turn:
         self.phase = Phase.ENDED
-        turn = self._release(now) if release else self._turn(End())
+        turn = self._release(now) if release else self._next_turn(End())
         return Turn(turn.instruction, (Lost(reason, requested), *turn.notices))
 
     # Releasing the Lease: Read, then Update with an empty holder; again after a conflict.
@@ -292,18 +292,18 @@ class Election:
     def _release(self, now: float) -> Turn:
         self.phase = Phase.RELEASING
         self._give_up_at = now + self._settings.renew_deadline
-        return self._turn(self._read(now))
+        return self._next_turn(self._read_instruction(now))
 
     def _continue_release(self, now: float, last: Instruction, outcome: Outcome) -> Turn:
         conflict = isinstance(outcome, ApiError) and outcome.conflict
         if now < self._give_up_at:
             if isinstance(last, Read) and isinstance(outcome, LeaseRecord):
                 if outcome.holder == self._settings.identity:
-                    return self._turn(Update(self._release_body(outcome), self._request_timeout(now)), now)
+                    return self._next_turn(Update(self._release_body(outcome), self._request_timeout(now)), now)
             elif conflict:
-                return self._turn(self._read(now))
+                return self._next_turn(self._read_instruction(now))
         self.phase = Phase.ENDED
-        return self._turn(End())
+        return self._next_turn(End())
 
     def _observe(self, now: float, lease: LeaseRecord) -> tuple[Notice, ...]:
         if self._observed is None or not self._observed.same_terms(lease):
@@ -316,7 +316,7 @@ class Election:
         self._reported_holder = lease.holder
         return (Observed(lease.holder),)
 
-    def _read(self, now: float) -> Read:
+    def _read_instruction(self, now: float) -> Read:
         return Read(self._request_timeout(now))
 
     def _request_timeout(self, now: float) -> float:
@@ -326,7 +326,9 @@ class Election:
             timeout = min(timeout, self._give_up_at - now)
         return max(timeout, 0.001)
 
-    def _turn(self, instruction: Instruction, sent_at: float | None = None, notices: tuple[Notice, ...] = ()) -> Turn:
+    def _next_turn(
+        self, instruction: Instruction, sent_at: float | None = None, notices: tuple[Notice, ...] = ()
+    ) -> Turn:
         if sent_at is not None:
             self._sent_at = sent_at
         self._instruction = instruction
@@ -334,29 +336,29 @@ class Election:
 
     # Bodies of writes. They replace all of spec; the rest stays as it was read.
 
-    def _new_lease(self) -> dict[str, Any]:
+    def _new_lease_body(self) -> dict[str, Any]:
         return {
             "kind": "Lease",
             "apiVersion": "coordination.k8s.io/v1",
             "metadata": {"name": self._settings.name, "namespace": self._settings.namespace},
-            "spec": self._spec(self._settings.identity, None, 0),
+            "spec": self._lease_spec(self._settings.identity, None, 0),
         }
 
-    def _takeover(self, lease: LeaseRecord) -> dict[str, Any]:
-        return {**lease.raw, "spec": self._spec(self._settings.identity, None, lease.transitions + 1)}
+    def _takeover_body(self, lease: LeaseRecord) -> dict[str, Any]:
+        return {**lease.raw, "spec": self._lease_spec(self._settings.identity, None, lease.transitions + 1)}
 
-    def _renewal(self, lease: LeaseRecord) -> dict[str, Any]:
-        spec = self._spec(self._settings.identity, lease.acquire_time, lease.transitions)
+    def _renewal_body(self, lease: LeaseRecord) -> dict[str, Any]:
+        spec = self._lease_spec(self._settings.identity, lease.acquire_time, lease.transitions)
         if self._settings.coordinated and lease.strategy:
             spec["strategy"] = lease.strategy
         return {**lease.raw, "spec": spec}
 
     def _release_body(self, lease: LeaseRecord) -> dict[str, Any]:
-        spec = self._spec("", None, lease.transitions)
+        spec = self._lease_spec("", None, lease.transitions)
         spec["leaseDurationSeconds"] = 1
         return {**lease.raw, "spec": spec}
 
-    def _spec(self, holder: str, acquire_time: str | None, transitions: int) -> dict[str, Any]:
+    def _lease_spec(self, holder: str, acquire_time: str | None, transitions: int) -> dict[str, Any]:
         time = timestamps.micro(self._wall())
         return {
             "holderIdentity": holder,
@@ -375,10 +377,10 @@ def lease_record(raw: Mapping[str, Any]) -> LeaseRecord:
     version = metadata.get("resourceVersion")
     return LeaseRecord(
         holder=str(spec.get("holderIdentity") or ""),
-        duration_seconds=_number(spec.get("leaseDurationSeconds")),
+        duration_seconds=_int_or_zero(spec.get("leaseDurationSeconds")),
         acquire_time=str(spec.get("acquireTime") or ""),
         renew_time=str(spec.get("renewTime") or ""),
-        transitions=_number(spec.get("leaseTransitions")),
+        transitions=_int_or_zero(spec.get("leaseTransitions")),
         version=int(version) if isinstance(version, str) and version.isdigit() else 0,
         raw=raw,
         preferred_holder=str(spec.get("preferredHolder") or ""),
@@ -386,5 +388,5 @@ def lease_record(raw: Mapping[str, Any]) -> LeaseRecord:
     )
 
 
-def _number(value: Any) -> int:
+def _int_or_zero(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -101,7 +101,7 @@ class LeaseElector:
         """Start contending, in a new thread."""
         self._owner = asyncio.get_running_loop()
         self._ended = self._owner.create_future()
-        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="lease", daemon=True)
         self._thread.start()
 
     @property
@@ -132,7 +132,7 @@ class LeaseElector:
         if self._ended is not None:
             await asyncio.shield(self._ended)
 
-    def _run(self) -> None:
+    def _run_thread(self) -> None:
         error: BaseException | None = None
         try:
             with asyncio.Runner() as runner:
@@ -149,7 +149,7 @@ class LeaseElector:
         elif error is not None:  # a defect must end leadership, not just this thread
             log.error("the election ended with an exception", exc_info=error)
             reason = f"the election failed: {error!r}"
-        self._publish(Lost(reason) if reason else None)
+        self._publish_notice(Lost(reason) if reason else None)
         owner, ended = self._owner, self._ended
         if owner is not None and ended is not None:
             with contextlib.suppress(RuntimeError):  # the main loop was closed before us
@@ -165,10 +165,10 @@ class LeaseElector:
             stopped = False
             while True:
                 for notice in turn.notices:
-                    self._publish(notice)
+                    self._publish_notice(notice)
                 if isinstance(turn.instruction, election.End):
                     return
-                operation = self._execute(api, turn.instruction)
+                operation = self._execute_instruction(api, turn.instruction)
                 if stopped:
                     turn = self._machine.done(self._clock(), await operation)
                     continue
@@ -208,17 +208,17 @@ class LeaseElector:
             return True, None
         return False, task.result()
 
-    async def _execute(self, api: client.ApiClient, instruction: election.Instruction) -> election.Outcome:
+    async def _execute_instruction(self, api: client.ApiClient, instruction: election.Instruction) -> election.Outcome:
         match instruction:
             case election.Wait(seconds):
                 await asyncio.sleep(seconds)
                 return None
             case election.Read(deadline):
-                request = api.get(self.settings.path, _timeout(deadline), deadline=deadline)
+                request = api.get(self.settings.path, _timeout_parameter(deadline), deadline=deadline)
             case election.Create(body, deadline):
-                request = api.post(self.settings.collection, body, _timeout(deadline), deadline=deadline)
+                request = api.post(self.settings.collection, body, _timeout_parameter(deadline), deadline=deadline)
             case election.Update(body, deadline):
-                request = api.put(self.settings.path, body, _timeout(deadline), deadline=deadline)
+                request = api.put(self.settings.path, body, _timeout_parameter(deadline), deadline=deadline)
             case _:
                 raise AssertionError(f"not an instruction to carry out: {instruction}")
         try:
@@ -228,7 +228,7 @@ class LeaseElector:
                 log.info("lease %s/%s: %s", self.settings.namespace, self.settings.name, error)
             return error
 
-    def _publish(self, notice: Notice | None) -> None:
+    def _publish_notice(self, notice: Notice | None) -> None:
         if isinstance(notice, Leading):
             self.leading = notice
         elif notice is None or isinstance(notice, Lost):
@@ -244,7 +244,7 @@ def _set_done(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _timeout(deadline: float) -> dict[str, str | int]:
+def _timeout_parameter(deadline: float) -> dict[str, str | int]:
     """The request's timeout parameter, so that the server aborts what we no longer wait for."""
     return {"timeout": f"{max(int(deadline), 1)}s"}
 

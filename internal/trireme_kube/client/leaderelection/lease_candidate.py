@@ -85,9 +85,9 @@ class LeaseCandidate:
         """Keep the object renewed until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(supervision.supervise("informer of the lease candidate", self._informer.run))
-            tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write))
+            tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write_candidate))
 
-    async def _write(self) -> None:
+    async def _write_candidate(self) -> None:
         await self._listed.wait()
         failures = 0
         while True:
@@ -110,12 +110,12 @@ class LeaseCandidate:
         renew_time = timestamps.micro(self._wall())
         current = self._current
         if current is None:
-            await self._api.post(_COLLECTION, self._new(renew_time))
+            await self._api.post(_COLLECTION, self._new_candidate(renew_time))
             return
         body = {**current, "spec": {**(current.get("spec") or {}), "renewTime": renew_time}}
         await self._api.put(f"{_COLLECTION}/{self._candidacy.identity}", body)
 
-    def _new(self, renew_time: str) -> dict[str, Any]:
+    def _new_candidate(self, renew_time: str) -> dict[str, Any]:
         return {
             "apiVersion": "coordination.k8s.io/v1beta1",
             "kind": "LeaseCandidate",

@@ -67,9 +67,9 @@ def of(document: Mapping[str, Any]) -> Connection:
         proxy=cluster.get("proxy-url"),
     )
     if connection.host.startswith("https"):
-        connection.ssl_ca_cert = _file(cluster, "certificate-authority")
-        connection.cert_file = _file(user, "client-certificate")
-        connection.key_file = _file(user, "client-key")
+        connection.ssl_ca_cert = _file_or_none(cluster, "certificate-authority")
+        connection.cert_file = _file_or_none(user, "client-certificate")
+        connection.key_file = _file_or_none(user, "client-key")
     renew(connection, document)
     return connection
 
@@ -91,7 +91,7 @@ def renew(connection: Connection, document: Mapping[str, Any]) -> None:
         connection.api_key["BearerToken"] = f"Basic {pair}"
 
 
-def _file(entry: Mapping[str, Any], field: str) -> str | None:
+def _file_or_none(entry: Mapping[str, Any], field: str) -> str | None:
     data = entry.get(f"{field}-data")
     return _in_memory(base64.b64decode(data)) if data else entry.get(field)
 

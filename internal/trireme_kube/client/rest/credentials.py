@@ -62,7 +62,7 @@ class Credentials:
         self._renewal = renewal
         self._extra_headers = extra_headers
         self._clock = clock
-        self._files = _versions(configuration)
+        self._files = _file_versions(configuration)
         self._due = clock() + RENEWAL_SECONDS if renewal or self._files else float("inf")
         self._lock = asyncio.Lock()
         self.headers: Headers = self._make_headers()
@@ -113,7 +113,7 @@ class Credentials:
 
         Raises: OSError for a pair that does not fit, as one half of it was not written yet.
         """
-        files = _versions(self.configuration)
+        files = _file_versions(self.configuration)
         if files != self._files:
             self.configuration.tls()
             self._files = files
@@ -127,7 +127,7 @@ class Credentials:
         return headers
 
 
-def _versions(configuration: connection.Connection) -> tuple[object, ...]:
+def _file_versions(configuration: connection.Connection) -> tuple[object, ...]:
     """The versions of the certificates and keys on disk; empty if the connection needs none."""
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     if not configuration.host.startswith("https"):
@@ -151,11 +151,11 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
       KubeconfigError: naming the file and the field at fault.
     """
     if not source.kubeconfig and not source.master:
-        config, renewal = _external().in_cluster()
+        config, renewal = _load_external_credentials().in_cluster()
         return Credentials(config, "the pod's service account", renewal, clock=clock)
     context = kubeconfig.read(source.kubeconfig, source.master)
     if context.has_external_credentials:
-        config, renewal = await _external().load(context)
+        config, renewal = await _load_external_credentials().load(context)
     else:
         config, renewal = _from_kubeconfig(context)
     credentials = Credentials(config, context.origin, renewal, context.impersonation, clock)
@@ -164,7 +164,7 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
     return credentials
 
 
-def _external() -> types.ModuleType:
+def _load_external_credentials() -> types.ModuleType:
     # Importing the package takes a fifth of a frontend's start, and most deployments do not need it.
     from trireme_kube.client.rest import external_credentials
 

@@ -112,7 +112,7 @@ class ApiSilent(ApiUnreachable):
 
 def from_response(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Make the error of a response: from its Status object if it has one, else from status line and body."""
-    retry_after = _retry_after(headers.get("Retry-After"))
+    retry_after = _parse_retry_after(headers.get("Retry-After"))
     try:
         parsed = envelope.status(body) if body.startswith(envelope.MAGIC) else orjson.loads(body)
     except ValueError:
@@ -145,7 +145,7 @@ def is_refused(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno == errno.ECONNREFUSED
 
 
-def _retry_after(text: str | None) -> float | None:
+def _parse_retry_after(text: str | None) -> float | None:
     # The API server sends whole seconds, never an HTTP date.
     if text is None or not text.strip().isdigit():
         return None

@@ -48,25 +48,27 @@ def read(path: str, master: str = "") -> Context:
       KubeconfigError: the file is unusable; the message names the file and the field.
     """
     if not path:
-        return _make("--master", pathlib.Path(), "master", {"server": master}, "", {})
+        return _make_context("--master", pathlib.Path(), "master", {"server": master}, "", {})
     origin = f"kubeconfig {path}"
-    document = _parse(origin, pathlib.Path(path))
+    document = _parse_document(origin, pathlib.Path(path))
     name = document.get("current-context")
     if not isinstance(name, str) or not name:
         raise KubeconfigError(f"{origin}: current-context: missing")
-    context = _entry(origin, document, "contexts", "context", name, "current-context")
-    cluster_name = _text(origin, f"contexts[{name}].context.cluster", context.get("cluster"))
-    cluster = dict(_entry(origin, document, "clusters", "cluster", cluster_name, f"contexts[{name}].context.cluster"))
+    context = _named_entry(origin, document, "contexts", "context", name, "current-context")
+    cluster_name = _check_text(origin, f"contexts[{name}].context.cluster", context.get("cluster"))
+    cluster = dict(
+        _named_entry(origin, document, "clusters", "cluster", cluster_name, f"contexts[{name}].context.cluster")
+    )
     user_name = context.get("user") or ""
     user: Mapping[str, Any] = {}
     if user_name:
-        user = _entry(origin, document, "users", "user", user_name, f"contexts[{name}].context.user")
+        user = _named_entry(origin, document, "users", "user", user_name, f"contexts[{name}].context.user")
     if master:
         cluster["server"] = master
-    return _make(origin, pathlib.Path(path).absolute().parent, cluster_name, cluster, user_name, dict(user))
+    return _make_context(origin, pathlib.Path(path).absolute().parent, cluster_name, cluster, user_name, dict(user))
 
 
-def _parse(origin: str, path: pathlib.Path) -> Mapping[str, Any]:
+def _parse_document(origin: str, path: pathlib.Path) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -81,28 +83,30 @@ def _parse(origin: str, path: pathlib.Path) -> Mapping[str, Any]:
     except yaml.YAMLError as error:
         raise KubeconfigError(f"{origin}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
-        raise KubeconfigError(f"{origin}: not a kubeconfig: {_kind(document)} instead of a mapping")
+        raise KubeconfigError(f"{origin}: not a kubeconfig: {_kind_of_value(document)} instead of a mapping")
     return document
 
 
-def _entry(
+def _named_entry(
     origin: str, document: Mapping[str, Any], plural: str, singular: str, name: str, named_by: str
 ) -> Mapping[str, Any]:
     entries = document.get(plural) or []
     if not isinstance(entries, list):
-        raise KubeconfigError(f"{origin}: {plural}: {_kind(entries)} instead of a list")
+        raise KubeconfigError(f"{origin}: {plural}: {_kind_of_value(entries)} instead of a list")
     for entry in entries:
         if isinstance(entry, dict) and entry.get("name") == name:
             value = entry.get(singular)
             if value is None and singular == "user":
                 return {}  # a user without credentials
             if not isinstance(value, dict):
-                raise KubeconfigError(f"{origin}: {plural}[{name}].{singular}: {_kind(value)} instead of a mapping")
+                raise KubeconfigError(
+                    f"{origin}: {plural}[{name}].{singular}: {_kind_of_value(value)} instead of a mapping"
+                )
             return value
     raise KubeconfigError(f"{origin}: {named_by}: no entry named {name!r} in {plural}")
 
 
-def _make(
+def _make_context(
     origin: str, folder: pathlib.Path, cluster_name: str, cluster: dict[str, Any], user_name: str, user: dict[str, Any]
 ) -> Context:
     names = {"cluster": f"clusters[{cluster_name}].cluster", "user": f"users[{user_name}].user"}
@@ -117,7 +121,7 @@ def _make(
         raise KubeconfigError(f"{origin}: {names['user']}: client-certificate and client-key need each other")
     if user.get("tokenFile"):
         user.pop("token", None)  # the file wins, as with client-go: it rotates
-        user["tokenFile"] = _file(origin, f"{names['user']}.tokenFile", folder, user["tokenFile"])
+        user["tokenFile"] = _absolute_path(origin, f"{names['user']}.tokenFile", folder, user["tokenFile"])
     plugin = user.get("exec")
     if plugin is not None:
         user["exec"] = _check_plugin(origin, f"{names['user']}.exec", folder, plugin)
@@ -143,7 +147,7 @@ def _make(
 
 
 def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]) -> None:
-    server = _text(origin, _field_path(names, "cluster.server"), cluster.get("server"))
+    server = _check_text(origin, _field_path(names, "cluster.server"), cluster.get("server"))
     if "://" not in server:
         # client-go's rule for a bare host: no TLS, whatever the entry says of certificates.
         server = f"http://{server}"
@@ -175,7 +179,7 @@ def _check_files(
             value.pop(field, None)
         elif value.get(field):
             value.pop(data_field, None)
-            value[field] = _file(origin, f"{_field_path(names, entry)}.{field}", folder, value[field])
+            value[field] = _absolute_path(origin, f"{_field_path(names, entry)}.{field}", folder, value[field])
         else:
             value.pop(field, None)
             value.pop(data_field, None)
@@ -183,16 +187,16 @@ def _check_files(
 
 def _check_plugin(origin: str, place: str, folder: pathlib.Path, plugin: Any) -> dict[str, Any]:
     if not isinstance(plugin, dict):
-        raise KubeconfigError(f"{origin}: {place}: {_kind(plugin)} instead of a mapping")
-    command = _text(origin, f"{place}.command", plugin.get("command"))
-    _text(origin, f"{place}.apiVersion", plugin.get("apiVersion"))
+        raise KubeconfigError(f"{origin}: {place}: {_kind_of_value(plugin)} instead of a mapping")
+    command = _check_text(origin, f"{place}.command", plugin.get("command"))
+    _check_text(origin, f"{place}.apiVersion", plugin.get("apiVersion"))
     if "/" in command and not pathlib.Path(command).is_absolute():
         command = str(folder / command)  # client-go's rule: a path is relative to the kubeconfig, a bare name to PATH
     return {**plugin, "command": command}
 
 
-def _file(origin: str, place: str, folder: pathlib.Path, name: Any) -> str:
-    path = folder / _text(origin, place, name)
+def _absolute_path(origin: str, place: str, folder: pathlib.Path, name: Any) -> str:
+    path = folder / _check_text(origin, place, name)
     try:
         with path.open("rb"):
             pass
@@ -213,9 +217,9 @@ def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
-def _text(origin: str, place: str, value: Any) -> str:
+def _check_text(origin: str, place: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        problem = "missing" if value in (None, "") else f"{_kind(value)} instead of a text"
+        problem = "missing" if value in (None, "") else f"{_kind_of_value(value)} instead of a text"
         raise KubeconfigError(f"{origin}: {place}: {problem}" if place else f"{origin}: {problem}")
     return value
 
@@ -225,7 +229,7 @@ def _field_path(names: Mapping[str, str], field: str) -> str:
     return f"{names.get(first, first)}{dot}{rest}".strip(".")
 
 
-def _kind(value: Any) -> str:
+def _kind_of_value(value: Any) -> str:
     kinds = {
         dict: "a mapping",
         list: "a list",

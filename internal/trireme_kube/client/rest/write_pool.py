@@ -86,18 +86,18 @@ class WritePool:
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        connection = await self._take(end)
+        connection = await self._take_connection(end)
         try:
             connection.begin(
-                b"%s%s%d\r\n\r\n%s" % (self._line(method, path), self._head(headers), len(body), body), end
+                b"%s%s%d\r\n\r\n%s" % (self._request_line(method, path), self._head(headers), len(body), body), end
             )
             return await connection.answer
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
-            raise self._failure(error) from error
+            raise self._unreachable(error) from error
         finally:
             self._give_back(connection)
 
-    def _line(self, method: str, path: str) -> bytes:
+    def _request_line(self, method: str, path: str) -> bytes:
         return f"{method} {self._prefix}{path} HTTP/1.1\r\n".encode("ascii")
 
     def _head(self, headers: Mapping[str, str]) -> bytes:
@@ -115,7 +115,7 @@ class WritePool:
         self._heads[id(headers)] = (headers, encoded)
         return encoded
 
-    async def _take(self, end: float) -> _Connection:
+    async def _take_connection(self, end: float) -> _Connection:
         while True:
             while self._idle:
                 connection = self._idle.pop()
@@ -135,7 +135,7 @@ class WritePool:
                 await turn
         except BaseException as error:
             if not turn.cancelled():
-                self._wake()  # our turn came as we were cancelled: pass it on
+                self._wake_next()  # our turn came as we were cancelled: pass it on
             if isinstance(error, TimeoutError):
                 raise ApiUnreachable(f"{self._host}: no connection was free in time", sent=False) from error
             raise
@@ -151,38 +151,38 @@ class WritePool:
                     lambda: _Connection(loop), host, port, ssl=self._tls, server_hostname=self._server_name
                 )
         except (OSError, TimeoutError) as error:
-            self._free()
+            self._has_room()
             text = "no connection in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
             raise ApiUnreachable(f"{self._host}: {text}", sent=False, refused=is_refused(error)) from error
         except BaseException:
-            self._free()
+            self._has_room()
             raise
         finally:
             self._opening -= 1
         if self._open < self._limit:
-            self._wake()  # the next may open one
+            self._wake_next()  # the next may open one
         return connection
 
     def _give_back(self, connection: _Connection) -> None:
         if connection.reusable and self._limit:
             self._idle.append(connection)
-            self._wake()
+            self._wake_next()
         else:
             connection.transport.abort()
-            self._free()
+            self._has_room()
 
-    def _free(self) -> None:
+    def _has_room(self) -> None:
         self._open -= 1
-        self._wake()
+        self._wake_next()
 
-    def _wake(self) -> None:
+    def _wake_next(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
 
-    def _failure(self, error: Exception) -> ApiUnreachable:
+    def _unreachable(self, error: Exception) -> ApiUnreachable:
         if isinstance(error, TimeoutError):
             return ApiUnreachable(f"{self._host}: no answer in time", sent=True)
         if isinstance(error, httptools.HttpParserError):

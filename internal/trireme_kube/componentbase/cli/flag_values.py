@@ -116,7 +116,7 @@ def parse_float32(text: str) -> float:
         raise _number_error("ParseFloat", text, "value out of range") from error
 
 
-def _int32_list(text: str, before: Any, given: bool) -> tuple[int, ...]:
+def _parse_int32_list(text: str, before: Any, given: bool) -> tuple[int, ...]:
     values = tuple(parse_int(part, 32) for part in text.split(","))
     return (*before, *values) if given else values
 
@@ -189,12 +189,12 @@ def show_csv(values: Sequence[str]) -> str:
     return ",".join(shown)
 
 
-def _strings(text: str, before: Any, given: bool) -> tuple[str, ...]:
+def _parse_strings(text: str, before: Any, given: bool) -> tuple[str, ...]:
     values = tuple(parse_csv(text)) if text else ()
     return (*before, *values) if given else values
 
 
-def _string_map(text: str, before: Any, given: bool) -> dict[str, str]:
+def _parse_string_map(text: str, before: Any, given: bool) -> dict[str, str]:
     count = text.count("=")
     if count == 0:
         raise ValueError(f"{text} must be formatted as key=value")
@@ -211,7 +211,7 @@ def _show_string_map(value: Mapping[str, str]) -> str:
     return "[" + show_csv([f"{name}={value[name]}" for name in sorted(value)]).strip() + "]"
 
 
-def _component_values(text: str, before: Any, given: bool) -> dict[str, tuple[str, ...]]:
+def _parse_component_values(text: str, before: Any, given: bool) -> dict[str, tuple[str, ...]]:
     """`component:value,value`: values by component, in order."""
     found: dict[str, tuple[str, ...]] = dict(before) if given else {}
     for pair in text.split(","):
@@ -245,7 +245,7 @@ class NamedCertKey:
         return f"{self.cert_file},{self.key_file}{names}"
 
 
-def _named_cert_keys(text: str, before: Any, given: bool) -> tuple[NamedCertKey, ...]:
+def _parse_named_cert_keys(text: str, before: Any, given: bool) -> tuple[NamedCertKey, ...]:
     pair, colon, names_text = text.partition(":")
     names: tuple[str, ...] = ()
     if colon:
@@ -267,7 +267,7 @@ class VModule:
     level: int
 
 
-def _vmodule(text: str, before: Any, _given: bool) -> tuple[VModule, ...]:
+def _parse_vmodule(text: str, before: Any, _given: bool) -> tuple[VModule, ...]:
     found: list[VModule] = list(before)
     for part in text.split(","):
         if not part:
@@ -282,7 +282,7 @@ def _vmodule(text: str, before: Any, _given: bool) -> tuple[VModule, ...]:
     return tuple(found)
 
 
-def _ip(text: str, before: Any, _given: bool) -> str:
+def _parse_ip(text: str, before: Any, _given: bool) -> str:
     if not text:
         return str(before)
     stripped = text.strip()
@@ -319,7 +319,7 @@ def check_reported_version(text: str) -> None:
         )
 
 
-def _quantity(text: str, _before: Any, _given: bool) -> Quantity:
+def _parse_quantity(text: str, _before: Any, _given: bool) -> Quantity:
     return parse_quantity(text)
 
 
@@ -348,22 +348,22 @@ DURATION = FlagType(
     lambda value: str(value if isinstance(value, Duration) else Duration(value)),
     silent=frozenset({"0", "0s"}),
 )
-STRINGS = FlagType("strings", _strings, lambda value: f"[{show_csv(value)}]", silent=frozenset({"[]"}))
-INT32_LIST = FlagType("int32Slice", _int32_list, lambda value: f"[{','.join(map(str, value))}]")
-IP = FlagType("ip", _ip, str, silent=frozenset({"<nil>"}))
-STRING_MAP = FlagType("stringToString", _string_map, _show_string_map)
+STRINGS = FlagType("strings", _parse_strings, lambda value: f"[{show_csv(value)}]", silent=frozenset({"[]"}))
+INT32_LIST = FlagType("int32Slice", _parse_int32_list, lambda value: f"[{','.join(map(str, value))}]")
+IP = FlagType("ip", _parse_ip, str, silent=frozenset({"<nil>"}))
+STRING_MAP = FlagType("stringToString", _parse_string_map, _show_string_map)
 NAMED_CERT_KEYS = FlagType(
-    "namedCertKey", _named_cert_keys, lambda value: f"[{';'.join(str(entry) for entry in value)}]"
+    "namedCertKey", _parse_named_cert_keys, lambda value: f"[{';'.join(str(entry) for entry in value)}]"
 )
 COMPONENT_VALUES = FlagType(
-    "colonSeparatedMultimapStringString", _component_values, _show_component_values, silent=_NOTHING
+    "colonSeparatedMultimapStringString", _parse_component_values, _show_component_values, silent=_NOTHING
 )
 LEVEL = FlagType("Level", lambda text, _before, _given: parse_level(text), str, silent=frozenset({"0"}))
 VMODULE = FlagType(
     "pattern=N,...",
-    _vmodule,
+    _parse_vmodule,
     lambda value: ",".join(f"{entry.pattern}={entry.level}" for entry in value),
     silent=_NOTHING,
 )
-QUANTITY = FlagType("quantity", _quantity, str, silent=frozenset({"0"}))
+QUANTITY = FlagType("quantity", _parse_quantity, str, silent=frozenset({"0"}))
 VERSION = FlagType("version", _version, str, bare="true", silent=frozenset({"false"}))

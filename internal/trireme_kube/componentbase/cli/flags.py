@@ -37,7 +37,7 @@ class Flag:
         return self.type.show(self.default)
 
     @property
-    def _label(self) -> str:
+    def _flag_label(self) -> str:
         return f"-{self.letter}, --{self.name}" if self.letter else f"--{self.name}"
 
     def parse(self, text: str, before: Any, given: bool) -> Any:
@@ -45,7 +45,7 @@ class Flag:
         try:
             return self.type.parse(text, before, given)
         except ValueError as error:
-            raise FlagError(f"invalid argument {quote(text)} for {quote(self._label)} flag: {error}") from error
+            raise FlagError(f"invalid argument {quote(text)} for {quote(self._flag_label)} flag: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def normalize(name: str) -> str:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _CommandLineReader:
     flags: Mapping[str, Flag]
     letters: Mapping[str, Flag]
     rest: list[str]
@@ -111,16 +111,16 @@ class _Reader:
                 self.positional.extend(self.rest)
                 return
             elif argument.startswith("--"):
-                self._long(argument)
+                self._read_long_flag(argument)
             else:
-                self._letters(argument[1:])
+                self._read_letters(argument[1:])
 
-    def _set(self, flag: Flag, text: str) -> None:
+    def _set_flag(self, flag: Flag, text: str) -> None:
         self.values[flag.name] = flag.parse(text, self.values[flag.name], flag.name in self.given)
         self.given.add(flag.name)
         self.uses.append((flag.name, text))
 
-    def _long(self, argument: str) -> None:
+    def _read_long_flag(self, argument: str) -> None:
         text = argument[2:]
         if text[0] in "-=":
             raise FlagError(f"bad flag syntax: {argument}")
@@ -135,9 +135,9 @@ class _Reader:
                 value = self.rest.pop(0)
             else:
                 raise FlagError(f"flag needs an argument: --{name}")
-        self._set(flag, value)
+        self._set_flag(flag, value)
 
-    def _letters(self, letters: str) -> None:
+    def _read_letters(self, letters: str) -> None:
         while letters:
             letter = letters[0]
             flag = self.letters.get(letter)
@@ -155,7 +155,7 @@ class _Reader:
                 value = self.rest.pop(0)
             else:
                 raise FlagError(f"flag needs an argument: {_quote_rune(letter)} in -{letters}")
-            self._set(flag, value)
+            self._set_flag(flag, value)
             letters = following
 
 
@@ -174,7 +174,7 @@ def parse(flag_set: FlagSet, arguments: Sequence[str]) -> Parsed:
         FlagError: it cannot be read.
     """
     flags = {flag.name: flag for flag in flag_set.flags()}
-    reader = _Reader(
+    reader = _CommandLineReader(
         flags=flags,
         letters={flag.letter: flag for flag in flags.values() if flag.letter},
         rest=list(arguments),
@@ -211,11 +211,11 @@ def section_help(section: Section, columns: int = 0) -> str:
     """The help of one section; wrapped where the terminal's width is known."""
     rows = [(_flag_column(flag), _text_column(flag)) for flag in sorted(section.flags, key=lambda flag: flag.name)]
     width = max(len(left) for left, _ in rows) + 3
-    out = [f"\n{section.title} flags:\n", *(_row(left, right, width, columns) for left, right in rows)]
+    out = [f"\n{section.title} flags:\n", *(_help_row(left, right, width, columns) for left, right in rows)]
     return "\n".join(out) + "\n"
 
 
-def _row(left: str, right: str, width: int, columns: int) -> str:
+def _help_row(left: str, right: str, width: int, columns: int) -> str:
     """One flag, its text from column `width` on; below it if that leaves too little room, as in pflag."""
     longest = max(map(len, right.split()), default=0)
     below = 0 < columns - width < max(_LEAST_COLUMNS, longest) or 0 < columns <= width

@@ -11,7 +11,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--v", type=int, default=0, help="log verbosity")
     parser.add_argument(
         "--vmodule",
-        type=_modules,
+        type=_parse_modules,
         default=(),
         metavar="PATTERN=N,...",
         help="verbosities of single modules, by patterns of their names",
@@ -35,7 +35,7 @@ def options(values: argparse.Namespace, package: str) -> klog.LogOptions:
     )
 
 
-def _modules(text: str) -> tuple[tuple[str, int], ...]:
+def _parse_modules(text: str) -> tuple[tuple[str, int], ...]:
     found = []
     for entry in filter(None, text.split(",")):
         pattern, _, level = entry.partition("=")

@@ -46,7 +46,7 @@ class Version:
         return text + (f"+{self.build_metadata}" if self.build_metadata else "")
 
 
-def _parse(text: str, *, semantic: bool) -> Version:
+def _parse_version(text: str, *, semantic: bool) -> Version:
     found = _MATCH.fullmatch(text)
     if not found:
         raise ValueError(f"could not parse {quote(text)} as version")
@@ -82,9 +82,9 @@ def parse(text: str) -> Version:
         ValueError: it is none.
     """
     try:
-        return _parse(text, semantic=True)
+        return _parse_version(text, semantic=True)
     except ValueError:
-        return _parse(text, semantic=False)
+        return _parse_version(text, semantic=False)
 
 
 def parse_semantic(text: str) -> Version:
@@ -93,7 +93,7 @@ def parse_semantic(text: str) -> Version:
     Raises:
         ValueError: it is none.
     """
-    return _parse(text, semantic=True)
+    return _parse_version(text, semantic=True)
 
 
 BINARY = parse(KUBERNETES)
@@ -103,7 +103,7 @@ def _previous_minor(minor: tuple[int, int]) -> tuple[int, int]:
     return minor[0], max(minor[1] - 1, 0)
 
 
-def _text(minor: tuple[int, int]) -> str:
+def _version_text(minor: tuple[int, int]) -> str:
     return f"{minor[0]}.{minor[1]}"
 
 
@@ -126,9 +126,9 @@ class Effective:
     def problems(self) -> list[str]:
         """Why these versions are invalid; empty if they are valid."""
         found: list[str] = []
-        emulated, oldest, floor = _text(self.emulated), _text(self.oldest_peer), _text(_FLOOR)
+        emulated, oldest, floor = _version_text(self.emulated), _version_text(self.oldest_peer), _version_text(_FLOOR)
         if not _FLOOR <= self.emulated <= BINARY.minor:
-            binary = f"{_text(BINARY.minor)}.0"
+            binary = f"{_version_text(BINARY.minor)}.0"
             found.append(f"emulation version {emulated} is not between [{floor}, {binary}]")
         if not _FLOOR <= self.oldest_peer <= self.emulated:
             found.append(f"minCompatibilityVersion version {oldest} is not between [{floor}, {emulated}]")
@@ -140,12 +140,13 @@ DEFAULT = Effective()
 
 def emulation_range() -> str:
     """The versions that `--emulated-version` accepts, for its help."""
-    return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(BINARY.minor)})"
+    return f"{_version_text(_FLOOR)}..{_version_text(BINARY.minor)}(default:{_version_text(BINARY.minor)})"
 
 
 def oldest_peer_range() -> str:
     """The versions that `--min-compatibility-version` accepts, for its help."""
-    return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(_previous_minor(BINARY.minor))})"
+    default = _version_text(_previous_minor(BINARY.minor))
+    return f"{_version_text(_FLOOR)}..{_version_text(BINARY.minor)}(default:{default})"
 
 
 def parse_flag(values: tuple[str, ...]) -> dict[str, Version]:

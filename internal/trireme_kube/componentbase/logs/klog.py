@@ -210,7 +210,7 @@ def _matches(pattern: str, logger: str) -> bool:
     return fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern)
 
 
-def _values(record: logging.LogRecord) -> Mapping[str, object] | None:
+def _structured_values(record: logging.LogRecord) -> Mapping[str, object] | None:
     values = getattr(record, "values", None)
     if not isinstance(values, dict):
         return None
@@ -227,14 +227,14 @@ class _TextFormatter(logging.Formatter):
         micros = int(record.created % 1 * 1_000_000)
         severity = _SEVERITIES.get(record.levelno, "I" if record.levelno < logging.WARNING else "E")
         header = f"{severity}{moment}.{micros:06d} {os.getpid():>7} {record.filename}:{record.lineno}]"
-        values = _values(record)
+        values = _structured_values(record)
         if values is None:
-            line = f"{header} {_block(record.getMessage())}"
+            line = f"{header} {_multiline_text(record.getMessage())}"
         else:
             named = "".join(f" {name}={_format_value(value)}" for name, value in values.items())
-            line = f"{header} {_quoted(record.getMessage())}{named}"
+            line = f"{header} {_quote(record.getMessage())}{named}"
         if record.exc_info:
-            line += f"\n\t{_block(self.formatException(record.exc_info))}"
+            line += f"\n\t{_multiline_text(self.formatException(record.exc_info))}"
         return line
 
 
@@ -250,7 +250,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.levelno < logging.ERROR:
             out["v"] = verbosity_of(record.levelno)
-        for name, value in (_values(record) or {}).items():
+        for name, value in (_structured_values(record) or {}).items():
             out[name] = value.parts() if isinstance(value, Ref) else value
         if record.exc_info:
             out["stacktrace"] = self.formatException(record.exc_info)
@@ -271,10 +271,10 @@ def _format_value(value: object) -> str:
     if "\n" in text:
         lines = "".join(f"\t{_printable(line)}\n" for line in text.splitlines())
         return f"<\n{lines} >"
-    return _quoted(text)
+    return _quote(text)
 
 
-def _block(text: str) -> str:
+def _multiline_text(text: str) -> str:
     """Text of several lines, in which none but the first looks like a line of the log.
 
     Names of objects and callers come from outside, and could hold a whole forged line.
@@ -289,7 +289,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else golang.quote(c)[1:-1] for c in text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return golang.quote(text)

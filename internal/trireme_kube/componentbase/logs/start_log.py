@@ -27,7 +27,7 @@ _ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
 _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     code = found.group(1)
     if len(code) > 1:
         return chr(int(code[1:], 16))
@@ -46,7 +46,7 @@ def unquote(text: str) -> object:
     if text.startswith("<\n"):
         return "\n".join(line.removeprefix("\t") for line in text.splitlines()[1:-1])
     if text.startswith('"'):
-        return _ESCAPE.sub(_unescaped, text[1:-1])
+        return _ESCAPE.sub(_unescape, text[1:-1])
     if _INTEGER.fullmatch(text):
         return int(text)
     return {"true": True, "false": False}.get(text, text)

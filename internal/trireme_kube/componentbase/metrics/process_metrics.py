@@ -20,7 +20,7 @@ class _Gauge(Gauge):
         super().__init__(name, text, read, stability="")
 
 
-class _Count(_Gauge):
+class _KernelCounter(_Gauge):
     """A counter that the kernel keeps, so it cannot be reset."""
 
     kind = "counter"
@@ -29,16 +29,22 @@ class _Count(_Gauge):
 def instruments() -> list[Instrument]:
     """process_* of this process."""
     return [
-        _Count("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", _cpu),
+        _KernelCounter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", _cpu_seconds),
         _Gauge("process_max_fds", "Maximum number of open file descriptors.", _max_fds),
         _Gauge("process_open_fds", "Number of open file descriptors.", _open_fds),
-        _Count("process_network_receive_bytes_total", "Bytes received, of all of this network namespace.", _received),
-        _Count("process_network_transmit_bytes_total", "Bytes sent, of all of this network namespace.", _sent),
-        _Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", _resident),
+        _KernelCounter(
+            "process_network_receive_bytes_total", "Bytes received, of all of this network namespace.", _received_bytes
+        ),
+        _KernelCounter(
+            "process_network_transmit_bytes_total", "Bytes sent, of all of this network namespace.", _sent_bytes
+        ),
+        _Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", _resident_bytes),
         started(""),
-        _Gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.", _virtual),
+        _Gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.", _virtual_bytes),
         _Gauge(
-            "process_virtual_memory_max_bytes", "Maximum amount of virtual memory available in bytes.", _max_virtual
+            "process_virtual_memory_max_bytes",
+            "Maximum amount of virtual memory available in bytes.",
+            _max_virtual_bytes,
         ),
     ]
 
@@ -46,59 +52,59 @@ def instruments() -> list[Instrument]:
 def started(stability: str) -> Instrument:
     """The start time of this process, as a metric with the given stability."""
     text = "Start time of the process since unix epoch in seconds."
-    return Gauge("process_start_time_seconds", text, lambda: _one(start_time()), stability=stability)
+    return Gauge("process_start_time_seconds", text, lambda: _without_labels(start_time()), stability=stability)
 
 
 def start_time() -> float:
     """The start time of this process. Units: seconds since 1970."""
     boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
-    return int(boot.split()[1]) + int(_stat()[_STARTED_TICKS]) / _CLOCK_TICKS
+    return int(boot.split()[1]) + int(_process_stat()[_STARTED_TICKS]) / _CLOCK_TICKS
 
 
-def _one(value: float) -> Mapping[Values, float]:
+def _without_labels(value: float) -> Mapping[Values, float]:
     return {(): value}
 
 
-def _stat() -> list[str]:
+def _process_stat() -> list[str]:
     return Path("/proc/self/stat").read_text().rpartition(")")[2].split()
 
 
-def _cpu() -> Mapping[Values, float]:
-    fields = _stat()
-    return _one((int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _CLOCK_TICKS)
+def _cpu_seconds() -> Mapping[Values, float]:
+    fields = _process_stat()
+    return _without_labels((int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _CLOCK_TICKS)
 
 
 def _max_fds() -> Mapping[Values, float]:
-    return _one(_limit(resource.RLIMIT_NOFILE))
+    return _without_labels(_resource_limit(resource.RLIMIT_NOFILE))
 
 
 def _open_fds() -> Mapping[Values, float]:
-    return _one(sum(1 for _ in os.scandir("/proc/self/fd")))
+    return _without_labels(sum(1 for _ in os.scandir("/proc/self/fd")))
 
 
-def _resident() -> Mapping[Values, float]:
-    return _one(int(_stat()[_RESIDENT_PAGES]) * _PAGE)
+def _resident_bytes() -> Mapping[Values, float]:
+    return _without_labels(int(_process_stat()[_RESIDENT_PAGES]) * _PAGE)
 
 
-def _virtual() -> Mapping[Values, float]:
-    return _one(int(_stat()[_VIRTUAL_BYTES]))
+def _virtual_bytes() -> Mapping[Values, float]:
+    return _without_labels(int(_process_stat()[_VIRTUAL_BYTES]))
 
 
-def _max_virtual() -> Mapping[Values, float]:
-    return _one(_limit(resource.RLIMIT_AS))
+def _max_virtual_bytes() -> Mapping[Values, float]:
+    return _without_labels(_resource_limit(resource.RLIMIT_AS))
 
 
-def _limit(which: int) -> float:
+def _resource_limit(which: int) -> float:
     soft = resource.getrlimit(which)[0]
     return 1.8446744073709552e19 if soft == resource.RLIM_INFINITY else soft
 
 
-def _received() -> Mapping[Values, float]:
-    return _one(_network()[0])
+def _received_bytes() -> Mapping[Values, float]:
+    return _without_labels(_network()[0])
 
 
-def _sent() -> Mapping[Values, float]:
-    return _one(_network()[1])
+def _sent_bytes() -> Mapping[Values, float]:
+    return _without_labels(_network()[1])
 
 
 def _network() -> tuple[int, int]:

@@ -109,16 +109,16 @@ class Authenticator:
         leaf = x509.load_der_x509_certificate(certificate) if certificate else None
         found = None
         if leaf is not None:
-            found = _proxied(leaf, headers, trust.proxies) or _certified(leaf, trust)
+            found = _user_by_proxy(leaf, headers, trust.proxies) or _user_by_certificate(leaf, trust)
         if found is None:
-            found = await self._by_token(headers)
+            found = await self._user_by_token(headers)
         if found is None:
             return ANONYMOUS
         if found.name == ANONYMOUS_NAME or _AUTHENTICATED_GROUP in found.groups:
             return found
         return User(found.name, (*found.groups, _AUTHENTICATED_GROUP), found.uid, found.extra)
 
-    async def _by_token(self, headers: Headers) -> User | None:
+    async def _user_by_token(self, headers: Headers) -> User | None:
         authorization = next((value for name, value in headers if name.lower() == "authorization"), "").strip()
         kind, _, token = authorization.partition(" ")
         token = token.strip()
@@ -145,7 +145,7 @@ class Authenticator:
         return user
 
 
-def _proxied(leaf: x509.Certificate, headers: Headers, proxies: RequestHeaders) -> User | None:
+def _user_by_proxy(leaf: x509.Certificate, headers: Headers, proxies: RequestHeaders) -> User | None:
     if not issued_by(leaf, proxies.authorities):
         return None
     if proxies.allowed_names and _common_name(leaf) not in proxies.allowed_names:
@@ -167,7 +167,7 @@ def _proxied(leaf: x509.Certificate, headers: Headers, proxies: RequestHeaders) 
     )
 
 
-def _certified(leaf: x509.Certificate, trust: Trust) -> User | None:
+def _user_by_certificate(leaf: x509.Certificate, trust: Trust) -> User | None:
     """Raises: Unauthenticated if the certificate states an invalid UID."""
     name = _common_name(leaf)
     if not name or not issued_by(leaf, trust.client_authorities):

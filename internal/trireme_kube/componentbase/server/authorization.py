@@ -36,8 +36,8 @@ class Authorizer:
         clock: Callable[[], float],
     ) -> None:
         """`always_allowed` are paths, or prefixes that end in a star. `review` None: nothing else is allowed."""
-        self._paths = frozenset(_clean(path) for path in always_allowed if not path.endswith("*"))
-        self._prefixes = tuple(_clean(path[:-1]) for path in always_allowed if path.endswith("*"))
+        self._paths = frozenset(_clean_path(path) for path in always_allowed if not path.endswith("*"))
+        self._prefixes = tuple(_clean_path(path[:-1]) for path in always_allowed if path.endswith("*"))
         self._review = review
         self._seconds = {True: allow_seconds, False: deny_seconds}
         self._reviewed: ExpiringCache[tuple[object, ...], Verdict] = ExpiringCache(clock)
@@ -46,7 +46,7 @@ class Authorizer:
         """Whether the user may. Raises: ReviewError."""
         if ADMINISTRATORS in user.groups:
             return Verdict(True)
-        plain = _clean(path)
+        plain = _clean_path(path)
         if plain in self._paths or any(plain.startswith(prefix) for prefix in self._prefixes):
             return Verdict(True)
         if self._review is None:
@@ -65,5 +65,5 @@ def forbidden_message(user: User, verb: str, path: str, reason: str) -> str:
     return f"{message}: {reason}" if reason else message
 
 
-def _clean(path: str) -> str:
+def _clean_path(path: str) -> str:
     return path.removeprefix("/")

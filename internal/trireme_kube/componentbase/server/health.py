@@ -69,7 +69,7 @@ class Health:
         if checks is None:
             return None
         if path == f"/{name}":
-            return self._all(name, checks, query)
+            return self._report_of_all(name, checks, query)
         for check in checks:
             if check.name == single:
                 problem = check.problem()
@@ -95,7 +95,7 @@ class Health:
             ),
         ]
 
-    def _all(self, name: str, checks: Sequence[Check], query: Mapping[str, Sequence[str]]) -> Report:
+    def _report_of_all(self, name: str, checks: Sequence[Check], query: Mapping[str, Sequence[str]]) -> Report:
         excluded = set(query.get("exclude", ()))
         unknown = excluded - {check.name for check in checks}
         lines = []

@@ -101,7 +101,7 @@ class Site:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             started = time.perf_counter()
-            reply = await self._guarded(request, guard)
+            reply = await self._reply_if_allowed(request, guard)
             _log_request(request, reply, time.perf_counter() - started)
             return _response(request, reply)
 
@@ -110,7 +110,7 @@ class Site:
         application.on_response_prepare.append(_without_server_header)
         return application
 
-    async def _guarded(self, request: web.Request, guard: Guard | None) -> Reply:
+    async def _reply_if_allowed(self, request: web.Request, guard: Guard | None) -> Reply:
         try:
             refused = None if guard is None else await _refusal(request, guard)
             if refused is not None:

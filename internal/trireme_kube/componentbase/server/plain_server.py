@@ -30,7 +30,7 @@ async def serve(
     Raises: OSError if the address cannot be listened on.
     """
     host, _, port = listen.rpartition(":")
-    application = _site(registry, not_ready, clock).application(None)
+    application = _plain_site(registry, not_ready, clock).application(None)
     runner = connection_limits.runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
     assert runner.server is not None  # setup made it
@@ -45,7 +45,7 @@ async def serve(
         await runner.cleanup()
 
 
-def _site(registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float]) -> http_site.Site:
+def _plain_site(registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float]) -> http_site.Site:
     started = clock()
 
     def problem() -> str:

@@ -47,7 +47,7 @@ def pages() -> Mapping[str, Page]:
         if not name:
             return text(_INDEX, content_type="text/html; charset=utf-8")
         if name == "goroutine":
-            return text(_stacks())
+            return text(_thread_stacks())
         if name == "profile":
             return await profiler.run(request.query)
         unknown = text("Unknown profile\n", 404)
@@ -84,7 +84,7 @@ class _Profiler:
         return text(out.getvalue())
 
 
-def _stacks() -> str:
+def _thread_stacks() -> str:
     out = []
     for identity, frame in sys._current_frames().items():
         out.append(f"thread {identity}:\n{''.join(traceback.format_stack(frame))}")

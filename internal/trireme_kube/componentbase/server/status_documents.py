@@ -36,7 +36,9 @@ def failure(code: int, reason: str, message: str, *, details: bool = False, pret
     if details:
         out["details"] = {}
     out["code"] = code
-    return Document(code, "application/json", json.dumps(out, indent=2, ensure_ascii=False) if pretty else _json(out))
+    return Document(
+        code, "application/json", json.dumps(out, indent=2, ensure_ascii=False) if pretty else _json_text(out)
+    )
 
 
 def is_for_people(user_agent: str, pretty: str | None) -> bool:
@@ -48,7 +50,7 @@ def is_for_people(user_agent: str, pretty: str | None) -> bool:
 
 def json_document(value: Any) -> Document:
     """A value as JSON."""
-    return Document(200, "application/json", _json(value))
+    return Document(200, "application/json", _json_text(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Page:
             "metadata": {"name": self.program},
             **self.fields(),
         }
-        body = _json(value) if media == "application/json" else write_yaml(value)
+        body = _json_text(value) if media == "application/json" else write_yaml(value)
         warning = ""
         if _VERSIONS[version]:
             warning = f'299 - "This version of the {self.title} endpoint is deprecated. Please use a newer version."'
@@ -104,5 +106,5 @@ def uptime(seconds: float) -> str:
     return f"{hours} hr {minutes:02d} min {rest:02d} sec"
 
 
-def _json(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"

@@ -56,7 +56,7 @@ class Expiries:
         self.instrument = Gauge(
             METRIC,
             "When a certificate of this process expires, in seconds since 1970.",
-            self._read,
+            self._read_expiries,
             ("use", "certificate"),
             transient=True,
         )
@@ -67,7 +67,7 @@ class Expiries:
         if not self._certificates:
             yield
             return
-        watching = supervisor.keep("expiry of certificates", self._watch)
+        watching = supervisor.keep("expiry of certificates", self._watch_files)
         try:
             yield
         finally:
@@ -91,12 +91,12 @@ class Expiries:
                 moment = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
                 log.warning("the %s certificate %s %s %s: %s", certificate.use, certificate.name, verb, when, moment)
 
-    async def _watch(self) -> None:
+    async def _watch_files(self) -> None:
         while True:
             self.warn()
             await asyncio.sleep(_CHECK_SECONDS)
 
-    def _read(self) -> Mapping[tuple[str, ...], float]:
+    def _read_expiries(self) -> Mapping[tuple[str, ...], float]:
         found: dict[tuple[str, ...], float] = {}
         for certificate in self._certificates:
             validity = _validity(certificate)
@@ -108,13 +108,13 @@ class Expiries:
 def _validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
     """The start and end of its validity; None if it cannot be read now, which its users report."""
     try:
-        return _of_pem(Path(certificate.file).read_bytes() if certificate.file else certificate.content)
+        return _validity_of_pem(Path(certificate.file).read_bytes() if certificate.file else certificate.content)
     except (OSError, ValueError):
         return None
 
 
 @functools.lru_cache(maxsize=64)
-def _of_pem(content: bytes) -> tuple[datetime, datetime]:
+def _validity_of_pem(content: bytes) -> tuple[datetime, datetime]:
     # The library is imported only if there is a certificate.
     from cryptography import x509
 

@@ -41,9 +41,9 @@ def detail(certificate: x509.Certificate, now: datetime) -> str:
         str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     ]
     groups = f" groups=[{','.join(organisations)}]" if organisations else ""
-    valid = f"{_time(certificate.not_valid_before_utc)} to {_time(certificate.not_valid_after_utc)}"
+    valid = f"{_go_time_text(certificate.not_valid_before_utc)} to {_go_time_text(certificate.not_valid_after_utc)}"
     usages = ",".join(_usages(certificate))
-    return f'"{subject}" [{usages}]{groups}{serving} issuer="{issuer}" ({valid} (now={_time(now)}))'
+    return f'"{subject}" [{usages}]{groups}{serving} issuer="{issuer}" ({valid} (now={_go_time_text(now)}))'
 
 
 def _common_name(name: x509.Name) -> str:
@@ -68,7 +68,7 @@ def _names_served(certificate: x509.Certificate) -> list[str]:
     return [*map(str, found.get_values_for_type(x509.IPAddress)), *found.get_values_for_type(x509.DNSName)]
 
 
-def _time(moment: datetime) -> str:
+def _go_time_text(moment: datetime) -> str:
     """A time in Go's format."""
     fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
     return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"

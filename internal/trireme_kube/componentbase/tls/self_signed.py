@@ -18,11 +18,11 @@ from trireme_kube.componentbase import clocks
 _LIFETIME = timedelta(days=365)
 
 
-def _name(text: str) -> x509.Name:
+def _x509_name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _alternative(text: str) -> x509.GeneralName:
+def _alternative_name(text: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(text))
     except ValueError:
@@ -35,7 +35,7 @@ def make_certificate(host: str, alternatives: Sequence[str], now: datetime | Non
     start = (now or clocks.utc_now()) - timedelta(hours=1)
     timestamp = int(start.timestamp())
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority_name = _name(f"{host}-ca@{timestamp}")
+    authority_name = _x509_name(f"{host}-ca@{timestamp}")
     builder = x509.CertificateBuilder().not_valid_before(start).not_valid_after(start + _LIFETIME)
     authority = (
         builder.subject_name(authority_name)
@@ -46,14 +46,14 @@ def make_certificate(host: str, alternatives: Sequence[str], now: datetime | Non
         .sign(authority_key, hashes.SHA256())
     )
     certificate = (
-        builder.subject_name(_name(f"{host}@{timestamp}"))
+        builder.subject_name(_x509_name(f"{host}@{timestamp}"))
         .issuer_name(authority_name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
-            x509.SubjectAlternativeName([_alternative(text) for text in dict.fromkeys((host, *alternatives))]),
+            x509.SubjectAlternativeName([_alternative_name(text) for text in dict.fromkeys((host, *alternatives))]),
             critical=False,
         )
         .sign(authority_key, hashes.SHA256())

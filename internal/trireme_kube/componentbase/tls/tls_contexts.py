@@ -83,7 +83,7 @@ class TlsContexts:
         self._clock = clock
         self._checked_at = clock()
         self._stamp = self._read_files()
-        self._current = self._make()
+        self._current = self._make_context()
         self.reloads = 0
 
     def current(self) -> ssl.SSLContext:
@@ -97,7 +97,7 @@ class TlsContexts:
             if stamp == self._stamp:
                 return self._current
             self._stamp = stamp
-            self._current = self._make()
+            self._current = self._make_context()
         except (OSError, ValueError) as error:
             log.error("keeping the serving certificate in use: %s", error)
             return self._current
@@ -112,11 +112,11 @@ class TlsContexts:
                 stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
         return tuple(stamps), self._authorities()
 
-    def _make(self) -> ssl.SSLContext:
-        context = self._context(self._settings.default)
+    def _make_context(self) -> ssl.SSLContext:
+        context = self._context_for_name(self._settings.default)
         others: dict[str, ssl.SSLContext] = {}
         for pair in self._settings.by_name:
-            other = self._context(pair)
+            other = self._context_for_name(pair)
             for name in pair.names or _names_in(pair):
                 others.setdefault(name.lower(), other)
         if others:
@@ -140,7 +140,7 @@ class TlsContexts:
                     log, "Loaded SNI cert", pair.label("sni-serving-cert"), pair.pem(), index=index
                 )
 
-    def _context(self, pair: KeyPair) -> ssl.SSLContext:
+    def _context_for_name(self, pair: KeyPair) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._settings.minimum
         context.set_alpn_protocols(["http/1.1"])
@@ -148,7 +148,7 @@ class TlsContexts:
             context.set_ciphers(self._settings.ciphers)
         if self._settings.curve:
             context.set_ecdh_curve(self._settings.curve)
-        _load(context, pair)
+        _load_key_pair(context, pair)
         authorities = self._authorities()
         if authorities:
             context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
@@ -156,7 +156,7 @@ class TlsContexts:
         return context
 
 
-def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
+def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     if pair.certificate_file:
         context.load_cert_chain(pair.certificate_file, pair.key_file, password=_no_password)
         return
