@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trireme.config import gates
-from trireme.config.commandline import CompletedConfig, Outcome, Start
+from trireme.config.commandline import CompletedConfig, Start, StartOutcome
 from trireme.config.gates import FeatureGates
 from trireme.config.serving import Lookup
 from trireme_kube.componentbase.cli import versions
@@ -26,7 +26,7 @@ HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigu
 class Ended:
     """How a start ended."""
 
-    outcome: Outcome
+    outcome: StartOutcome
     logs: list[str]
     stdout: str
     stderr: str

@@ -18,7 +18,7 @@ _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.i
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
-def enabled() -> bool:
+def logs_each_event() -> bool:
     """Whether events are logged one by one."""
     return klog.enabled(log, _ADD_DELETE)
 

@@ -104,7 +104,7 @@ class CompletedConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StartOutcome:
     """The outcome of a start. `stage` is the step that ended it; empty after success."""
 
     code: int
@@ -118,7 +118,7 @@ class Outcome:
 class _Stopped(Exception):
     """Ends the start."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: StartOutcome) -> None:
         super().__init__(outcome.error)
         self.outcome = outcome
 
@@ -138,16 +138,16 @@ class Start:
     #: Called with the log format as soon as it is known.
     on_logging: Callable[[LoggingOptions], None] = lambda _options: None
 
-    def run(self) -> Outcome:
+    def run(self) -> StartOutcome:
         """Run everything that needs no API server."""
         try:
-            return Outcome(0, completed=self._complete_configuration())
+            return StartOutcome(0, completed=self._complete_configuration())
         except _Stopped as stopped:
             return stopped.outcome
 
     def _log_failure(self, stage: str, error: str) -> _Stopped:
         self.log(f'E "command failed" err={start_log.value(error)}')
-        return _Stopped(Outcome(1, stage, error, "log"))
+        return _Stopped(StartOutcome(1, stage, error, "log"))
 
     # The command line.
 
@@ -165,16 +165,16 @@ class Start:
             if hint:
                 self.stderr.write(f"{hint}\n\n")
             self.stderr.write(f"{usage}\nError: {error}\n")
-            raise _Stopped(Outcome(1, "load", str(error), "usage")) from error
+            raise _Stopped(StartOutcome(1, "load", str(error), "usage")) from error
         if parsed["help"]:
             about = flags.wrapped(_ABOUT.replace("\n", " "), self.columns) if self.columns else _ABOUT
             self.stdout.write(f"{about}\n\n{usage}")
-            raise _Stopped(Outcome(0))
+            raise _Stopped(StartOutcome(0))
         if any(parsed.positional):
             arguments = quote_list(parsed.positional)
             text = f'"{command_flags.PROGRAM}" does not take any arguments, got {arguments}'
             self.stderr.write(f"Error: {text}\n")
-            raise _Stopped(Outcome(1, "load", text, "usage"))
+            raise _Stopped(StartOutcome(1, "load", text, "usage"))
         return parsed
 
     def _parse_gates(self, parsed: Parsed) -> FeatureGates:
@@ -200,7 +200,7 @@ class Start:
             self.stdout.write(f"{release.build_information()}\n")
         else:
             return version if version.startswith("v") else versions.KUBERNETES
-        raise _Stopped(Outcome(0))
+        raise _Stopped(StartOutcome(0))
 
     # The configuration.
 
@@ -242,7 +242,7 @@ class Start:
         if problems:
             text = join_messages(problems)
             self.stderr.write(f"{text}\n")
-            raise _Stopped(Outcome(1, "load", text, "plain"))
+            raise _Stopped(StartOutcome(1, "load", text, "plain"))
         self.on_logging(settings.logging)
         if settings.logging.verbosity >= 1:
             for line in flags.dump(command_flags.flag_set(), parsed):
@@ -342,7 +342,7 @@ class Start:
         self.log(f'I "Wrote configuration" file={quote(path)}')
         if completed.serving:
             completed.serving.listener.close()
-        raise _Stopped(Outcome(0, completed=completed))
+        raise _Stopped(StartOutcome(0, completed=completed))
 
 
 def plugin_lists(profile: CompletedProfile) -> dict[str, dict[str, object]]:

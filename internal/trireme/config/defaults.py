@@ -90,10 +90,10 @@ def _set_profile_defaults(profile: Value, gates: FeatureGates, log: Log) -> None
     configs: list[Value] = profile.get("pluginConfig") or []
     for config in configs:
         if f"{config.get('name', '')}Args" in ARGS and not config.get(SPELT_OUT):
-            args(config["name"], config["args"], gates)
+            set_args_defaults(config["name"], config["args"], gates)
     configured = {config.get("name", "") for config in configs}
     configs.extend(
-        {"name": name, "args": args(name, {}, gates)}
+        {"name": name, "args": set_args_defaults(name, {}, gates)}
         for name in _enabled_names(profile["plugins"])
         if name not in configured and f"{name}Args" in ARGS
     )
@@ -143,7 +143,7 @@ def _merge_plugin_sets(default: Value, custom: Value, log: Log) -> Value:
     return merged
 
 
-def args(plugin: str, value: Value, gates: FeatureGates) -> Value:
+def set_args_defaults(plugin: str, value: Value, gates: FeatureGates) -> Value:
     """Fill in the defaults of a plugin's decoded arguments; return them."""
     plugin_args = config_sides.plugin_args().get(plugin)
     if plugin_args is not None:

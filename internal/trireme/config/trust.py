@@ -23,16 +23,16 @@ _BLOCK = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n(.*?)-----END \1---
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PemBlock:
     """A PEM block: its type, and its whole text."""
 
     kind: str
     text: bytes
 
 
-def pem_blocks(pem: bytes) -> list[Block]:
+def pem_blocks(pem: bytes) -> list[PemBlock]:
     """The PEM blocks of a file."""
-    return [Block(found.group(1).decode("latin-1"), found.group(0) + b"\n") for found in _BLOCK.finditer(pem)]
+    return [PemBlock(found.group(1).decode("latin-1"), found.group(0) + b"\n") for found in _BLOCK.finditer(pem)]
 
 
 def _load_certificate(pem: bytes) -> x509.Certificate:

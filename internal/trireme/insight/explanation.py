@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Refusals:
+class RefusedSlots:
     """The slots of the nodes that refuse the pod with one status. Shape: slots (node,), ascending."""
 
     status: status.Status
@@ -47,7 +47,7 @@ class Explanation:
 
     generation: int
     pre_filter: status.Status | None
-    refusals: Sequence[Refusals]
+    refusals: Sequence[RefusedSlots]
     feasible: arrays.SlotArray
     scores: NodeScores | status.Status | None
 
@@ -86,14 +86,14 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     return Explanation(generation, None, _refusals_by_status(answer, alive), feasible, found)
 
 
-def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[Refusals]:
+def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[RefusedSlots]:
     """The refusing slots by status, the status of most nodes first. Shape: alive (slot,)."""
     assert answer.columns is not None
     index = np.where(alive, answer.columns.index, 0)
     by_status = np.argsort(index, kind="stable")
     bounds = np.searchsorted(index[by_status], np.arange(1, len(answer.columns.statuses) + 2))
     found = [
-        Refusals(each, by_status[bounds[number] : bounds[number + 1]])
+        RefusedSlots(each, by_status[bounds[number] : bounds[number + 1]])
         for number, each in enumerate(answer.columns.statuses)
         if bounds[number] < bounds[number + 1]
     ]

@@ -30,7 +30,7 @@ class ObjectEventHandlers:
         self._registry = cache.registry
         self._notifier = notifier
         self._json_of = json_of
-        self._relists = relists.Relists()
+        self._relists = relists.RelistTracker()
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Nodes were listed, added, changed or deleted."""
@@ -103,7 +103,7 @@ class ObjectEventHandlers:
             action = ActionType.ADD if before is None else ActionType.UPDATE
             self._notifier.notify_of_event(cluster_event.event(kind.event, action), before, entry)
         elif kind.message is resource_pb2.DeviceTaintRule and before is not None and before.spec != entry.spec:
-            self._rule_changed(before)
+            self._notify_of_taint_rule(before)
 
     def _remove_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str]) -> None:
         known = self._cache.get_object(kind.field, *key)
@@ -118,7 +118,7 @@ class ObjectEventHandlers:
         if kind.event:
             self._notifier.notify_of_event(cluster_event.event(kind.event, ActionType.DELETE), before, None)
         elif kind.message is resource_pb2.DeviceTaintRule:
-            self._rule_changed(known.device_taint_rule)
+            self._notify_of_taint_rule(known.device_taint_rule)
 
     def _last_notified(self, kind: object_kinds.ObjectKind, key: tuple[str, str]) -> Any:
         """The object as the queue was last notified of it: as it is assumed to be."""
@@ -137,7 +137,7 @@ class ObjectEventHandlers:
                 event, before.resource_claim, None if after is None else after.resource_claim
             )
 
-    def _rule_changed(self, rule: resource_pb2.DeviceTaintRule) -> None:
+    def _notify_of_taint_rule(self, rule: resource_pb2.DeviceTaintRule) -> None:
         """Devices may have lost the taint that the rule put on them: notify as if their slices had changed."""
         selector = rule.spec.device_selector
         if not rule.spec.HasField("device_selector"):

@@ -49,7 +49,7 @@ class PodEventHandlers:
         self._foreign: dict[str, tuple[str, str]] = {}
         # Running pods whose resize is deferred, by UID. They are in the queue, too.
         self._resized: dict[str, PendingPod] = {}
-        self._relists = relists.Relists()
+        self._relists = relists.RelistTracker()
 
     def pending(self, uid: str) -> PendingPod | None:
         """The pending pod of this UID, assumed or not."""
@@ -72,7 +72,7 @@ class PodEventHandlers:
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Pods were listed, added, changed or deleted."""
-        logged = event_log.enabled()
+        logged = event_log.logs_each_event()
         listed = self._relists.seen("pods")
         for kind, parsed in events:
             if logged and parsed is not None:

@@ -6,7 +6,7 @@ from typing import Any
 from trireme_kube.client.informers.watch import EventKind
 
 
-class Relists:
+class RelistTracker:
     """The objects seen in each list that is under way, by the name of their kind."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ import yaml
 from config import live
 
 from trireme.config import command_flags, server_url
-from trireme.config.commandline import Outcome, Start
+from trireme.config.commandline import Start, StartOutcome
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
@@ -167,7 +167,7 @@ def answer(case: Case) -> Case:
         return places.restore(_shaped(case, outcome, logs, stdout.getvalue(), Path(directory, "out.yaml")))
 
 
-def _shaped(case: Case, outcome: Outcome, logs: list[str], stdout: str, out: Path) -> Case:
+def _shaped(case: Case, outcome: StartOutcome, logs: list[str], stdout: str, out: Path) -> Case:
     shaped: Case = {key: case[key] for key in ("name", "kind", "files", "flags") if key in case}
     shaped["exit"] = outcome.code
     if "phase" in case:

@@ -51,7 +51,7 @@ class CandidateCount:
 
 
 @dataclass(slots=True)
-class _Search:
+class _CandidateSearch:
     """What dry runs have found so far: candidates, and how many nodes were refused with which status.
 
     Of the candidates that violate a budget, and of those that violate none, it has the first `wanted` ones.
@@ -115,7 +115,7 @@ class DefaultPreemption:
             return _nominate_and_evict(context, snap, candidate_selection.select_candidate(found.candidates, snap))
         return self._no_candidates(found, snap.nodes.count)
 
-    def _no_candidates(self, found: _Search, nodes: int) -> filter_pb2.PostFilterResponse:
+    def _no_candidates(self, found: _CandidateSearch, nodes: int) -> filter_pb2.PostFilterResponse:
         if found.errors:
             texts = list(dict.fromkeys(found.errors))
             return _refusal_response(status.error(self.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
@@ -148,9 +148,9 @@ class DefaultPreemption:
 
     async def _search_candidates(
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
-    ) -> _Search:
+    ) -> _CandidateSearch:
         """Find candidates by dry runs. Raises: OutOfStepError."""
-        found = _Search()
+        found = _CandidateSearch()
         slots = context.slots_where_preemption_may_help(snap.nodes.live_slots())
         if not slots.size:
             return found
@@ -241,7 +241,7 @@ def _add_result(
     result: dry_run.DryRunResult,
     context: post_filter_context.PostFilterContext,
     snap: snapshot.Snapshot,
-    found: _Search,
+    found: _CandidateSearch,
 ) -> None:
     for candidate in result.candidates:
         if candidate.rows:

@@ -113,7 +113,7 @@ class _PodClaims:
         if not binding_conditions.has_conditions(claim):
             return True
         try:
-            ready = binding_conditions.ready(claim)
+            ready = binding_conditions.are_devices_ready(claim)
         except binding_conditions.BindingFailedError as error:
             raise _Failed(str(error)) from error
         if not ready and binding_conditions.timed_out(claim, timeout, self._wall() / 1e9):

@@ -10,7 +10,7 @@ class BindingFailedError(Exception):
     """A device could not be prepared; the text is kube-scheduler's."""
 
 
-def ready(claim: resource_pb2.ResourceClaim) -> bool:
+def are_devices_ready(claim: resource_pb2.ResourceClaim) -> bool:
     """Whether all devices are prepared. Raises: BindingFailedError."""
     if not claim.status.HasField("allocation"):
         return False

@@ -35,12 +35,12 @@ class Constraint(abc.ABC):
         if not self._applies_to(request):
             return True
         value = self._lookup(request, device, self._attribute)
-        return value is not None and self._push(value)
+        return value is not None and self._count_if_allowed(value)
 
     def remove(self, request: DeviceRequest) -> None:
         """The device selected last for this request is no longer counted."""
         if self._applies_to(request):
-            self._pop()
+            self._uncount_last()
 
     def _applies_to(self, request: DeviceRequest) -> bool:
         name, alternative = request.name_and_alternative
@@ -49,11 +49,11 @@ class Constraint(abc.ABC):
         return bool(alternative) and f"{name}/{alternative}" in self._requests
 
     @abc.abstractmethod
-    def _push(self, value: resource_pb2.DeviceAttribute) -> bool:
+    def _count_if_allowed(self, value: resource_pb2.DeviceAttribute) -> bool:
         """Whether a device with this value goes with those selected; if so it is one of them."""
 
     @abc.abstractmethod
-    def _pop(self) -> None:
+    def _uncount_last(self) -> None:
         """The device selected last is none of them any more."""
 
 
@@ -62,14 +62,14 @@ class _ScalarConstraint(Constraint):
         super().__init__(requests, attribute, lookup)
         self._values: list[resource_pb2.DeviceAttribute] = []
 
-    def _push(self, value: resource_pb2.DeviceAttribute) -> bool:
+    def _count_if_allowed(self, value: resource_pb2.DeviceAttribute) -> bool:
         # The first may have any value, even of a kind that is not known.
         if self._values and not self._allows(value):
             return False
         self._values.append(value)
         return True
 
-    def _pop(self) -> None:
+    def _uncount_last(self) -> None:
         self._values.pop()
 
     @abc.abstractmethod
@@ -101,7 +101,7 @@ class MatchLists(Constraint):
         # What all devices up to each one have.
         self._common: list[Values] = []
 
-    def _push(self, value: resource_pb2.DeviceAttribute) -> bool:
+    def _count_if_allowed(self, value: resource_pb2.DeviceAttribute) -> bool:
         found = values_of(value)
         if found is None:
             return False
@@ -114,7 +114,7 @@ class MatchLists(Constraint):
         self._common.append(found)
         return True
 
-    def _pop(self) -> None:
+    def _uncount_last(self) -> None:
         self._common.pop()
 
 
@@ -125,14 +125,14 @@ class DistinctLists(Constraint):
         super().__init__(requests, attribute, lookup)
         self._values: list[Values] = []
 
-    def _push(self, value: resource_pb2.DeviceAttribute) -> bool:
+    def _count_if_allowed(self, value: resource_pb2.DeviceAttribute) -> bool:
         found = values_of(value)
         if found is None or any(kind == found[0] and values & found[1] for kind, values in self._values):
             return False
         self._values.append(found)
         return True
 
-    def _pop(self) -> None:
+    def _uncount_last(self) -> None:
         self._values.pop()
 
 

@@ -197,7 +197,7 @@ class DynamicResourcesFilter:
     def _is_allocation_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
         """Whether the claim's devices are waited for in vain."""
         try:
-            ready = binding_conditions.ready(claim)
+            ready = binding_conditions.are_devices_ready(claim)
         except binding_conditions.BindingFailedError:
             return True
         return not ready and binding_conditions.timed_out(claim, self._search.args.binding_timeout, self._wall())

@@ -181,7 +181,7 @@ class InterPodAffinityFilter:
             ]
         for key in sums_state.apart:
             # Where each domain is one node, capacity says it all.
-            if not _one_node_each(snap, key):
+            if not _single_node_domains_of(snap, key):
                 domains = len(snap.nodes.labels.column(key).dictionary) - 1
                 count = np.zeros(domains, dtype=np.int64)
                 for sums in (sums_state.anti_affinity, sums_state.existing):
@@ -207,7 +207,7 @@ class InterPodAffinityFilter:
         return class_counters.class_counter(snap, key, weigh)
 
 
-class _OneNodeEach:
+class _SingleNodeDomains:
     """Whether no two nodes have the same value of a label, and then which one has it.
 
     Read for each batch, and computed when a node changes. Shape: slots (value,), −1 where no node has it.
@@ -269,7 +269,7 @@ def _capacity_by_anti_affinity(
     """One pod a node under keys by which the class keeps itself out, where each domain is one node. Shape: (slot,)."""
     capacity: arrays.Int32Array | None = None
     for key in apart:
-        if _one_node_each(snap, key):
+        if _single_node_domains_of(snap, key):
             alone = np.where(
                 arrays.entries_at(domain_sums.domain_values(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED
             ).astype(np.int32)
@@ -314,7 +314,7 @@ def _slots_of(snap: snapshot_view.SnapshotView, key: str, values: arrays.SlotArr
     """The slots whose nodes have one of these values of a label. Shape: values (n,)."""
     if not values.shape[0]:
         return values
-    alone = snap.derived(("one_node_each", key), lambda _: _OneNodeEach(key))
+    alone = snap.derived(("one_node_each", key), lambda _: _SingleNodeDomains(key))
     if alone.so:
         slots = alone.slots[values]
         return slots[slots >= 0]
@@ -329,9 +329,9 @@ def _domain_numbers(snap: snapshot_view.SnapshotView, key: str) -> arrays.Int32A
     return domain_sums.domain_values(snap, key) - 1
 
 
-def _one_node_each(snap: snapshot_view.SnapshotView, key: str) -> bool:
+def _single_node_domains_of(snap: snapshot_view.SnapshotView, key: str) -> bool:
     """Whether no two nodes have the same value of the label."""
-    return snap.derived(("one_node_each", key), lambda _: _OneNodeEach(key)).so
+    return snap.derived(("one_node_each", key), lambda _: _SingleNodeDomains(key)).so
 
 
 def make(context: plugin_context.PluginContext) -> InterPodAffinityFilter:

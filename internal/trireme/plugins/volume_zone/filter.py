@@ -55,7 +55,7 @@ class VolumeZone:
         for use in volumes_claims.claims_of(pod_class):
             if use.ephemeral:
                 continue
-            found = _volume_of(pod_class.namespace, use.name, snap)
+            found = _volume_of_claim(pod_class.namespace, use.name, snap)
             if isinstance(found, str):
                 refusal = status.unresolvable(self.name, found, reasons=(status.Reason("claim"),))
                 return interfaces.PreFilterResult(status=refusal)
@@ -90,7 +90,9 @@ class VolumeZone:
         return interfaces.Verdicts(index.astype(np.int16))
 
 
-def _volume_of(namespace: str, name: str, snap: snapshot_view.SnapshotView) -> core_pb2.PersistentVolume | str | None:
+def _volume_of_claim(
+    namespace: str, name: str, snap: snapshot_view.SnapshotView
+) -> core_pb2.PersistentVolume | str | None:
     """The claim's volume; None where it will get one later; a text where there is neither."""
     if not name:
         return "PersistentVolumeClaim had no name"
