@@ -81,6 +81,10 @@ def _setters(descriptor: Descriptor) -> dict[str, Fill]:
 
 
 def _object_fill(setters: Mapping[str, Fill]) -> Fill:
+    """Return the function that fills a message from a JSON object, with these setters by the fields' JSON names.
+
+    It skips fields that are null or unknown. Its FieldError names the path of the field.
+    """
     find = setters.get
 
     def fill(message: Any, value: Any) -> None:

@@ -308,6 +308,10 @@ def _is_omitted(item: Any, of: Type) -> bool:
 
 
 def _encode(item: Any, of: Type, *, keep_set: bool) -> Any:
+    """Encode a list or a scalar of that type as JSON; structs are for `encode`, and everything else stays as it is.
+
+    A scalar that is None becomes its zero value, unless it is optional.
+    """
     if isinstance(of, Many):
         if item is None:
             return None

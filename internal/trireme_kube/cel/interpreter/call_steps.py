@@ -15,7 +15,11 @@ _FAILED: Final = values.Failed()
 
 
 def function_call(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cost) -> Run:
-    """A step that evaluates the arguments, calls the function with them, and adds the cost of the call."""
+    """A step that evaluates the arguments, calls the function with them, and adds the cost of the call.
+
+    A call that fails costs, too; so does one of at most two arguments that is not made because an argument fails. The
+    step raises CostLimitError after a call that exceeds the limit.
+    """
 
     def run(frame: Frame) -> Any:
         arguments = []

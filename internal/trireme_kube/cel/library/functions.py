@@ -187,6 +187,7 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
 
 
 def _kubernetes_functions() -> Iterator[tuple[str, Overload]]:
+    """The functions that Kubernetes adds to CEL: name and overload, once for each overload."""
     one = functools.partial(Overload, member=False)
     yield from (
         ("quantity", one("string_to_quantity", "s", "q", quantities_and_versions.quantity_of)),

@@ -160,6 +160,10 @@ def _authority(kind: str, text: str) -> tuple[str, str]:
 
 
 def _parse_host(kind: str, text: str) -> str:
+    """Check host and port as Go does, and return them unescaped; an IPv6 address stays in its brackets.
+
+    `kind` is the scheme. Raises: ValueError with Go's message.
+    """
     at = text.rfind("[")
     if at > 0:
         raise ValueError("invalid IP-literal")

@@ -139,7 +139,7 @@ class EventRecorder:
             self.record_legacy(pod, NORMAL, "Scheduled", message, controller)
             return
         self._recorded += 1
-        _, _, body = self._event(pod, NORMAL, "Scheduled", "Binding", message, controller)
+        _, _, body = self._new_event(pod, NORMAL, "Scheduled", "Binding", message, controller)
         self._enqueue(Write(_collection_path(pod.namespace), _encode_body(body)))
 
     def record(
@@ -160,7 +160,7 @@ class EventRecorder:
             if series.count == 2:
                 self._enqueue(Write(_collection_path(series.namespace), b"", series))
             return
-        name, time_text, body = self._event(regarding, event_type, reason, action, text, controller)
+        name, time_text, body = self._new_event(regarding, event_type, reason, action, text, controller)
         namespace = regarding.namespace or "default"
         self._series.begin(key, Series(name, namespace, body, self._clock(), time_text))
         self._enqueue(Write(_collection_path(namespace), _encode_body(body)))
@@ -180,7 +180,7 @@ class EventRecorder:
             if not spam:
                 self._enqueue(Write(_legacy_collection_path(series.namespace), b"", series, legacy=True))
             return
-        name, time_text, body = self._legacy_event(regarding, event_type, reason, text, controller)
+        name, time_text, body = self._new_legacy_event(regarding, event_type, reason, text, controller)
         namespace = regarding.namespace or "default"
         self._legacy_series.begin(key, Series(name, namespace, body, self._clock(), time_text))
         if not spam:
@@ -217,7 +217,7 @@ class EventRecorder:
             return False
         return True
 
-    def _event(
+    def _new_event(
         self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
     ) -> tuple[str, str, dict[str, Any]]:
         """Return name, time and body of a new event, with fields in the order of Kubernetes' own clients."""
@@ -242,7 +242,7 @@ class EventRecorder:
         }
         return name, time_text, body
 
-    def _legacy_event(
+    def _new_legacy_event(
         self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
     ) -> tuple[str, str, dict[str, Any]]:
         now = self._unique_time()

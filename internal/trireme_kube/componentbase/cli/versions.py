@@ -47,6 +47,11 @@ class Version:
 
 
 def _parse_version(text: str, *, semantic: bool) -> Version:
+    """Parse a version as Go's `version` package does. Raises: ValueError with its message.
+
+    `semantic`: exactly three numbers without leading zeros, with pre-release and build. Else two numbers or more, and
+    what follows them is dropped.
+    """
     found = _MATCH.fullmatch(text)
     if not found:
         raise ValueError(f"could not parse {quote(text)} as version")

@@ -97,8 +97,8 @@ class Authenticator:
         self._trust = trust
         self._review = review
         self._ttl = ttl_seconds
-        self._reviewed: ExpiringCache[bytes, User] = ExpiringCache(clock)
-        self._asking: dict[bytes, asyncio.Task[User | None]] = {}
+        self._users_by_token: ExpiringCache[bytes, User] = ExpiringCache(clock)
+        self._reviews_under_way: dict[bytes, asyncio.Task[User | None]] = {}
 
     async def user_of(self, headers: Headers, certificate: bytes | None) -> User:
         """The caller. `certificate` is the client's, DER.
@@ -119,6 +119,10 @@ class Authenticator:
         return User(found.name, (*found.groups, _AUTHENTICATED_GROUP), found.uid, found.extra)
 
     async def _user_by_token(self, headers: Headers) -> User | None:
+        """The user that the bearer token stands for; None if there is no token, or nobody to review it.
+
+        Callers with the same token share one review. A user is cached, a refusal is not. Raises: Unauthenticated.
+        """
         authorization = next((value for name, value in headers if name.lower() == "authorization"), "").strip()
         kind, _, token = authorization.partition(" ")
         token = token.strip()
@@ -126,13 +130,13 @@ class Authenticator:
             return None
         # The tokens themselves are not stored.
         key = hashlib.sha256(token.encode()).digest()
-        cached = self._reviewed.get(key)
+        cached = self._users_by_token.get(key)
         if cached is not None:
             return cached
-        task = self._asking.get(key)
+        task = self._reviews_under_way.get(key)
         if task is None:
-            task = self._asking[key] = asyncio.ensure_future(self._review(token))
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
+            task = self._reviews_under_way[key] = asyncio.ensure_future(self._review(token))
+            task.add_done_callback(lambda _: self._reviews_under_way.pop(key, None))
         try:
             user = await asyncio.shield(task)
         except ReviewError as error:
@@ -141,7 +145,7 @@ class Authenticator:
         if user is None:
             klog.error(log, "Unable to authenticate the request", err="invalid bearer token")
             raise Unauthenticated
-        self._reviewed.put(key, user, self._ttl)
+        self._users_by_token.put(key, user, self._ttl)
         return user
 
 

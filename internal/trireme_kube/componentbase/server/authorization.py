@@ -40,7 +40,7 @@ class Authorizer:
         self._prefixes = tuple(_clean_path(path[:-1]) for path in always_allowed if path.endswith("*"))
         self._review = review
         self._seconds = {True: allow_seconds, False: deny_seconds}
-        self._reviewed: ExpiringCache[tuple[object, ...], Verdict] = ExpiringCache(clock)
+        self._verdicts: ExpiringCache[tuple[object, ...], Verdict] = ExpiringCache(clock)
 
     async def verdict(self, user: User, verb: str, path: str) -> Verdict:
         """Whether the user may. Raises: ReviewError."""
@@ -52,10 +52,10 @@ class Authorizer:
         if self._review is None:
             return Verdict(False)
         key = (user.name, user.uid, user.groups, tuple(sorted(user.extra.items())), verb, path)
-        verdict = self._reviewed.get(key)
+        verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = await self._review(user, verb, path)
-            self._reviewed.put(key, verdict, self._seconds[verdict.allowed])
+            self._verdicts.put(key, verdict, self._seconds[verdict.allowed])
         return verdict
 
 

@@ -96,7 +96,11 @@ class Schedule:
     """Seconds between two times, for @every."""
 
     def next(self, after: float) -> float | None:
-        """The first time after a moment, both in seconds since the epoch; None if there is none."""
+        """The first time after a moment, both in seconds since the epoch; None if there is none in `_YEARS` years.
+
+        `@every` counts whole seconds from `after`. Otherwise it moves on by months, days, hours and minutes, until all
+        five fields match the local time.
+        """
         if self.every:
             return int(after) + self.every
         minute, hour, _, month, _ = self.fields

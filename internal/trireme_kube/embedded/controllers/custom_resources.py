@@ -90,6 +90,7 @@ class CustomResourceController:
         return ""
 
     def _update_status(self, record: Record, conflict: str) -> None:
+        """Write the conditions and names; `conflict` says why the names are not accepted, empty: they are."""
         obj, now = record.object, self._registry.clock_and_ids.now()
         status = dict(obj.get("status") or {})
         accepted: Object = {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts"}

@@ -113,6 +113,7 @@ class EndpointsController:
                 self._queue.add(key, _GATHER_SECONDS)
 
     def _sync(self, key: Key) -> None:
+        """Write the slices and the Endpoints of a Service, from the running pods that it selects."""
         service = self._store.get(SERVICES, *key)
         selecting = self._services.get(key)
         if service is None or "deletionTimestamp" in service.object["metadata"]:

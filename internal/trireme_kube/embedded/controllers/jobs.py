@@ -124,7 +124,7 @@ class JobController:
     def _scale_pods(
         self, key: OwnerKey, record: Record, tally: _FinishedPods, active: list[Record], succeeded: int
     ) -> None:
-        """Create missing pods, or delete surplus ones."""
+        """Delete surplus pods at once, or create missing ones: `_AT_ONCE` now, and none before the back-off ends."""
         spec = record.object["spec"]
         target = spec["parallelism"]
         if spec.get("completions") is not None:

@@ -108,6 +108,7 @@ class StatefulSetController:
         return f"{record.name}-{template_hash(record.object['spec']['template'])}"
 
     def _create_pod(self, record: Record, ordinal: int) -> None:
+        """Create the pod of that number, and before it its claims. Raises: ApiError, after an event about it."""
         spec, name = record.object["spec"], f"{record.name}-{ordinal}"
         pod = pod_from_template(spec["template"], record, name=name)
         labels = pod["metadata"].setdefault("labels", {})

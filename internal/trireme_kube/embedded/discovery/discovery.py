@@ -179,6 +179,7 @@ class Discovery:
         self._makers = self._document_makers()
 
     def _document_makers(self) -> dict[str, Callable[[], bytes]]:
+        """The function that makes the document of each path; it is called when a client first asks for that path."""
         served = self._served
         groups = list(dict.fromkeys(group for group, _ in served if group))
         root = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}

@@ -204,9 +204,10 @@ class Reader:
     def watch(
         self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm, default_timeout: float
     ) -> WatchRequest:
-        """Start a watch.
+        """Start a watch: with the present objects, or after the version that the client has seen.
 
-        Raises: ApiError 400, 504; 410 if it requests events that have been dropped.
+        The present objects come first where sendInitialEvents says so, or without it if no version is given. The caller
+        stops the watcher. Raises: ApiError 400, 504; 410 if it requests events that have been dropped.
         """
         resource = target.resource
         requested = _number_parameter(query, "resourceVersion")
@@ -224,10 +225,10 @@ class Reader:
             render=self._renderer(resource, form),
             limit=self._watch_buffer,
         )
-        everything = is_true(initial) if initial is not None else not requested
-        watcher.start(since=None if everything else requested or self._store.revision)
+        from_present_objects = is_true(initial) if initial is not None else not requested
+        watcher.start(since=None if from_present_objects else requested or self._store.revision)
         bookmarks = is_true(query.get("allowWatchBookmarks", "false"))
-        if initial is not None and everything and bookmarks:
+        if initial is not None and from_present_objects and bookmarks:
             watcher.send_line(bookmark(resource, self._store.revision, initial_end=True))
         timeout = _number_parameter(query, "timeoutSeconds")
         return WatchRequest(watcher, float(timeout or default_timeout), bookmarks)

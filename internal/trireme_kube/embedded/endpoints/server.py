@@ -346,6 +346,10 @@ def _verbs_for_faults(method: str, target: RequestInfo | None, watching: bool) -
 
 
 async def _read_body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
+    """The body, decoded from protobuf or JSON; {} if there is none. YAML where the header or `as_yaml` allows it.
+
+    Raises: ApiError 400, 413, 415.
+    """
     kind = request.content_type
     if "cbor" in kind:
         raise api_errors.unsupported_media_type((_JSON, "application/yaml", protobuf.MEDIA_TYPE))

@@ -187,7 +187,7 @@ class ApplyRequest:
         metadata["managedFields"] = [self._managed_fields_entry(fields_of(self.body, top=True))]
         return {**self.body, "metadata": metadata}
 
-    def to(self, obj: Object) -> Object:
+    def apply_to(self, obj: Object) -> Object:
         """The object with the applied fields set and released ones removed.
 
         Raises: ApiError 409 if another applying manager owns a changed field.

@@ -134,6 +134,7 @@ class Writer:
     def _apply_server_side(
         self, target: RequestInfo, query: Mapping[str, str], body: Any, form: ResponseForm, dry_run: bool
     ) -> Reply:
+        """Apply the body as the field manager's; create the object if there is none, unless it is a subresource."""
         manager = query.get("fieldManager", "")
         if not manager:
             cause = field_errors.required("fieldManager", "is required for apply patch")
@@ -141,7 +142,7 @@ class Writer:
         if not isinstance(body, dict):
             raise api_errors.bad_request("error decoding YAML: the body is no object")
         check_kind(target.resource, body)
-        applied = server_side_apply.ApplyRequest(
+        apply_request = server_side_apply.ApplyRequest(
             manager=manager,
             force=query.get("force") == "true",
             subresource=target.subresource,
@@ -150,14 +151,14 @@ class Writer:
         )
         stored = stored_as(target.resource)
         if self._registry.store.get(stored, target.namespace, target.name) is None and not target.subresource:
-            obj = self._checked_body(target, query, applied.new_object(target.name))
+            obj = self._checked_body(target, query, apply_request.new_object(target.name))
             record, _ = self._registry.update(stored, target.namespace, target.name, obj, dry_run=dry_run, create=True)
             return self._reply(target, record, form, 201)
         record = self._registry.change(
             stored,
             target.namespace,
             target.name,
-            lambda obj: self._checked_body(target, query, applied.to(obj)),
+            lambda obj: self._checked_body(target, query, apply_request.apply_to(obj)),
             subresource=target.subresource,
             dry_run=dry_run,
         )

@@ -88,7 +88,9 @@ class Registry:
     # Creating
 
     def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Record:
-        """Store a new object made from `body`, which becomes the registry's.
+        """Store a new object made from `body`, which becomes the registry's; a namespace with its service account.
+
+        The server's own metadata replace what `body` says of them. A dry run stores nothing.
 
         Raises: ApiError 400, 403, 404 (no such namespace), 409, 422.
         """
@@ -119,11 +121,11 @@ class Registry:
             return Record(obj, self.store.revision)
         record = self.store.put(resource, obj)
         if resource is NAMESPACES:
-            self.store.put(SERVICE_ACCOUNTS, self._create_default_account(record.name))
+            self.store.put(SERVICE_ACCOUNTS, self._new_default_account(record.name))
         return record
 
-    def _create_default_account(self, namespace: str) -> Object:
-        """Create a namespace's default service account."""
+    def _new_default_account(self, namespace: str) -> Object:
+        """The default service account of a new namespace, not stored yet."""
         metadata = {"name": "default", "namespace": namespace, "uid": self.clock_and_ids.uid()}
         metadata["creationTimestamp"] = self.clock_and_ids.now()
         return {"kind": SERVICE_ACCOUNTS.kind, "apiVersion": SERVICE_ACCOUNTS.api_version, "metadata": metadata}
