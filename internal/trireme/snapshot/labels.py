@@ -4,7 +4,7 @@ A key on many nodes is a dense int32 column; a key on few nodes (for example one
 is a small dict, so that rare labels cost no memory per node.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from trireme.snapshot.dictionary import ABSENT, Dictionary
 
 # A key becomes dense once one slot in this many has it: a dict entry takes about as much as 25 int32.
 _SPARSENESS = 25
+
+# So many different sets of keys are looked for among those of other nodes.
+_KEY_SETS = 1024
+
+_NO_KEYS: frozenset[str] = frozenset()
 
 _NOT_A_NUMBER = np.iinfo(np.int64).min
 
@@ -111,33 +116,50 @@ def _parse_integer(text: str) -> int:
 class LabelColumns:
     """All label keys of all slots."""
 
-    __slots__ = ("_columns",)
+    __slots__ = ("_columns", "_keys", "_same_keys")
 
     def __init__(self) -> None:
         self._columns: dict[str, LabelColumn] = {}
+        self._keys: dict[int, frozenset[str]] = {}  # by slot
+        self._same_keys: dict[frozenset[str], frozenset[str]] = {}  # most nodes have the keys of another
 
     def column(self, key: str) -> LabelColumn:
-        """The key's column; an empty one if no node has had the key."""
-        column = self._columns.get(key)
-        if column is None:
-            column = self._columns[key] = LabelColumn()
-        return column
+        """The key's column, to read only; an empty one if no node has had the key.
+
+        That one is not stored: pods may name any key, and would fill the memory with columns of nothing.
+        """
+        return self._columns.get(key) or LabelColumn()
 
     def copy(self) -> "LabelColumns":
         """The same labels, in columns of its own; dictionaries are shared."""
         out = LabelColumns()
         out._columns = {key: column.copy() for key, column in self._columns.items()}
+        out._keys, out._same_keys = self._keys.copy(), self._same_keys.copy()
         return out
 
-    def replace(self, slot: int, old: dict[str, str], new: dict[str, str], capacity: int) -> None:
-        """Change the slot's labels from `old` to `new`."""
-        for key in old.keys() - new.keys():
-            self.column(key).set(slot, None, capacity)
+    def replace(self, slot: int, new: Mapping[str, str], capacity: int) -> None:
+        """Set the slot's labels to `new`; `capacity` is the number of slots."""
+        old = self._keys.get(slot, _NO_KEYS)
+        if old != new.keys():
+            for key in old - new.keys():
+                self._columns[key].set(slot, None, capacity)
+            self._set_keys(slot, frozenset(new))
         for key, value in new.items():
-            if old.get(key) != value:
-                self.column(key).set(slot, value, capacity)
+            column = self._columns.get(key)
+            if column is None:
+                column = self._columns[key] = LabelColumn()
+            if column.value_at(slot) != value:
+                column.set(slot, value, capacity)
 
     def labels_of(self, slot: int) -> dict[str, str]:
-        """All labels of one slot, for messages and `explain`; too slow for the hot path."""
-        pairs = ((key, column.value_at(slot)) for key, column in self._columns.items())
+        """All labels of one slot."""
+        pairs = ((key, self._columns[key].value_at(slot)) for key in self._keys.get(slot, _NO_KEYS))
         return {key: value for key, value in pairs if value is not None}
+
+    def _set_keys(self, slot: int, keys: frozenset[str]) -> None:
+        if not keys:
+            self._keys.pop(slot, None)
+            return
+        if len(self._same_keys) >= _KEY_SETS:
+            self._same_keys.clear()
+        self._keys[slot] = self._same_keys.setdefault(keys, keys)

@@ -120,7 +120,7 @@ class NodeTable:
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         self.taint_set[slot] = self.taint_sets.intern(taints)
         self.feature_set[slot] = self.feature_sets.intern(frozenset(node.status.declared_features))
-        self.labels.replace(slot, self.labels.labels_of(slot), dict(node.metadata.labels), self.capacity)
+        self.labels.replace(slot, dict(node.metadata.labels), self.capacity)
         self.images.replace(slot, node.status.images, generation)
         if self._keep_messages:
             self.messages[slot] = node.SerializeToString()
@@ -134,7 +134,7 @@ class NodeTable:
         self.count_generation = generation
         self.allocatable[:, slot] = 0
         self.allowed_pods[slot] = 0
-        self.labels.replace(slot, self.labels.labels_of(slot), {}, self.capacity)
+        self.labels.replace(slot, {}, self.capacity)
         self.images.replace(slot, (), generation)
         self.object_changes.touch(np.array([slot]), generation)
         self.messages.pop(slot, None)

@@ -337,6 +337,8 @@ class DeviceSearch:
 
 def _allocatable_amount(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:
     """How much of the resource the node itself has."""
-    number = snap.nodes.resource_names.intern(name)
+    number = snap.nodes.resource_names.find(name)
+    if number is None:
+        return 0
     snap.nodes.ensure_resource_rows()
     return int(snap.nodes.allocatable[number, slot])

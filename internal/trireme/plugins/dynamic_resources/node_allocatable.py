@@ -275,10 +275,11 @@ def _refusal_if_lacking(needed: Mapping[str, int], snap: snapshot_view.SnapshotV
     table, at = snap.nodes, np.array([slot])
     plain = [name for name in _PLAIN if needed.get(name, 0) > 0]
     for name in (*plain, *sorted(name for name in needed if name.startswith(amounts.HUGE_PAGES))):
-        number = table.resource_names.intern(name)
+        number = table.resource_names.find(name)
         table.ensure_resource_rows()
-        allocatable = int(table.allocatable[number, slot])
-        if needed[name] > allocatable - int(snap.requested(number, at)[0]):
+        allocatable = 0 if number is None else int(table.allocatable[number, slot])
+        requested = 0 if number is None else int(snap.requested(number, at)[0])
+        if needed[name] > allocatable - requested:
             reasons.append(f"Insufficient {name}")
             unresolvable |= needed[name] > allocatable
     if not reasons:

@@ -26,7 +26,6 @@ class _Demand:
     """
 
     names: tuple[str, ...]
-    numbers: tuple[int, ...]
     amounts: tuple[int, ...]
     device_backed: tuple[bool, ...]
 
@@ -56,10 +55,8 @@ class NodeResourcesFitFilter:
             for name, amount in pod_class.amounts.filtering.items()
             if amount > 0 and not self._is_ignored(name)
         ]
-        names = snap.nodes.resource_names
         demand = _Demand(
             tuple(name for name, _ in requested),
-            tuple(names.intern(name) for name, _ in requested),
             tuple(amount for _, amount in requested),
             tuple(name in backed for name, _ in requested),
         )
@@ -82,11 +79,14 @@ class NodeResourcesFitFilter:
         lacking = []
         unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
         own = _own_node(pod_class, snap, slots) if self._args.resizing and pod_class.pod.spec.node_name else None
-        for name, number, amount, backed in zip(
-            demand.names, demand.numbers, demand.amounts, demand.device_backed, strict=True
-        ):
-            allocatable = nodes.allocatable[number, slots]
-            free = allocatable - snap.requested(number, slots)
+        for name, amount, backed in zip(demand.names, demand.amounts, demand.device_backed, strict=True):
+            number = nodes.resource_names.find(name)
+            if number is None:
+                # No node has it. Names that pods make up take no memory.
+                allocatable, free = np.zeros((2, slots.shape[0]), dtype=np.int64)
+            else:
+                allocatable = nodes.allocatable[number, slots]
+                free = allocatable - snap.requested(number, slots)
             if own is not None:
                 own.give_back(name, amount, free)
             fits = free // amount
