@@ -130,7 +130,7 @@ class Cluster:
             "publish": self.publish,
         }
         self.attempts = attempt.AttemptRunner(
-            nominations=self.queue.nominator, reserved=reserved, extension=None, limit=limit, **seen
+            nominations=self.queue.nominator, reserved=reserved, http_extenders=None, limit=limit, **seen
         )
         trials = pod_group_trial.PodGroupTrials(queue=self.queue, attempts=self.attempts, reserved=reserved, **seen)
         try_group = trials.try_on_all_nodes

@@ -71,7 +71,10 @@ class _Conversion:
                 self.notes.append(Note("labelsPresence", text))
 
     def _convert_predicate(self, predicate: Reader) -> str:
-        """The predicate's name; empty if its arguments replace it."""
+        """The name of the predicate that stands for this one; empty if its arguments do.
+
+        Labels go to `labels`; what has no equivalent becomes a note. Raises: ConversionError for an unknown name.
+        """
         old_name = predicate.text("name")
         argument = predicate.reader("argument")
         self.notes.extend(predicate.unknown())

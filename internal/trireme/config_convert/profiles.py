@@ -69,7 +69,7 @@ class _Conversion:
             self.notes.append(Note(f"{self.path}: {plugin}" if self.path else plugin, text))
 
     def _move_points(self) -> None:
-        """Convert renamed extension points."""
+        """Move plugins from renamed extension points to those of today: postFilter of v1alpha1, and unreserve."""
         sets = self.plugins.sets
         if self.version == "v1alpha1" and "postFilter" in sets:
             sets[PRE_SCORE] = sets.pop("postFilter")

@@ -33,7 +33,7 @@ class Reserver(Protocol):
 
     @property
     def always(self) -> bool:
-        """See above."""
+        """Whether it must be called for every pod, because only it knows whether it reserves something."""
         ...
 
     async def reserve(

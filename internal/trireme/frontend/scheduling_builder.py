@@ -183,7 +183,7 @@ def _build_binding_cycle(
         reporter=reporter,
         reserved=reserved,
         observer=context.metrics,
-        extension=cluster.extenders,
+        http_extenders=cluster.extenders,
         execute=executor.execute,
         now=context.clocks.now,
         binder=binder,
@@ -282,7 +282,7 @@ def _build_attempt_runner(
         evaluators=phases.evaluators,
         reserved=reserved,
         observer=context.metrics,
-        extension=cluster.extenders,
+        http_extenders=cluster.extenders,
         limit=limit,
         publish=phases.publisher.publish,
     )
@@ -305,7 +305,7 @@ def _build_post_filters(
         evaluators=phases.evaluators,
         reporter=reporter,
         observer=context.metrics,
-        extension=cluster.extenders,
+        http_extenders=cluster.extenders,
         limit=limit,
         preemptions=preemptions,
         asynchronous={

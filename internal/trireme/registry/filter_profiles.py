@@ -44,7 +44,10 @@ def make_post_filters(
     chains: Mapping[str, filter_chain.FilterChain],
     make_remote: MakeRemotePostFilter | None,
 ) -> Mapping[str, Sequence[post_filter_plugins.HostedPostFilter]]:
-    """By profile the plugins at PostFilter, in order."""
+    """By profile the plugins at PostFilter, in order. A name that is neither in-tree nor remote is left out.
+
+    Without `make_remote`, so are remote ones.
+    """
     features = dict(configuration.feature_gates)
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out: dict[str, list[post_filter_plugins.HostedPostFilter]] = {}

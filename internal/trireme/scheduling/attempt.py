@@ -79,7 +79,7 @@ class AttemptRunner:
         evaluators: ports.Evaluators,
         reserved: reservations.Reservations,
         observer: ports.Observer,
-        extension: extenders.Extenders | None,
+        http_extenders: extenders.Extenders | None,
         limit: batch_limit.BatchLimit,
         publish: Callable[[], int],
     ) -> None:
@@ -88,7 +88,7 @@ class AttemptRunner:
         self._evaluators = evaluators
         self._reserved = reserved
         self._observer = observer
-        self._extension = extension
+        self._http_extenders = http_extenders
         self._limit = limit
         self._publish = publish
 
@@ -119,9 +119,9 @@ class AttemptRunner:
         if within is not None and within.placement is not None and filtered.refusal is None:
             filtered = within.placement.restrict_to_nodes(filtered)
         extra_scores: Sequence[int] = ()
-        if self._extension is not None and not filtered.is_refused_everywhere(slot):
+        if self._http_extenders is not None and not filtered.is_refused_everywhere(slot):
             try:
-                filtered, extra_scores = await self._extension.filter_and_prioritize(
+                filtered, extra_scores = await self._http_extenders.filter_and_prioritize(
                     pods[0].uid, class_id, filtered, slot
                 )
             except extenders.ExtenderError as error:
@@ -147,7 +147,7 @@ class AttemptRunner:
 
         Raises: PhaseFault, PhaseUnavailable.
         """
-        slots = self._different_slots(pods) if self._extension is None else []
+        slots = self._different_slots(pods) if self._http_extenders is None else []
         if not slots:
             return None
         profile, class_id = class_key
@@ -169,7 +169,11 @@ class AttemptRunner:
         choice: NodeChoice,
         within: trial_scope.TrialScope | None = None,
     ) -> Attempt:
-        """The second half of an attempt: assume the pods on the chosen nodes, and reserve what they need there."""
+        """Assume the pods on the chosen nodes, and reserve what they need there: the second half of an attempt.
+
+        Pods that were deleted meanwhile are left out. From the first whose node is gone on, the pods are not in the
+        result and are tried again.
+        """
         filtered, generation = choice.filtered, choice.filtered.answer.generation
         cycle = self._evaluators.cycle(*class_key, generation)
         assumed = []

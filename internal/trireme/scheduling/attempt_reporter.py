@@ -48,7 +48,10 @@ class AttemptReporter:
         self._observer = observer
 
     def report_failure(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
-        """The attempt failed: requeue the pod, record an event and send its condition."""
+        """The attempt failed: requeue the pod, record an event and send its condition.
+
+        A pod that is deleted, or has a node by now, gets neither event nor condition.
+        """
         refused = failure.reason == UNSCHEDULABLE_REASON
         self._observer.on_attempt_failed(
             pod, ports.RESULT_UNSCHEDULABLE if refused else ports.RESULT_ERROR, self._now()
@@ -153,7 +156,10 @@ class AttemptReporter:
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
     def _set_condition(self, pending: pending_pod.PendingPod, failure: Failure) -> None:
-        """Send the condition PodScheduled, and the nomination, if either differs from what was written last."""
+        """Send the condition PodScheduled, and the nomination, if either differs from what was written last.
+
+        The condition's time is that of the first failure, whatever its reason.
+        """
         parsed = pending.parsed
         last = self._last_condition(parsed)
         nominated = failure.nominated_node

@@ -86,7 +86,7 @@ class BindingCycle:
         reporter: attempt_reporter.AttemptReporter,
         reserved: reservations.Reservations,
         observer: ports.Observer,
-        extension: extenders.Extenders | None,
+        http_extenders: extenders.Extenders | None,
         execute: Callable[[remote_calls.Instructions], None],
         now: Callable[[], float],
         binder: ports.Binder,
@@ -106,7 +106,7 @@ class BindingCycle:
         self._now = now
         self._observer = observer
         self._reserved = reserved
-        self._extension = extension
+        self._http_extenders = http_extenders
         self._binder = binder
         self._waiting = waiting
         self._pre_binding = pre_binding
@@ -191,7 +191,10 @@ class BindingCycle:
             await self._bind_permitted(cycle, pods)
 
     async def _run_permit(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
-        """Run Permit for pods of one class, and bind those that need not wait. If bind fails, all are requeued."""
+        """Run Permit for pods of one class, and bind those that need not wait. If bind fails, all are requeued.
+
+        `waits` are more plugins to wait for, with their timeouts.
+        """
         request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         try:
@@ -297,10 +300,10 @@ class BindingCycle:
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
         """Have an extender bind the pod. If it fails and is ignorable, the Bind plugins do."""
-        assert self._extension is not None
+        assert self._http_extenders is not None
         async with self._extender_turns:
             started = self._observer.clock()
-            result = await self._extension.bind(cycle.pod_class, assumed.item)
+            result = await self._http_extenders.bind(cycle.pod_class, assumed.item)
         if result is None:
             await self._bind_by_plugins(cycle, [assumed])
             return
@@ -333,7 +336,7 @@ class BindingCycle:
         await self._bind_now(cycle, [assumed])
 
     async def _bind_now(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        if self._extension is not None and self._extension.has_binder_for(cycle.pod_class):
+        if self._http_extenders is not None and self._http_extenders.has_binder_for(cycle.pod_class):
             await asyncio.gather(*(self._bind_by_extender(cycle, assumed) for assumed in pods))
             return
         await self._bind_by_plugins(cycle, pods)
@@ -374,7 +377,12 @@ class BindingCycle:
     def _unassume_and_requeue(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str = ""
     ) -> None:
-        """The pod is not bound: unassume and requeue it. `text`: its failure's message, if not the status's."""
+        """Unassume and requeue a pod that is not bound, and let others try its room.
+
+        `text`: its message, if not the status's.
+
+        What PreBind wrote is undone first, in the background. A pod that was refused is not woken by its own removal.
+        """
         if assumed.prepared and assumed.state:
             # First undo what PreBind wrote: the next attempt must not take it for its own.
             self.background.start(self._undo_pre_bind_and_requeue(cycle, assumed, why, text))

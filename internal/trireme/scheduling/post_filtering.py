@@ -36,7 +36,7 @@ class PostFilters:
         evaluators: ports.Evaluators,
         reporter: attempt_reporter.AttemptReporter,
         observer: ports.Observer,
-        extension: extenders.Extenders | None,
+        http_extenders: extenders.Extenders | None,
         limit: batch_limit.BatchLimit,
         preemptions: preemption_executor.PreemptionExecutor,
         asynchronous: Mapping[str, bool],
@@ -50,7 +50,7 @@ class PostFilters:
         self._evaluators = evaluators
         self._reporter = reporter
         self._observer = observer
-        self._extension = extension
+        self._http_extenders = http_extenders
         self._limit = limit
         self._preemptions = preemptions
         self._asynchronous = asynchronous
@@ -75,7 +75,7 @@ class PostFilters:
 
     def preemptors_after_refusal(self, profile: str, pod: queued_pod.QueuedPodInfo) -> list[core_pb2.Pod]:
         """The pod that PostFilter runs for in the call of Filter, after its nominated node has refused it."""
-        if self._extension is not None or profile not in self._asynchronous:
+        if self._http_extenders is not None or profile not in self._asynchronous:
             return []
         return [self._pod_with_nomination(pod)]
 
@@ -142,7 +142,7 @@ class PostFilters:
             self._reporter.report_failures(pods, refusal.as_failure(result.message, result.nominated_node))
             return []
         first, *left = pods
-        self._last_preempting_class = None if self._extension is not None else class_key
+        self._last_preempting_class = None if self._http_extenders is not None else class_key
         result = await self._execute_result(first, result, self._asynchronous[profile])
         self._reporter.report_failure(first, refusal.as_failure(result.message, result.nominated_node))
         return left
@@ -153,7 +153,7 @@ class PostFilters:
         """Have filter run the PostFilter plugins for the first pods, at least for one."""
         profile, class_id = class_key
         generation, started = filtered.answer.generation, self._observer.clock()
-        trim = None if self._extension is None else self._extension.candidate_trimmer(pods[0].uid, class_id)
+        trim = None if self._http_extenders is None else self._http_extenders.candidate_trimmer(pods[0].uid, class_id)
         if trim is None:
             preemptors = self.preemptors(profile, pods) or [self._pod_with_nomination(pods[0])]
             return await self._evaluators.run_post_filter(profile, class_id, generation, preemptors, filtered)

@@ -31,7 +31,11 @@ class ClassFilter:
     def refresh(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> None:
-        """Bring the columns to the snapshot's generation."""
+        """Bring the class's columns to the snapshot's generation.
+
+        Where PreFilter refuses the class, `cached.refusal` says so; the columns are then incomplete, and are due as a
+        whole the next time.
+        """
         started = timer.now()
         if cached.generation == self._snap.generation and not cached.uncombined:
             timer.record_point("PreFilter", started)

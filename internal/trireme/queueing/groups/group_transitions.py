@@ -186,7 +186,11 @@ class GroupTransitions:
                 return Destination.BACKOFF
 
     def enter(self, group: QueuedPodGroupInfo, destination: Destination, label: str, now: float) -> None:
-        """Queue the group, or hold it back. It enters the active queue once its back-off is over."""
+        """Queue the group, or hold it back. It enters the active queue once its back-off is over.
+
+        A plugin that gates one member gates the group; where remote plugins have to be called for members, it waits for
+        them.
+        """
         if group.queued:
             _take_out_of_queue(group)
         else:
@@ -201,7 +205,7 @@ class GroupTransitions:
         if self.caller.call(group.calls, members, destination, label):
             group.state = GROUP_PRE_ENQUEUE_PENDING
         else:
-            # Before it is computed without regard to how many they are.
+            # Computes and stores the back-off of a group of this size; `admit` would take it for one pod.
             self._transitions.policy.expiry(group, len(group.waiting))
             self._transitions.admit(group, group.group_key, destination, label, now)
             self._transitions.incoming[group.state.label, label] += len(group.waiting) - 1

@@ -53,7 +53,10 @@ class HintEvaluator:
         new: Any,
         pods: Sequence[QueuedPodInfo],
     ) -> tuple[list[Decision], list[RemoteHint]]:
-        """What the event means for each pod by local hints, and which remote ones have to be called."""
+        """What the event means for each pod by local hints, and which remote ones have to be called.
+
+        Hints that take a pod to the active queue are called first; once a pod moves, no more hints are called for it.
+        """
         decisions = [Decision.SKIP] * len(pods)
         remote: list[RemoteHint] = []
         registrations = self.registrations.matching_by_profile(event).get(profile, ())

@@ -92,8 +92,8 @@ class PodGroupAssembly:
             reserved=reserved,
             publish=publish,
         )
-        try_group = self._try_group(cache, evaluators, observer, publish, trials)
-        post_filters = self._post_filters(cache, evaluators, observer, publish, trials, try_group)
+        try_group = self._make_try_group(cache, evaluators, observer, publish, trials)
+        post_filters = self._make_post_filters(cache, evaluators, observer, publish, trials, try_group)
         return pod_group_cycle.PodGroupCycle(
             cache=cache,
             queue=queue,
@@ -116,7 +116,7 @@ class PodGroupAssembly:
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run
 
-    def _try_group(
+    def _make_try_group(
         self,
         cache: cluster_cache.ClusterCache,
         evaluators: ports.Evaluators,
@@ -141,7 +141,7 @@ class PodGroupAssembly:
             random=self._random,
         ).run
 
-    def _post_filters(
+    def _make_post_filters(
         self,
         cache: cluster_cache.ClusterCache,
         evaluators: ports.Evaluators,

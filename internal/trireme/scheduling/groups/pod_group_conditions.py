@@ -49,7 +49,10 @@ class PodGroupConditions:
         self._sent: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
 
     def set_condition(self, pod_group: Group, reason: str, message: str) -> None:
-        """The group's last attempt ended with this reason and message."""
+        """Send the condition for the reason and message with which the group's last attempt ended.
+
+        Nothing is sent if it is there already, or if the group has been scheduled once and failed now.
+        """
         metadata = pod_group.metadata
         shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
         known = self._sent_but_not_observed(metadata) or shown
@@ -78,7 +81,7 @@ class PodGroupConditions:
         )
 
     def _sent_but_not_observed(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
-        """The condition that was sent for this version of the object."""
+        """The condition that was sent for this version of the object and still counts; None: there is none."""
         condition, version, until = self._sent.get(metadata.uid, (None, "", 0.0))
         return condition if version == metadata.resource_version and self._now() < until else None
 
