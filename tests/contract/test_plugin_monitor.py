@@ -99,12 +99,16 @@ class Changes:
 
 
 @contextlib.asynccontextmanager
-async def running(monitor: plugin_monitor.PluginMonitor, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Changes]:
+async def running(
+    monitor: plugin_monitor.PluginMonitor,
+    monkeypatch: pytest.MonkeyPatch,
+    unsynced_seconds: Callable[[str], float] = lambda plugin: 0.0,
+) -> AsyncIterator[Changes]:
     """The monitor, looking often."""
     monkeypatch.setattr(plugin_monitor, "MISSING_SECONDS", 0.05)
     monkeypatch.setattr(plugin_monitor, "CHECK_SECONDS", 0.05)
     changes = Changes()
-    task = asyncio.create_task(monitor.run(changes))
+    task = asyncio.create_task(monitor.run(changes, unsynced_seconds))
     try:
         yield changes
     finally:
@@ -193,6 +197,36 @@ async def test_a_description_that_means_the_same_changes_nothing(
             assert monitor.infos() == in_force
             assert {each.config_hash for each in configured(served)} == {sent.config_hash}
             assert (monitor.statuses()[0].problem, monitor.statuses()[0].changing) == ("", False)
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_a_plugin_under_ignore_that_never_gets_the_cluster_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """Broken, scores of nodes that it does not know decide for as long as it does not follow."""
+    config = await asyncio.to_thread(completed, tmp_path, policy)
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    unsynced = plugin_monitor.UNSYNCED_SECONDS - 1
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        async with running(monitor, monkeypatch, lambda plugin: unsynced) as changes:
+            polled = len(served.requests)
+            await until(lambda: len(served.requests) > polled + 2)
+            assert monitor.statuses()[0].takes_part
+            unsynced += 2
+            if policy == "Ignore":
+                await changes.until(1)
+                assert changes.infos[-1] == {}
+            polled = len(served.requests)
+            await until(lambda: len(served.requests) > polled + 2)
+            assert monitor.statuses()[0].takes_part == (policy == "Fail")
+            assert ("has not acknowledged the full sync" in monitor.statuses()[0].problem) == (policy == "Ignore")
+            unsynced = 0.0
+            if policy == "Ignore":
+                await changes.until(2)
+                assert list(changes.infos[-1]) == ["P"]
+            assert monitor.statuses()[0].takes_part
 
 
 async def test_a_new_instance_of_the_same_version_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,23 @@ async def test_a_plugin_without_the_cluster_is_reported(tmp_path: Path) -> None:
         await server.stop(0)
 
 
+async def test_the_stream_to_a_rejected_plugin_goes_on() -> None:
+    """Broken, a plugin that was left out for lack of the cluster never gets it."""
+    now = 100.0
+    publisher = _Publisher()
+    streams = plugin_streams.PluginStreams(cast(Any, publisher), lambda: now)
+    streams.configure(_configuration("1"))
+    now += 70
+    assert (streams.unsynced_seconds("P"), streams.unsynced_seconds("Another")) == (70, 0)
+    streams.configure(_configuration(), lambda plugin: plugin == "P")
+    assert (list(streams.statistics()), len(publisher.followers), streams.unsynced_seconds("P")) == (["P"], 1, 70)
+    streams.configure(_configuration("2"), lambda plugin: plugin == "P")
+    assert (list(streams.statistics()), len(publisher.followers)) == (["P"], 1)
+    streams.configure(_configuration())
+    assert (dict(streams.statistics()), publisher.followers, streams.unsynced_seconds("P")) == ({}, [], 0)
+    await streams.close()
+
+
 async def test_a_stream_that_is_closed_leaves_no_task() -> None:
     """Broken, every update of such a plugin costs memory for as long as the frontend runs."""
     before = asyncio.all_tasks()

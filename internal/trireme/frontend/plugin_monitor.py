@@ -38,6 +38,8 @@ START_SECONDS = 3.0
 MISSING_SECONDS = 1.0
 CHECK_SECONDS = 5.0
 CHECK_TIMEOUT_SECONDS = 2.0
+# How long a plugin under Ignore that follows the cluster may lack it; as long as a full sync may take.
+UNSYNCED_SECONDS = 60.0
 
 
 Changed = Callable[[Mapping[str, plugin_pb2.PluginInfo], str], Awaitable[None]]
@@ -115,6 +117,7 @@ class PluginMonitor:
                     raise remote_client.HandshakeError(
                         f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
                     )
+        self._unsynced_seconds: Callable[[str], float] = lambda plugin: 0.0
         self._plugins = [_Plugin(config, self._connect(config)) for config in completed.trireme.remote_plugins]
 
     def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
@@ -151,8 +154,13 @@ class PluginMonitor:
             if plugin.info is None:
                 self._log_missing(plugin)
 
-    async def run(self, changed: Changed) -> None:
-        """Check all plugins until cancelled; call `changed` when one joins, is replaced, restarts or is rejected."""
+    async def run(self, changed: Changed, unsynced_seconds: Callable[[str], float] = lambda plugin: 0.0) -> None:
+        """Check all plugins until cancelled; call `changed` when one joins, is replaced, restarts or is rejected.
+
+        `unsynced_seconds` returns for how long a plugin has not acknowledged the full sync of its snapshot stream; 0 if
+        it has, or has no stream.
+        """
+        self._unsynced_seconds = unsynced_seconds
         async with asyncio.TaskGroup() as group:
             lock = asyncio.Lock()
             for plugin in self._plugins:
@@ -203,7 +211,8 @@ class PluginMonitor:
             try:
                 response = await self._ask(plugin, CHECK_TIMEOUT_SECONDS)
                 # Without an instance a restart, after which it lacks its configuration, would go unnoticed.
-                if response != plugin.admitted or not response.instance or not plugin.takes_part:
+                known = response == plugin.admitted and response.instance and plugin.takes_part
+                if not known or self._unsynced_too_long(plugin):
                     async with lock:
                         await self._admit_or_reject(plugin, response, changed)
                 if plugin.restarts.due:
@@ -225,6 +234,11 @@ class PluginMonitor:
     ) -> None:
         """As `_admit`; a plugin that took part and no longer can is rejected, so its failure policy decides."""
         try:
+            if self._unsynced_too_long(plugin):
+                raise remote_client.HandshakeError(
+                    f"{plugin.where}: node_data: SNAPSHOT, but it has not acknowledged the full sync of its snapshot "
+                    "stream; pods are scheduled without it until it has"
+                )
             await self._admit(plugin, response, changed)
         except remote_client.HandshakeError:
             if plugin.takes_part:
@@ -264,6 +278,12 @@ class PluginMonitor:
         plugin.restarts.report()
         await changed(infos, plugin.config.name)
         log.info("%s takes part%s", plugin.where, "" if before is None else " as it describes itself now")
+
+    def _unsynced_too_long(self, plugin: _Plugin) -> bool:
+        """Whether the phases have to go on without the plugin, which does not know the nodes; under Fail pods wait."""
+        if plugin.config.failure_policy != "Ignore" or plugin.info is None:
+            return False
+        return self._unsynced_seconds(plugin.config.name) > (UNSYNCED_SECONDS if plugin.takes_part else 0.0)
 
     def _change_counts(self, plugin: _Plugin) -> bool:
         """Whether the plugin's new description may take effect now."""

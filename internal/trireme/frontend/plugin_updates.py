@@ -115,5 +115,5 @@ class PluginUpdates:
         self._evaluators.forget_answers()
         self._queue_executor.remote.configure(configuration)
         if self._leader.leading:
-            self._streams.configure(configuration)
+            self._streams.configure(configuration, self._membership.is_rejected)
         self._links.restart()

@@ -131,7 +131,10 @@ async def _run_until_ended(
             remote = built.scheduling.queue_executor.remote
             calls = plugin_calls.PluginCalls(monitor, built.phases.links, remote, built.phases.streams.statistics)
             if completed.trireme.remote_plugins:
-                supervisor.keep("remote plugins", functools.partial(monitor.run, built.plugin_updates.apply))
+                watch = functools.partial(
+                    monitor.run, built.plugin_updates.apply, built.phases.streams.unsynced_seconds
+                )
+                supervisor.keep("remote plugins", watch)
                 supervisor.keep("calls to remote plugins", calls.run)
             handles = handle.HandleService(
                 completed.trireme, built.scheduling.waiting, built.scheduling.queue_executor.activate

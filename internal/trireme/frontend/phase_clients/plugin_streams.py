@@ -37,6 +37,12 @@ class PluginStreams:
         #: Gets the plugins that have not acknowledged their full sync, when they change.
         self.unsynced_changed: Callable[[frozenset[str]], None] = lambda unsynced: None
         self._unsynced: frozenset[str] = frozenset()
+        self._unsynced_since: dict[str, float] = {}
+
+    def unsynced_seconds(self, plugin: str) -> float:
+        """For how long the plugin has not acknowledged a full sync; 0: it has, or has no stream."""
+        since = self._unsynced_since.get(plugin)
+        return 0.0 if since is None else self._clock() - since
 
     def statistics(self) -> Mapping[str, replica_link.LinkStatistics]:
         """The state of each stream, by plugin; of several endpoints the one that is furthest behind."""
@@ -45,8 +51,13 @@ class PluginStreams:
             for stream in self._streams.values()
         }
 
-    def configure(self, configuration: snapshot_pb2.Configuration) -> None:
-        """Follow a new configuration: open streams to its plugins, begin existing ones anew, and end the others."""
+    def configure(
+        self, configuration: snapshot_pb2.Configuration, is_rejected: Callable[[str], bool] = lambda plugin: False
+    ) -> None:
+        """Follow a new configuration: open streams to its plugins, begin existing ones anew, and end the others.
+
+        The stream to a plugin that is rejected, and so missing there, goes on: the plugin may take part again.
+        """
         before, streams = dict(self._streams), {}
         for config in configuration.remote_plugins:
             if config.info.node_data != plugin_pb2.NODE_DATA_SNAPSHOT:
@@ -58,6 +69,11 @@ class PluginStreams:
             else:
                 stream.replicas.restart()
             streams[key] = stream
+        configured = {stream.plugin for stream in streams.values()}
+        for key, stream in list(before.items()):
+            if stream.plugin not in configured and is_rejected(stream.plugin):
+                before[key].replicas.restart()
+                streams[key] = before.pop(key)
         self._streams = streams
         for stream in before.values():
             self._publisher.remove_followers(stream.replicas)
@@ -93,9 +109,12 @@ class PluginStreams:
 
     def _report_unsynced(self) -> None:
         unsynced = frozenset(stream.plugin for stream in self._streams.values() if not stream.replicas.synced)
-        if unsynced != self._unsynced:
-            self._unsynced = unsynced
-            self.unsynced_changed(unsynced)
+        if unsynced == self._unsynced:
+            return
+        now = self._clock()
+        self._unsynced_since = {plugin: self._unsynced_since.get(plugin, now) for plugin in unsynced}
+        self._unsynced = unsynced
+        self.unsynced_changed(unsynced)
 
     async def _end_stream(self, stream: _Stream) -> None:
         """Close a stream to a plugin that was removed, or has another description."""
