@@ -23,8 +23,8 @@ def test_the_best_nodes_are_those_of_all_totals(
     cached = class_scores.ClassScores()
     cached.open = np.ones(SIZE, dtype=np.bool_)
     every = np.arange(SIZE)
-    raw.write(every, every % 2, SIZE)
-    own.write(every, every % 7, SIZE)
+    raw.write_scores(every, every % 2, SIZE)
+    own.write_scores(every, every % 7, SIZE)
     plugins = [
         ranking.RankedPlugin(raw, 3, normalization, own=False),
         ranking.RankedPlugin(own, 1, interfaces.Normalization.NONE, own=True),
@@ -32,8 +32,8 @@ def test_the_best_nodes_are_those_of_all_totals(
     ranked = cached.refresh_ranking(plugins, TIES)
     for patch in patches:
         for slot, preferred, fullness, opened in patch:
-            raw.write(np.array([slot]), np.array([preferred]), SIZE)
-            own.write(np.array([slot]), np.array([fullness]), SIZE)
+            raw.write_scores(np.array([slot]), np.array([preferred]), SIZE)
+            own.write_scores(np.array([slot]), np.array([fullness]), SIZE)
             cached.open[slot] = opened
             cached.mark_unranked(np.array([slot]))
         ranked = cached.refresh_ranking(plugins, TIES)
