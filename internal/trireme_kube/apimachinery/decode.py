@@ -176,6 +176,7 @@ def _messages_setter(name: str, fill: Fill) -> Fill:
 
 
 def _map_setter(name: str, values: FieldDescriptor) -> Fill:
+    """Return the setter of a map field. Its FieldError names the entry's key."""
     if values.message_type is not None:
         put = _message_entry(_fill_of(values.message_type))
     else:

@@ -47,6 +47,7 @@ def _write_of(descriptor: Descriptor) -> Write:
 
 
 def _object_write(descriptor: Descriptor) -> Write:
+    """Return the function that encodes messages of this type, without empty fields. Its FieldError names the path."""
     fields: Mapping[int, tuple[str | None, Write]] = {
         field.number: (None if is_inlined(field) else field.json_name, _field_write(field))
         for field in descriptor.fields

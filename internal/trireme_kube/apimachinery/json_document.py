@@ -120,6 +120,7 @@ class _Scanner:
         return None
 
     def _parse_object(self, at: int, depth: int) -> Object:
+        """Parse an object whose brace is before `at`; duplicate members stay. Raises as Go's parser, by `reject`."""
         members: list[tuple[str, Node]] = []
         at = self.skip(at)
         if self.text[at : at + 1] == "}":
@@ -207,6 +208,7 @@ class _Scanner:
         return ("\ufffd" if 0xD800 <= code < 0xE000 else chr(code)), at
 
     def _parse_string(self, at: int) -> str:
+        """Parse a string whose quotation mark is before `at`, and return it decoded; `self.at` is after its end."""
         parts: list[str] = []
         while True:
             match = _PLAIN.match(self.text, at)

@@ -153,6 +153,7 @@ def _mismatch(node: "_Node", type_name: str) -> str:
 
 
 def _compose(data: bytes) -> _Node | None:
+    """The first document as nodes; None if there is none. Raises: MalformedYAMLError."""
     events: Iterator[Any] = yaml.parse(data, Loader=_LOADER)
     try:
         for event in events:
@@ -185,6 +186,7 @@ def _check_version(version: tuple[int, int] | None, mark: Any) -> None:
 
 
 def _compose_node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) -> _Node:
+    """The node that begins with `event`, with all below it; reads `events` up to its end and notes its anchors."""
     line = event.start_mark.line + 1
     if isinstance(event, yaml.AliasEvent):
         name = str(event.anchor)

@@ -221,6 +221,7 @@ class Writer:
         tries: _Tries,
         first: ApiError | ApiUnreachable,
     ) -> client.ApiResponse:
+        """Repeat a write after its first failure, as long as tries and time allow; raises the last error."""
         pause = self._pause_seconds(1, first)
         if pause > LONGEST_WAIT_SECONDS or self._clock() + pause >= end:
             raise first

@@ -112,6 +112,10 @@ class _Joined:
         return node
 
     def _read_part(self, piece: nesting.Piece) -> _CompiledPart:
+        """Compile one part with variables in place of the parts inside it, whose trees then replace the variables.
+
+        A part that does not compile notes its problems and counts as a literal.
+        """
         text = _Text()
         bound = self._bind(piece, text)
         at = piece.start
@@ -163,6 +167,8 @@ class _Joined:
         return self._renumbered(root, first)
 
     def _renumbered(self, node: syntax.Node, first: int) -> syntax.Node:
+        """A copy of the tree with `first` added to all numbers, and parts' trees in place of their placeholders."""
+
         def each(inner: syntax.Node) -> syntax.Node:
             return self._renumbered(inner, first)
 

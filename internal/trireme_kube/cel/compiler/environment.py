@@ -108,6 +108,10 @@ def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False)
 
 
 def _compile_uncached(expression: str, deepest_part: int, attribute: bool) -> program.Program:
+    """Compile an expression, in parts of `deepest_part` levels (0: whole, if the library's limit allows).
+
+    `attribute`: it computes an attribute instead of selecting devices. Raises: RefusedError with Kubernetes' message.
+    """
     whole = _HAS_FIELD.search(expression) is not None
     try:
         if deepest_part:
@@ -218,6 +222,7 @@ def _environment(whole: bool, *, misused: bool = False) -> Any:
 
 
 def _declarations(cel: Any, misused: bool) -> list[Any]:
+    """The declarations of all functions; `misused`: with overloads for calls of a wrong number of arguments."""
     out = []
     by_name = {name: list(overloads) for name, overloads in functions.BY_NAME.items()}
     for name, comparison in functions.comparisons():

@@ -230,6 +230,7 @@ class _Reader:
         return self._done(Piece(start, pieces=[self._parse_member()]), counts=False)
 
     def _parse_member(self) -> Piece:
+        """Parse an operand with all selections, indexes and method calls after it."""
         piece = self._parse_primary()
         while True:
             if self._accept_token("."):
@@ -251,6 +252,7 @@ class _Reader:
                 return piece
 
     def _parse_primary(self) -> Piece:
+        """Parse a literal, a name, a call, a list, a map, or an expression in parentheses."""
         token = self._expect_token()
         if token.text == "(":
             piece = Piece(token.start, pieces=[self._parse_expression()])

@@ -101,6 +101,7 @@ def _invalid_formats(checked: syntax.Checked) -> Iterator[_Problem]:
 def _invalid_format(
     checked: syntax.Checked, id_: int, text: str, arguments: Sequence[syntax.Node]
 ) -> Iterator[_Problem]:
+    """Yield the first problem of a call of string.format whose text is a literal."""
     needed = 0
 
     def check(at: int, letter: str) -> None:

@@ -139,6 +139,7 @@ class _Planner:
         return call
 
     def _plan_list(self, node: syntax.ListOf) -> _Step:
+        """The step that makes a list; optional elements that are absent are left out."""
         elements = [self.plan(element) for element in node.elements]
         runs = [(element.run, at in node.optional) for at, element in enumerate(elements)]
 
@@ -162,6 +163,7 @@ class _Planner:
         return _fold_constants(run, elements)
 
     def _plan_map(self, node: syntax.MapOf) -> _Step:
+        """The step that makes a map; an optional entry without a value removes its key. Raises: InstantiationError."""
         if node.name:
             raise InstantiationError(f"unknown type: {node.name}")
         planned = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
@@ -186,6 +188,7 @@ class _Planner:
         return _fold_constants(run, [step for key, value, _ in planned for step in (key, value)])
 
     def _plan_loop(self, node: syntax.Comprehension) -> _Step:
+        """The step of a loop. An error in an iteration is the loop's value until a later one replaces it."""
         over, start, condition, step, result = (
             self.plan(each).run for each in (node.over, node.start, node.condition, node.step, node.result)
         )

@@ -236,6 +236,7 @@ def _kubernetes_functions() -> Iterator[tuple[str, Overload]]:
 
 
 def _network_functions() -> Iterator[tuple[str, Overload]]:
+    """The functions of addresses and networks, and all overloads of `string`, which has two of them."""
     one = functools.partial(Overload, member=False)
     yield from (
         ("ip", one("string_to_ip", "s", "n", networks.ip)),

@@ -244,6 +244,7 @@ def _ipv4_problem(text: str) -> tuple[str, str]:
 
 
 def _ipv6_problem(text: str) -> tuple[str, str]:
+    """What Go finds wrong with an IPv6 address that is known to be invalid, and where."""
     rest, percent, zone = text.partition("%")
     if percent and not zone:
         return "zone must be a non-empty string", ""

@@ -149,6 +149,7 @@ def _in_zone(value: Timestamp, zone: datetime.tzinfo) -> datetime.datetime:
 
 
 def _time_zone(name: str) -> datetime.tzinfo:
+    """The zone of an IANA name or an offset (`+02:00`). Raises: EvaluationError with cel-go's message."""
     if name in ("", "UTC"):
         return datetime.UTC
     if ":" not in name:

@@ -109,6 +109,7 @@ def _host_and_port(text: str) -> tuple[str, str]:
 
 
 def _parse_url(text: str, fragment: str, *, request: bool) -> Url:
+    """Parse as Go's `url.parse` does. `request`: only an absolute URI or path. Raises: ValueError with Go's message."""
     if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
     if not text and request:

@@ -245,6 +245,7 @@ class EventRecorder:
     def _new_legacy_event(
         self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
     ) -> tuple[str, str, dict[str, Any]]:
+        """Return name, time and body of a new core/v1 event."""
         now = self._unique_time()
         name = event_text.event_name(regarding.name, now)
         time_text = timestamps.seconds(now)
@@ -300,7 +301,8 @@ class EventRecorder:
             await self._sleep(delay * (1 + self._rng()))
             delay = min(delay * 2, RETRY_SECONDS)
 
-    def _has_free_writer(self) -> bool:
+    def _may_begin_write(self) -> bool:
+        """Whether one more write may begin: the longer the next event has waited, the more there may be at once."""
         if not self._queue:
             return False
         if self._writing and self._api.rate_limit_delay() > MAX_DELAY_SECONDS:
@@ -309,7 +311,7 @@ class EventRecorder:
         return self._in_a_hurry or len(self._writing) <= late / LATE_SECONDS
 
     def _wake_writer(self) -> None:
-        if self._waiting and self._has_free_writer():
+        if self._waiting and self._may_begin_write():
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
@@ -320,9 +322,10 @@ class EventRecorder:
         self._wake_writer()
 
     async def _write_forever(self, number: int) -> None:
+        """Write queued events one after another; wait while no further write may begin."""
         loop = asyncio.get_running_loop()
         while True:
-            if not self._has_free_writer():
+            if not self._may_begin_write():
                 turn = loop.create_future()
                 self._waiting.append(turn)
                 await turn
@@ -341,6 +344,7 @@ class EventRecorder:
                 self._idle.set()
 
     async def _write_in_time(self, write: Write) -> None:
+        """Write the event in at most MAX_TRIES tries; one that is refused, or runs out of tries, is dropped."""
         for attempt in range(1, MAX_TRIES + 1):
             wait = RETRY_SECONDS * (1 + RETRY_JITTER * self._rng())
             try:

@@ -269,6 +269,10 @@ class Informer(Generic[T]):
         return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept)
 
     async def _run_watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
+        """Follow one watch or streaming list to its end, and tell the protocol how it ended.
+
+        A stream that we ended ourselves counts as no failure, unless it was a list that had not ended.
+        """
         started = self._clock()
         try:
             async with self._open_stream(step) as stream:

@@ -105,6 +105,7 @@ class ListPrefetch:
         await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _read(self) -> None:
+        """Open the stream and buffer up to AHEAD_BYTES of it; where it is refused, begin to read the list in pages."""
         opening = self._api.stream(
             self._resource.path,
             stream_parameters(self._resource, "", self._seconds),

@@ -156,6 +156,7 @@ class LeaseElector:
                 owner.call_soon_threadsafe(_set_done, ended)
 
     async def _contend(self) -> None:
+        """Execute the election's instructions one after another, until it ends. A stop aborts the one under way."""
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         if self._stop_requested.is_set():  # `stop` was called before the event existed

@@ -290,6 +290,7 @@ class ApiClient:
     async def _send(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, end: float
     ) -> ApiResponse:
+        """Send a request once, after the wait for the rate limit, and count it. Raises: ApiError from status 300."""
         waited = await self._throttle(end - self._clock())
         started = self._clock()
         remaining = max(end - started, 0.001)

@@ -109,6 +109,7 @@ def _named_entry(
 def _make_context(
     origin: str, folder: pathlib.Path, cluster_name: str, cluster: dict[str, Any], user_name: str, user: dict[str, Any]
 ) -> Context:
+    """Check the cluster and the user, and make a kubeconfig of these two alone, with absolute paths."""
     names = {"cluster": f"clusters[{cluster_name}].cluster", "user": f"users[{user_name}].user"}
     if origin == "--master":
         names = {"cluster": "", "user": ""}
@@ -169,6 +170,7 @@ def _check_files(
     value: dict[str, Any],
     fields: Mapping[str, str],
 ) -> None:
+    """Keep of each field and its `-data` form the one that counts: the data, else the file, by absolute path."""
     for field, data_field in fields.items():
         data = value.get(data_field)
         if data:

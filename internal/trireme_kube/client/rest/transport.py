@@ -148,6 +148,7 @@ class Transport:
         self._sessions = [each for each in self._sessions if not each.closed]
 
     def _open_session(self) -> None:
+        """Open a session and a pool for writes with the current certificate; they replace the former ones."""
         configuration = self._identity.configuration
         try:
             tls = configuration.tls()

@@ -141,6 +141,7 @@ class WritePool:
             raise
 
     async def _connect(self, end: float) -> _Connection:
+        """Open a connection; one that fails gives its place to the next in line. Raises: ApiUnreachable."""
         loop = asyncio.get_running_loop()
         self._open += 1
         self._opening += 1

@@ -138,6 +138,7 @@ class _CommandLineReader:
         self._set_flag(flag, value)
 
     def _read_letters(self, letters: str) -> None:
+        """Read the flags after a single dash: `-v2`, `-v=2`, `-v 2`. Raises: FlagError with pflag's message."""
         while letters:
             letter = letters[0]
             flag = self.letters.get(letter)

@@ -42,6 +42,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, Any, bool], ...]] = {
 
 
 def _family_class() -> Any:
+    """Make the class of MetricFamily messages, whose definition is written here, field by field."""
     file = descriptor_pb2.FileDescriptorProto(name="trireme/exposition.proto", package=_PACKAGE, syntax="proto2")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)

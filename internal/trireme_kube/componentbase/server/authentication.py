@@ -150,6 +150,7 @@ class Authenticator:
 
 
 def _user_by_proxy(leaf: x509.Certificate, headers: Headers, proxies: RequestHeaders) -> User | None:
+    """The user that a trusted proxy names in headers; None if the caller is no such proxy, or names nobody."""
     if not issued_by(leaf, proxies.authorities):
         return None
     if proxies.allowed_names and _common_name(leaf) not in proxies.allowed_names:

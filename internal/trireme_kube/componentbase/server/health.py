@@ -96,6 +96,7 @@ class Health:
         ]
 
     def _report_of_all(self, name: str, checks: Sequence[Check], query: Mapping[str, Sequence[str]]) -> Report:
+        """Run all checks that the query does not exclude, and count and log their results."""
         excluded = set(query.get("exclude", ()))
         unknown = excluded - {check.name for check in checks}
         lines = []

@@ -111,6 +111,7 @@ class Site:
         return application
 
     async def _reply_if_allowed(self, request: web.Request, guard: Guard | None) -> Reply:
+        """Answer a request that the guard lets pass; every failure becomes a reply."""
         try:
             refused = None if guard is None else await _refusal(request, guard)
             if refused is not None:

@@ -46,6 +46,7 @@ async def serve(
 
 
 def _plain_site(registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float]) -> http_site.Site:
+    """The pages. Without a frontend /readyz fails for STANDBY_SECONDS at most, then says that it stands by."""
     started = clock()
 
     def problem() -> str:

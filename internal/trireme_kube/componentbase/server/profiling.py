@@ -63,6 +63,7 @@ class _Profiler:
         self._running = False
 
     async def run(self, query: Mapping[str, Sequence[str]]) -> Reply:
+        """Profile the event loop's thread for the requested seconds; the reply has the costliest functions."""
         try:
             seconds = float(query.get("seconds", ["0"])[0]) or _DEFAULT_SECONDS
         except ValueError:

@@ -70,6 +70,7 @@ class TlsAcceptor:
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     async def _handshake(self, connection: socket.socket) -> None:
+        """Pass a TLS connection on to the protocol; plain HTTP gets a reply that says so, and is closed."""
         handed_over = False
         try:
             connection.setblocking(False)

@@ -55,6 +55,7 @@ def _parse_number(text: str, names: dict[str, int]) -> int:
 
 
 def _parse_range(text: str, least: int, most: int, names: dict[str, int]) -> tuple[set[int], bool]:
+    """The values of one part of a field, such as `1-10/2`, and whether it is `*` without a step."""
     span, slash, step_text = text.partition("/")
     first_text, dash, last_text = span.partition("-")
     star = first_text in ("*", "?")

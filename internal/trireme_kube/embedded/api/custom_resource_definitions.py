@@ -103,6 +103,7 @@ def served_resources(definition: Object, storage: Resource) -> tuple[Resource, .
 
 
 def _served_resource(definition: Object, version: Object, storage: Resource | None) -> Resource:
+    """The row of the table for one version; `storage` is the one that stores it, None for that one itself."""
     spec = definition["spec"]
     names, subresources = spec["names"], version.get("subresources") or {}
     scale = subresources.get("scale")

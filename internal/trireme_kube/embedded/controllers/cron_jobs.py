@@ -104,6 +104,7 @@ class CronJobController:
         return due
 
     def _create_job(self, record: Record, due: float) -> None:
+        """Create the Job of a due time. Its name has the minute, so that no time starts two Jobs."""
         template = orjson.loads(orjson.dumps(record.object["spec"]["jobTemplate"]))
         metadata = template.get("metadata") or {}
         annotations = {**(metadata.get("annotations") or {}), SCHEDULED_AT: timestamp(due)}

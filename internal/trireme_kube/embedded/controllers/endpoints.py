@@ -137,6 +137,7 @@ class EndpointsController:
     # Slices
 
     def _write_slices(self, service: Record, by_ports: dict[_Ports, list[Record]]) -> None:
+        """Make, update and delete slices: one for the pods with the same port numbers, at most _SLICE_LIMIT in each."""
         desired = [
             (ports, pods[start : start + _SLICE_LIMIT])
             for ports, pods in by_ports.items()
@@ -196,6 +197,7 @@ class EndpointsController:
     # Endpoints
 
     def _write_endpoints(self, service: Record, by_ports: dict[_Ports, list[Record]]) -> None:
+        """Write the Endpoints: pods that stay, those that are ready apart from those that are not."""
         subsets: list[Object] = []
         for ports, pods in by_ports.items():
             staying = [one.object for one in pods if "deletionTimestamp" not in one.object["metadata"]]

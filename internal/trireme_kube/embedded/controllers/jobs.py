@@ -83,6 +83,7 @@ class JobController:
             self._queue.add(event.record.key)
 
     def _sync(self, key: OwnerKey) -> None:
+        """Create or delete pods of a Job, find out whether it is complete or failed, and write its status."""
         record = self._registry.store.get(JOBS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
@@ -167,6 +168,7 @@ class JobController:
         self._control.create(record, pod)
 
     def _update_status(self, record: Record, tally: _FinishedPods, outcome: str) -> None:
+        """Write the counts and, with an `outcome` of Complete or Failed, the conditions and the time of completion."""
         record = self._registry.get(JOBS, *record.key)
         job, now = record.object, self._registry.clock_and_ids.now()
         active = [pod.object for pod in self._pods.of(record.uid) if is_active(pod.object)]

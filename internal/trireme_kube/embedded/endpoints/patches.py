@@ -112,6 +112,7 @@ def _order_lists(result: dict[str, Any], patch: dict[str, Any]) -> None:
 
 
 def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list[Any]:
+    """Merge a list by its merge key; lists of names are united, and lists without a key replaced."""
     items = document if isinstance(document, list) else []
     if field in _PRIMITIVE_LISTS:
         return _ordered_items([*items, *(one for one in patch if one not in items)], items, order or patch, None)

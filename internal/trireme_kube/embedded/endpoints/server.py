@@ -191,6 +191,7 @@ class ApiServer:
     async def _reply_for_resource(
         self, request: web.BaseRequest, target: RequestInfo, query: Mapping[str, str]
     ) -> writes.Reply:
+        """Answer a request for a resource by its verb. Raises: ApiError."""
         method = request.method
         if target.subresource in target.resource.unserved:
             raise api_errors.subresource_not_found(target.resource, target.subresource)

@@ -107,6 +107,7 @@ def _remove_items(value: list[Any], name: str, fields: Fields) -> list[Any]:
 
 
 def _merge(value: Any, applied: Any, name: str) -> Any:
+    """Set the applied fields in the value. Lists are merged by their key, or united if they are sets, else replaced."""
     if isinstance(value, dict) and isinstance(applied, dict):
         result = dict(value)
         for key, below in applied.items():

@@ -138,6 +138,7 @@ def pod_ready(pod: Object) -> bool:
 
 
 def _use_disruption_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
+    """Count the eviction against the pod's budget. Raises: ApiError 429 if it allows none now, 500 if there are two."""
     pod = before.object
     budgets = budgets_of(registry, before.namespace, pod["metadata"].get("labels") or {})
     if not budgets:

@@ -260,6 +260,7 @@ def validate_create(resource: Resource, obj: Object) -> None:
 
 
 def _validate_pod_update(obj: Object, before: Object) -> list[Cause]:
+    """The changes of a pod's spec that are not allowed; gates and tolerations have rules of their own."""
     new, old = obj["spec"], before["spec"]
     if new == old:
         return []
