@@ -131,7 +131,7 @@ class FakeFrontend:
         parsed = pod_projection.parse(pod)
         base = self.registry.intern_base(parsed.base)
         pending = pending_pod.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
-        record = pod_info.by_priority(
+        record = pod_info.pod_info_by_priority(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )
         self.queue.add(record, clocks.steady())

@@ -131,7 +131,7 @@ async def test_a_plugin_that_comes_late_joins(tmp_path: Path, monkeypatch: pytes
         async with scripted(f"unix:{tmp_path}/plugin.sock", served):
             await changes.until(1)
             assert monitor.statuses()[0].version == "1"
-            expected = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
+            expected = phase_configuration.config_hash(phase_configuration.make_configuration(config, changes.infos[0]))
             (sent,) = configured(served)
             assert (sent.config_hash, sent.profile, sent.args_json) == (expected, "first", b"{}")
 
@@ -258,12 +258,12 @@ async def test_the_answers_of_another_version_replace_those_before(
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
         monitor = plugin_monitor.PluginMonitor(config)
         await monitor.start(20)
-        before = phase_configuration.config_hash(phase_configuration.configuration(config, monitor.infos()))
+        before = phase_configuration.config_hash(phase_configuration.make_configuration(config, monitor.infos()))
         served.requests.clear()
         async with running(monitor, monkeypatch) as changes:
             served.answers[GET_PLUGIN_INFO] = described(version="2", instance=instance)
             await changes.until(1)
-            after = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
+            after = phase_configuration.config_hash(phase_configuration.make_configuration(config, changes.infos[0]))
             assert after != before
             assert after in {each.config_hash for each in configured(served)}
             assert monitor.statuses()[0].version == "2"
@@ -317,7 +317,7 @@ async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
             (status,) = monitor.statuses()
             assert (status.takes_part, status.reachable, status.changing) == (True, True, True)
             assert status.problem.startswith("changes its description again and again: ")
-            in_force = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
+            in_force = phase_configuration.config_hash(phase_configuration.make_configuration(config, changes.infos[0]))
             assert {each.config_hash for each in configured(served)[1:]} == {in_force}
     assert len([each for each in caplog.records if "again and again" in each.message]) == 1
 
@@ -456,7 +456,7 @@ def test_a_missing_plugin_is_not_in_the_configuration_of_the_phases(
 ) -> None:
     """Broken, phases call a plugin that is not there, or no profile waits for one that must be."""
     config = completed(tmp_path, policy)
-    message = phase_configuration.configuration(config, {})
+    message = phase_configuration.make_configuration(config, {})
     assert not message.remote_plugins
     assert "P" not in {
         plugin.name for profile in message.profiles for each in profile.plugin_sets for plugin in each.plugins

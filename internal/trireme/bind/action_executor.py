@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from trireme.bind import patch_bodies, work_in_flight
-from trireme.bind.call_results import Busy, CallResults
+from trireme.bind.call_results import BusyError, CallResults
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
@@ -74,7 +74,7 @@ class ActionExecutor:
     ) -> AsyncGenerator[list[tuple[int, Status]], None]:
         """Execute actions, and yield their outcomes as they are known, by index."""
         if len(self._tasks) >= WAITING_LIMIT:
-            raise Busy(f"actions for {len(self._tasks)} pods wait already")
+            raise BusyError(f"actions for {len(self._tasks)} pods wait already")
         results: CallResults[Status] = CallResults()
         by_pod: dict[str, list[int]] = {}
         for index, action in enumerate(actions):

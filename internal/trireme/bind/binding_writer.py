@@ -17,7 +17,7 @@ from typing import Protocol
 
 from trireme.bind import binding_retries
 from trireme.bind.binding_retries import BindingRetries, Read
-from trireme.bind.call_results import Busy, CallResults
+from trireme.bind.call_results import BusyError, CallResults
 from trireme.bind.work_in_flight import Work, WorkInFlight
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
@@ -130,10 +130,10 @@ class BindingWriter:
         """Binds pods, and yields the outcomes as they come, by index.
 
         Raises:
-            Busy: too many bindings wait already.
+            BusyError: too many bindings wait already.
         """
         if len(self._turns) >= WAITING_LIMIT:
-            raise Busy(f"{len(self._turns)} bindings wait already")
+            raise BusyError(f"{len(self._turns)} bindings wait already")
         results: CallResults[BindOutcome] = CallResults()
         try:
             for index, target in enumerate(targets):

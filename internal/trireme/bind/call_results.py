@@ -13,7 +13,7 @@ LINGER_SECONDS = 0.025
 T = TypeVar("T")
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """Too much is queued here; nothing of the call was begun, and another replica may take it."""
 
 

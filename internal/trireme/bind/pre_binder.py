@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from trireme.bind import binding_retries, profile_plugins
-from trireme.bind.call_results import Busy, CallResults
+from trireme.bind.call_results import BusyError, CallResults
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
@@ -74,7 +74,7 @@ class PreBinder:
         `timeout`: seconds that the plugins may take over one pod, without the wait for a turn.
 
         Raises:
-            Busy: too many jobs wait already.
+            BusyError: too many jobs wait already.
         """
         return self._run_step(_PRE_BIND, classes, timeout)
 
@@ -88,7 +88,7 @@ class PreBinder:
         self, step: _Step[Result], classes: Sequence[PodsOfClass], timeout: float
     ) -> AsyncGenerator[list[tuple[int, Result]], None]:
         if len(self._jobs) >= WAITING_LIMIT:
-            raise Busy(f"{len(self._jobs)} pods are in PreBind already")
+            raise BusyError(f"{len(self._jobs)} pods are in PreBind already")
         results: CallResults[Result] = CallResults()
         tasks: list[asyncio.Task[Result]] = []
         for pods in classes:

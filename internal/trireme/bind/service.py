@@ -20,7 +20,7 @@ from grpc import aio
 from trireme.bind import binding_retries, profile_plugins
 from trireme.bind.action_executor import ActionExecutor
 from trireme.bind.binding_writer import BindingWriter, BindingWriterStatistics
-from trireme.bind.call_results import Busy
+from trireme.bind.call_results import BusyError
 from trireme.bind.heartbeats import with_heartbeats
 from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.pre_binder import PodsOfClass, PreBinder
@@ -142,7 +142,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
                             for index, status in results
                         ]
                     )
-        except Busy as busy:
+        except BusyError as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
 
     async def PreBind(
@@ -158,7 +158,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
                             bind_phase_pb2.IndexedPreBindResult(index=index, result=result) for index, result in results
                         ]
                     )
-        except Busy as busy:
+        except BusyError as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
 
     async def Bind(self, request: bind_pb2.BindRequest, context: Context) -> AsyncIterator[bind_pb2.BindResponse]:
@@ -171,7 +171,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
                     yield bind_pb2.BindResponse(results=results)
         except bind_phase_plugin.BindResultUnknown as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
-        except Busy as busy:
+        except BusyError as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
 
     async def PostBind(self, request: bind_pb2.PostBindRequest, context: Context) -> bind_pb2.PostBindResponse:
@@ -196,7 +196,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
                             bind_pb2.BindResult(index=index, status=to_message(outcome)) for index, outcome in outcomes
                         ]
                     )
-        except Busy as busy:
+        except BusyError as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
 
     async def _admit(self, fence: cycle_pb2.Fence, context: Context) -> Tenure:

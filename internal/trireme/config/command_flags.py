@@ -7,7 +7,7 @@ have a section of their own at the end, so that what is not kube-scheduler's can
 from functools import cache
 
 from trireme.config import gates
-from trireme.config.gates import Stage
+from trireme.config.gates import GateStage
 from trireme_kube.apimachinery.golang import MINUTE, SECOND, Duration
 from trireme_kube.apimachinery.quantity import Quantity
 from trireme_kube.componentbase.cli import flag_values as kinds
@@ -263,7 +263,7 @@ def known_gates(effective: Effective = versions.DEFAULT) -> list[str]:
         texts: list[str] = []
         usual, strict = table.at(name, effective), table.at(name, newest)
         for spec in (usual,) if usual == strict else (usual, strict):
-            if spec.stage in (Stage.ALPHA, Stage.BETA):
+            if spec.stage in (GateStage.ALPHA, GateStage.BETA):
                 text = f"{name}=true|false ({spec.stage.value} - default={str(spec.default).lower()})"
                 if spec is strict and usual != strict and spec.oldest_peer != (0, 0):
                     text += f" if --min-compatibility-version>={spec.oldest_peer[0]}.{spec.oldest_peer[1]}"

@@ -24,7 +24,7 @@ ALL_ALPHA = "AllAlpha"
 ALL_BETA = "AllBeta"
 
 
-class Stage(enum.Enum):
+class GateStage(enum.Enum):
     """How mature a feature is."""
 
     PRE_ALPHA = "PRE-ALPHA"
@@ -35,29 +35,29 @@ class Stage(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class GateSpec:
     """A gate's properties from some version on."""
 
     version: tuple[int, int]
-    stage: Stage
+    stage: GateStage
     default: bool
     locked: bool = False
     #: Applies only if no peer is older than this.
     oldest_peer: tuple[int, int] = (0, 0)
 
 
-_UNAVAILABLE = Spec((0, 0), Stage.PRE_ALPHA, default=False)
+_UNAVAILABLE = GateSpec((0, 0), GateStage.PRE_ALPHA, default=False)
 _SPEC = re.compile(r"(\d+)\.(\d+) (\S+) (on|off)( locked)?(?: from (\d+)\.(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class GateTable:
     """All gates with their histories and dependencies."""
 
-    gates: Mapping[str, tuple[Spec, ...]]
+    gates: Mapping[str, tuple[GateSpec, ...]]
     dependencies: Mapping[str, tuple[str, ...]]
 
-    def at(self, name: str, effective: Effective) -> Spec:
+    def at(self, name: str, effective: Effective) -> GateSpec:
         """A gate's properties in a version."""
         for spec in reversed(self.gates[name]):
             if spec.version <= effective.emulated and spec.oldest_peer <= effective.oldest_peer:
@@ -65,14 +65,14 @@ class Table:
         return _UNAVAILABLE
 
 
-def _parse_spec(text: str) -> Spec:
+def _parse_spec(text: str) -> GateSpec:
     found = _SPEC.fullmatch(text)
     if not found:
         raise ValueError(f"malformed entry in the table of feature gates: {text}")
     major, minor, stage, default, locked, peer_major, peer_minor = found.groups()
-    return Spec(
+    return GateSpec(
         (int(major), int(minor)),
-        Stage(stage),
+        GateStage(stage),
         default=default == "on",
         locked=locked is not None,
         oldest_peer=(int(peer_major or 0), int(peer_minor or 0)),
@@ -80,10 +80,10 @@ def _parse_spec(text: str) -> Spec:
 
 
 @cache
-def table() -> Table:
+def table() -> GateTable:
     """The table of this version."""
     data = orjson.loads(resources.files("trireme.config").joinpath("feature_gates.json").read_bytes())
-    return Table(
+    return GateTable(
         {name: tuple(_parse_spec(text) for text in history.split("; ")) for name, history in data["gates"].items()},
         {name: tuple(needs) for name, needs in data["dependencies"].items()},
     )
@@ -109,7 +109,7 @@ class FeatureGates:
         return {
             name: self.enabled(name)
             for name in sorted(gate_table.gates)
-            if gate_table.at(name, self.effective).stage is not Stage.PRE_ALPHA
+            if gate_table.at(name, self.effective).stage is not GateStage.PRE_ALPHA
         }
 
     def experimental(self) -> list[str]:
@@ -118,7 +118,7 @@ class FeatureGates:
         return [
             name
             for name in sorted(gate_table.gates)
-            if gate_table.at(name, self.effective).stage is Stage.ALPHA and self.enabled(name)
+            if gate_table.at(name, self.effective).stage is GateStage.ALPHA and self.enabled(name)
         ]
 
 
@@ -188,7 +188,7 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
         if name in (ALL_ALPHA, ALL_BETA):
             _set_all(name, value, effective, values)
             continue
-        if spec.stage is Stage.PRE_ALPHA:
+        if spec.stage is GateStage.PRE_ALPHA:
             emulated, oldest = (f"{major}.{minor}" for major, minor in (effective.emulated, effective.oldest_peer))
             problems.append(
                 f"cannot set feature gate {name} to {text}, feature is PreAlpha at emulated version {emulated}, "
@@ -196,8 +196,8 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
             )
             continue
         values[name] = value
-        if spec.stage in (Stage.DEPRECATED, Stage.GA):
-            stage = "deprecated" if spec.stage is Stage.DEPRECATED else "GA"
+        if spec.stage in (GateStage.DEPRECATED, GateStage.GA):
+            stage = "deprecated" if spec.stage is GateStage.DEPRECATED else "GA"
             logs.append(
                 f'I "Warning: setting {stage} feature gate. It will be removed in a future release." '
                 f"featureGate={golang.quote(name)} value={text}"
@@ -212,7 +212,7 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
 def _set_all(name: str, value: bool, effective: Effective, values: dict[str, bool]) -> None:
     """`AllAlpha` and `AllBeta`: every gate of that stage that has not been set by then."""
     gate_table = table()
-    stage = Stage.ALPHA if name == ALL_ALPHA else Stage.BETA
+    stage = GateStage.ALPHA if name == ALL_ALPHA else GateStage.BETA
     for other in gate_table.gates:
         if other not in (ALL_ALPHA, ALL_BETA) and gate_table.at(other, effective).stage is stage:
             values.setdefault(other, value)

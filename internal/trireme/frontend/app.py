@@ -125,7 +125,7 @@ def build(
     """
     election = completed.configuration.leader_election
     leader = LeaderStatus(f"{election.resource_namespace}/{election.resource_name}")
-    settings = PhaseSettings(phase_configuration.configuration(completed, infos), leader.fence)
+    settings = PhaseSettings(phase_configuration.make_configuration(completed, infos), leader.fence)
     membership = plugin_membership.PluginMembership(completed, infos, rejected)
     context = FrontendContext(completed, leader, membership, settings, metrics, clocks, asyncio.Event())
     cluster = build_cluster(completed, infos, make_extenders)

@@ -36,7 +36,7 @@ _FAILURE_POLICIES = {
 }
 
 
-def configuration(
+def make_configuration(
     completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]
 ) -> snapshot_pb2.Configuration:
     """Build the message that the phases get.

@@ -142,7 +142,7 @@ class PluginMonitor:
         Raises: HandshakeError for a plugin with a wrong description, or one that refuses its configuration.
         """
         await asyncio.gather(*(self._meet(plugin, seconds) for plugin in self._plugins))
-        configuration = phase_configuration.configuration(self._completed, self.infos())
+        configuration = phase_configuration.make_configuration(self._completed, self.infos())
         config_hash = phase_configuration.config_hash(configuration)
         for plugin in self._plugins:
             if plugin.info is not None:
@@ -263,7 +263,7 @@ class PluginMonitor:
         if not plugin.in_configuration and before is not None and not plugin.changes.admits():
             raise remote_client.HandshakeError(f"{plugin.where}: was rejected again and again; takes part again later")
         infos = {**self.infos(), plugin.config.name: info}
-        configuration = phase_configuration.configuration(self._completed, infos)
+        configuration = phase_configuration.make_configuration(self._completed, infos)
         # A plugin without `instance` comes here at each check.
         if info != before or response.instance != plugin.admitted.instance or not plugin.takes_part:
             await self._check_follower(plugin, info)

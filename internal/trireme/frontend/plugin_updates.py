@@ -91,7 +91,7 @@ class PluginUpdates:
             log.info("reading all pods again: remote plugins read more of them than before")
             await self._informers[0].relist()
         await self._read_node_json(infos)
-        self._configure_phases(phase_configuration.configuration(self._completed, infos))
+        self._configure_phases(phase_configuration.make_configuration(self._completed, infos))
         self._membership.replace(infos)
         self._queue_executor.plugin_changed(changed)
 

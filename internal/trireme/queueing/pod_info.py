@@ -39,7 +39,7 @@ class PodInfo(NamedTuple):
         return self[2:7]
 
 
-def by_priority(
+def pod_info_by_priority(
     key: str,
     uid: str,
     class_id: int,

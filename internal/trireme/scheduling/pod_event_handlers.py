@@ -244,7 +244,7 @@ class PodEventHandlers:
 
     def _pod_info(self, pending: PendingPod) -> pod_info.PodInfo:
         parsed = pending.parsed
-        return pod_info.by_priority(
+        return pod_info.pod_info_by_priority(
             parsed.key,
             parsed.uid,
             pending.class_id,

@@ -9,7 +9,7 @@ import virtual_time
 
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
-from trireme.bind.call_results import Busy
+from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, NotBound, ResultUnknown
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
@@ -274,7 +274,7 @@ def test_a_request_beyond_the_limit_is_refused_before_any_write() -> None:
         await asyncio.sleep(0)
         waiting = setup.binder.statistics().waiting
         assert waiting >= WAITING_LIMIT
-        with pytest.raises(Busy, match=f"{waiting} bindings wait already"):
+        with pytest.raises(BusyError, match=f"{waiting} bindings wait already"):
             await setup.bind([target("late")])
         assert "late" not in dict(setup.pods.posts)
         assert setup.binder.statistics().waiting == waiting

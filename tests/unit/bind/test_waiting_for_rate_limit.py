@@ -9,7 +9,7 @@ import virtual_time
 from virtual_time import on_virtual_time
 
 from trireme.bind import action_executor, heartbeats, pre_binder, profile_plugins, write_turns
-from trireme.bind.call_results import Busy
+from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.bind_phase_plugin import has_work
 from trireme.rpc.fencing import EpochGuard, Tenure
@@ -197,7 +197,7 @@ async def test_no_more_pods_are_taken_into_pre_bind_than_may_wait(monkeypatch: p
     world = World()
     first = asyncio.create_task(world.results("a", "b"))
     await asyncio.sleep(0)
-    with pytest.raises(Busy, match="2 pods are in PreBind already"):
+    with pytest.raises(BusyError, match="2 pods are in PreBind already"):
         await world.results("c")
     await first
     assert await world.results("c", "d", "e") == {"c": "", "d": "", "e": ""}, "an idle one takes a call of any size"
@@ -220,7 +220,7 @@ async def test_no_more_actions_are_taken_than_may_wait(monkeypatch: pytest.Monke
 
     first = asyncio.create_task(apply("a", "b"))
     await asyncio.sleep(0)
-    with pytest.raises(Busy, match="actions for 2 pods wait already"):
+    with pytest.raises(BusyError, match="actions for 2 pods wait already"):
         await apply("c")
     assert await first == 2
     assert await apply("c", "d", "e") == 3, "an idle one takes a call of any size"

@@ -8,7 +8,7 @@ import pytest
 from config_starts import feature_gates
 
 from trireme.config import gate_effects, gates, ineffective_gates
-from trireme.config.gates import GateError, GateResult, Stage
+from trireme.config.gates import GateError, GateResult, GateStage
 from trireme_kube.componentbase.cli import versions
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
@@ -25,7 +25,7 @@ def test_a_gate_has_the_default_of_its_stage() -> None:
     for name in known.gates:
         spec = known.at(name, enabled.effective)
         assert enabled.enabled(name) is spec.default
-        if spec.stage is Stage.ALPHA:
+        if spec.stage is GateStage.ALPHA:
             assert not spec.default, name
 
 
@@ -83,7 +83,7 @@ def test_an_emulated_version_brings_its_own_defaults() -> None:
 def test_all_alpha_sets_gates_not_set_by_name() -> None:
     """Else AllAlpha overrides what was asked for by name, or sets too little."""
     known, effective = gates.table(), versions.effective((), ())
-    alphas = [name for name in known.gates if known.at(name, effective).stage is Stage.ALPHA and name != "AllAlpha"]
+    alphas = [name for name in known.gates if known.at(name, effective).stage is GateStage.ALPHA and name != "AllAlpha"]
     free = [name for name in alphas if name not in known.dependencies and not _needed(name)]
     enabled = gates.set_gates({free[0]: False, "AllAlpha": True, "GenericWorkload": True}, effective).gates
     assert not enabled.enabled(free[0])
@@ -123,7 +123,7 @@ def test_setting_a_gate_without_effect_is_a_warning() -> None:
     everything = feature_gates(AllAlpha=True, GenericWorkload=True)
     warned = {text.split("=")[0].removeprefix("feature gate ") for text in ineffective_gates.warnings(everything)}
     rows = gate_effects.rows_by_gate()
-    alpha = {gate for gate in rows if gates.table().at(gate, versions.DEFAULT).stage is Stage.ALPHA}
+    alpha = {gate for gate in rows if gates.table().at(gate, versions.DEFAULT).stage is GateStage.ALPHA}
     assert warned == {gate for gate in alpha if rows[gate].ineffective is True}
 
 

@@ -48,7 +48,7 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
     text = ",".join(f"{gate}={str(on).lower()}" for gate, on in chosen.items())
     world = World(f"--feature-gates={text}")
     try:
-        message = phase_configuration.configuration(world.frontend.context.completed, {})
+        message = phase_configuration.make_configuration(world.frontend.context.completed, {})
         for service in (FilterPhase, ScorePhase):
             service(snapshot.Snapshot(), no_remote_plugins)._apply_configuration(message)
         world.api.put_node("n", 4)

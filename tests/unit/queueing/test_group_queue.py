@@ -9,7 +9,7 @@ from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
 from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_order
 from trireme.queueing.hints.queueing_hint_map import EventRegistration
-from trireme.queueing.pod_info import by_priority
+from trireme.queueing.pod_info import pod_info_by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
@@ -98,7 +98,7 @@ def test_the_group_has_the_priority_of_its_pod_group() -> None:
     """Groups and single pods share one order."""
     queue = grouping_queue()
     queue.groups.set_group(pod_group("g", priority=10), T0)
-    single = by_priority("ns/single", "uid-single", 7, PROFILE, 5, pod=member("single", "").pod)
+    single = pod_info_by_priority("ns/single", "uid-single", 7, PROFILE, 5, pod=member("single", "").pod)
     queue.add(single, T0)
     queue.add(member("p", "g", priority=10), T0 + 1)
     first, second = queue.pop(T0, 100), queue.pop(T0, 100)

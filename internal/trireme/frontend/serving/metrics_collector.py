@@ -327,7 +327,7 @@ def _group_version(resource: resources.Resource) -> tuple[str, str]:
 def _stage_label(name: str, effective: versions.Effective) -> str:
     """A feature's stage as the metric has it: general availability is the empty one."""
     stage = gates.table().at(name, effective).stage
-    return "" if stage is gates.Stage.GA else stage.value
+    return "" if stage is gates.GateStage.GA else stage.value
 
 
 def _unlabelled(value: float) -> Mapping[Values, float]:
