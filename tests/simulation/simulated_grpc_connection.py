@@ -33,6 +33,10 @@ class FrameKind(IntEnum):
     GOAWAY = 10
 
 
+_KINDS = tuple(FrameKind)
+_PING, _PONG = int(FrameKind.PING), int(FrameKind.PONG)
+
+
 def address(target: str) -> tuple[str, int]:
     """Host and port of an address as gRPC writes it; a Unix socket is a host of its own."""
     if target.startswith("unix:"):
@@ -159,8 +163,11 @@ class GrpcConnection(asyncio.Protocol):
         self.limits = limits
         self._on_frame = on_frame
         self._on_lost = on_lost
-        self._buffer = bytearray()
-        self._timer: asyncio.TimerHandle | None = None
+        self._buffer = b""
+        self._loop = asyncio.get_running_loop()
+        self._last_activity = 0.0
+        self._timer: Any = None
+        self._pinged = False  # and nothing has come since
         self._reason = ""
         self.transport: Any = None
         #: The calls on it by their number.
@@ -181,26 +188,30 @@ class GrpcConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """As of every protocol."""
         self.transport = transport
+        self._last_activity = self._loop.time()
         self._expect_activity()
 
     def data_received(self, data: bytes) -> None:
         """As of every protocol."""
-        self._expect_activity()
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        while len(buffer) - start >= _HEADER.size:
-            size, stream, kind = _HEADER.unpack_from(buffer, start)
+        self._last_activity = self._loop.time()
+        if self._pinged:
+            self._timer.cancel()
+            self._expect_activity()
+        if self._buffer:
+            data = self._buffer + data
+        start, length = 0, len(data)
+        while length - start >= _HEADER.size:
+            size, stream, kind = _HEADER.unpack_from(data, start)
             end = start + _HEADER.size + size
-            if len(buffer) < end:
+            if length < end:
                 break
-            payload = bytes(buffer[start + _HEADER.size : end])
+            payload = data[start + _HEADER.size : end]
             start = end
-            if kind == FrameKind.PING:
+            if kind == _PING:
                 self.send(frame(FrameKind.PONG, 0))
-            elif kind != FrameKind.PONG:
-                self._on_frame(self, FrameKind(kind), stream, payload)
-        del buffer[:start]
+            elif kind != _PONG:
+                self._on_frame(self, _KINDS[kind], stream, payload)
+        self._buffer = data[start:]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """As of every protocol."""
@@ -209,22 +220,24 @@ class GrpcConnection(asyncio.Protocol):
             self._timer.cancel()
         self._on_lost(self, self._reason or (str(exc) if exc else "Socket closed"))
 
-    # Keepalive
+    # Keepalive: one timer, however much comes.
 
     def _expect_activity(self) -> None:
-        if self.limits.keepalive is None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(self.limits.keepalive, self._ping)
+        if self.limits.keepalive is not None:
+            self._pinged = False
+            self._timer = self._loop.call_at(self._last_activity + self.limits.keepalive, self._on_silence)
 
-    def _ping(self) -> None:
-        if not self.streams and not self.limits.keepalive_without_calls:
+    def _on_silence(self) -> None:
+        """Ping, unless something came meanwhile."""
+        if self._last_activity + self.limits.keepalive > self._loop.time():
             self._expect_activity()
-            return
-        self.send(frame(FrameKind.PING, 0))
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self.limits.keepalive_timeout, self._give_up)
+        elif self.streams or self.limits.keepalive_without_calls:
+            self.send(frame(FrameKind.PING, 0))
+            self._pinged = True
+            self._timer = self._loop.call_later(self.limits.keepalive_timeout, self._give_up)
+        else:
+            self._last_activity = self._loop.time()
+            self._expect_activity()
 
     def _give_up(self) -> None:
         self._reason = "ping timeout"

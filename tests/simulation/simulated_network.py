@@ -26,6 +26,8 @@ OUTSIDE = "127.0.0.254"
 _FIRST_PORT = 30_000
 
 _END, _RESET = object(), object()
+# The network delivers, not the receiving process: that may be paused, and its kernel is not.
+_NETWORK = contextvars.Context()
 
 
 @dataclass
@@ -222,8 +224,7 @@ class Endpoint(asyncio.Transport):
         edge = self._network.edge(self.host, self.peer.host)
         arrival = max(loop.now, self.stalled_until) + loop.random.uniform(edge.min_delay, edge.max_delay)
         self._last_arrival = max(arrival, self._last_arrival)
-        # The network delivers, not the receiving process: that may be paused, and its kernel is not.
-        loop.call_at_simulated(self._last_arrival, self._arrive, context=contextvars.Context())
+        loop.call_at_simulated(self._last_arrival, self._arrive, context=_NETWORK)
 
     def _arrive(self) -> None:
         """The first of what is on its way reaches the peer."""

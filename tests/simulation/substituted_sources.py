@@ -8,17 +8,22 @@ interpreter; each simulated process sees its own clocks, for `VirtualLoop.time` 
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import os
 import random
 import socket
 import sys
 import time
+from collections.abc import Set
 from typing import Any
 
 import simulated_process
 from simulated_process import WALL_START
 from virtual_loop import VirtualLoop
+
+# So many events are decoded once for all frontends; those that lag further behind decode them again.
+_SHARED_EVENTS = 2048
 
 
 def install(loop: VirtualLoop, seed: int) -> None:
@@ -56,6 +61,28 @@ def replace_what_leaves_the_process() -> None:
     lease.LeaseElector.start = _start_election
     klog.setup = lambda options: None
     klog.announce = lambda text: None
+    _share_decoded_events()
+
+
+def _share_decoded_events() -> None:
+    """Decode an event that several frontends get once: what comes of it is never changed."""
+    from trireme.cache import pod_projection
+    from trireme_kube.client.informers import watch
+
+    watch._decode_event = functools.lru_cache(_SHARED_EVENTS)(watch._decode_event)
+    parse = pod_projection.parse
+    parsed: dict[tuple[int, frozenset[str]], tuple[Any, Any]] = {}
+
+    def parse_once(raw: Any, extra: Set[str] = frozenset()) -> Any:
+        key = (id(raw), frozenset(extra))
+        known = parsed.get(key)
+        if known is None:
+            if len(parsed) >= _SHARED_EVENTS:
+                parsed.clear()
+            known = parsed[key] = (raw, parse(raw, extra))  # `raw` stays, so no other object has its id
+        return known[1]
+
+    pod_projection.parse = parse_once
 
 
 def _replace_clocks(loop: VirtualLoop) -> None:
