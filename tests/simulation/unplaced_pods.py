@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from typing import NamedTuple
 
 from placed_pods import PlacedPod, PlacedPods, excluded, placed_pod, used, volumes
 from pod_demands import allocatable, device_claims_of, devices_of, group_of, is_done, is_terminating
@@ -47,6 +48,14 @@ def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], ro
     return found
 
 
+class _Contents(NamedTuple):
+    """What is on a node. `free`: CPUs in thousandths, MiB and number of pods."""
+
+    free: tuple[int, ...]
+    exclusions: Set[str]
+    volumes: Set[str]
+
+
 class _Room:
     """What is free on each node."""
 
@@ -62,6 +71,7 @@ class _Room:
         # What pods would take that were found room for, by node.
         self._added: dict[str, list[PlacedPod]] = {}
         self._devices_added: dict[str, int] = {}
+        self._contents: dict[str, _Contents] = {}
 
     def has_room_for(self, pods: list[Object], needed: int) -> bool:
         """Whether so many of the pods fit beside each other."""
@@ -72,29 +82,41 @@ class _Room:
                 fitting += 1
                 self._added.setdefault(node, []).append(placed_pod(pod))
                 self._devices_added[node] = self._devices_added.get(node, 0) + self._devices_to_give(pod)
+                self._contents.pop(node)
+        for node in self._added:
+            self._contents.pop(node, None)
         self._added.clear()
         self._devices_added.clear()
         return fitting >= needed
 
     def where(self, pod: Object) -> str:
         """A node that it fits on; empty: none."""
-        return next((node["metadata"]["name"] for node in self._nodes if self._fits(pod, node)), "")
+        wanted = placed_pod(pod)
+        return next((node["metadata"]["name"] for node in self._nodes if self._fits(pod, wanted, node)), "")
 
-    def _fits(self, pod: Object, node: Object) -> bool:
+    def _fits(self, pod: Object, wanted: PlacedPod, node: Object) -> bool:
         name, spec = node["metadata"]["name"], pod["spec"]
+        there = self._contents_of(name, node)
+        if any(amount > free for amount, free in zip(used([wanted]), there.free, strict=True)):
+            return False
         selector: Mapping[str, str] = spec.get("nodeSelector") or {}
         labels = node["metadata"].get("labels") or {}
         if node["spec"].get("unschedulable") or any(labels.get(key) != value for key, value in selector.items()):
             return False
         if name in self._nominated and pod.get("status", {}).get("nominatedNodeName") != name:
             return False
-        wanted, there = placed_pod(pod), self._placed.on(name) + self._added.get(name, [])
-        if excluded(there) & wanted.exclusions or len(volumes([*there, wanted])) > VOLUMES_OF_A_NODE:
-            return False
-        room = allocatable(node)
-        if any(amount > limit for amount, limit in zip(used([*there, wanted]), room, strict=True)):
+        if there.exclusions & wanted.exclusions or len(there.volumes | volumes([wanted])) > VOLUMES_OF_A_NODE:
             return False
         return self._has_devices(pod, name) and self._reaches_volumes(wanted, labels[_ZONE])
+
+    def _contents_of(self, name: str, node: Object) -> _Contents:
+        """What is on a node, summed up once for all pods."""
+        found = self._contents.get(name)
+        if found is None:
+            there = self._placed.on(name) + self._added.get(name, [])
+            free = tuple(limit - amount for limit, amount in zip(allocatable(node), used(there), strict=True))
+            found = self._contents[name] = _Contents(free, excluded(there), volumes(there))
+        return found
 
     def _claims(self, pod: Object) -> list[Object]:
         found = (self._store.get(DEVICE_CLAIMS, "default", name) for name in device_claims_of(pod))
