@@ -26,3 +26,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         import controlplane_fixture
 
         controlplane_fixture.require_built()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names the seeds of simulations, one of which is new in each run."""
+    reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "user_properties")]
+    seeds = {value for each in reports for name, value in each.user_properties if name == "seed of a simulation"}
+    if seeds:
+        terminalreporter.write_line(f"simulated from the seeds {', '.join(map(str, sorted(seeds)))}")

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def main() -> int:
     """Do what the arguments say; returns the exit code."""
     arguments = _parser().parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT, too: a background job of a shell begins without it
+        signal.signal(number, signal.default_int_handler)
     runs = Runs()
     try:
         if arguments.replay:
@@ -39,6 +40,8 @@ def main() -> int:
     except RunCrashed as crashed:
         print(crashed)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell says it of a program that SIGINT has ended
 
 
 def _run_one(runs: Runs, arguments: argparse.Namespace) -> int:

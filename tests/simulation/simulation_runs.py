@@ -6,6 +6,7 @@ So a run begins at once, knows nothing of the one before it, and can be ended at
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import pathlib
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 # The real ones, taken before they are replaced.
 monotonic = time.monotonic
 _cpu_seconds, _freeze = time.process_time, gc.freeze
+
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class RunCrashed(Exception):
@@ -133,6 +136,8 @@ class Runs:
 def _run_as_child(run: Callable[[], Any], writable: int) -> None:
     """Write what `run` returns; the process ends here, and leaves the simulated ones as they are."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what that means
+    if sys.platform == "linux":  # end with the parent, however that ends
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     code = 1
     try:
         answer = pickle.dumps(run())

@@ -3,17 +3,20 @@
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 HERE = pathlib.Path(__file__).parent
+SIMULATE = HERE / "simulate.py"
 
 
-def _simulate(seed: int, hours: float, hash_seed: str) -> list[str]:
+def _simulate(seed: int, hours: float, hash_seed: str, *more: str) -> list[str]:
     """The lines that a simulation prints."""
-    command = [sys.executable, HERE / "simulate.py", f"--seed={seed}", f"--hours={hours}"]
+    command = [sys.executable, SIMULATE, f"--seed={seed}", f"--hours={hours}", *more]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"seed {seed}, {hours} hours:\n{done.stdout}{done.stderr}"
@@ -22,24 +25,57 @@ def _simulate(seed: int, hours: float, hash_seed: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_same_seed_gives_the_same_run() -> None:
+def test_the_same_seed_gives_the_same_run(tmp_path: pathlib.Path) -> None:
     """If this fails, a failure cannot be repeated."""
-    one, other = (_simulate(3, 0.05, hash_seed)[-1] for hash_seed in ("1", "2"))
-    assert one.startswith("sha256 ")
-    assert one == other
-
-
-# One is new in each run; the message of a failure has it.
-SEEDS = (7, 201, 303, random.SystemRandom().randrange(1000, 1_000_000))
+    trace = tmp_path / "trace"
+    assert _simulate(3, 0.05, "1", f"--trace={trace}")[-1].startswith("sha256 ")
+    lines = len(trace.read_text(encoding="utf-8").splitlines()) - 1
+    assert _simulate(3, 0.05, "2", f"--replay={trace}") == [f"{lines} lines are the same"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+def test_a_replay_shows_the_first_difference(tmp_path: pathlib.Path) -> None:
+    """If this fails, one has to look for what two machines or versions do differently."""
+    trace = tmp_path / "trace"
+    _simulate(3, 0.003, "0", f"--trace={trace}")
+    lines = trace.read_text(encoding="utf-8").splitlines()
+    lines[700] += " changed"
+    trace.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    command = [sys.executable, SIMULATE, f"--replay={trace}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "line 701 differs" in done.stdout
+    assert f"- {lines[700]}\n+ {lines[700].removesuffix(' changed')}\n" in done.stdout
+
+
+# One is new in each run. It is named at the end of all tests, and in the message of a failure.
+SEEDS = (7, 201, 303, random.SystemRandom().randrange(1000, 1_000_000))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("number", range(len(SEEDS)))
-def test_nothing_is_violated(number: int) -> None:
+def test_nothing_is_violated(number: int, record_property: Callable[[str, object], None]) -> None:
     """If this fails, `make simulate` with the seed that the message has repeats it."""
-    print(f"seed {SEEDS[number]}")
-    assert _simulate(SEEDS[number], 0.05, "0")[-1].startswith("sha256 ")
+    seed = SEEDS[number]
+    record_property("seed of a simulation", seed)
+    assert _simulate(seed, 0.15, "0")[-1].startswith("sha256 ")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_seeds_are_simulated_until_it_is_interrupted() -> None:
+    """If this fails, `make simulate-long` does not end well."""
+    command = [sys.executable, SIMULATE, "--endless", "--seed=11", "--hours=0.002"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert [line.partition(":")[0] for line in lines] == ["seed 11", "seed 12"]
+    assert " seeds, 0.0" in rest
+    assert process.returncode == 0
 
 
 @pytest.mark.slow
