@@ -39,6 +39,11 @@ class _Plugin(plugin_pb2_grpc.PluginServiceServicer):
         return plugin_pb2.GetPluginInfoResponse(instance="x")
 
 
+class _LargeAnswers(_Plugin):
+    async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.GetPluginInfoResponse:
+        return plugin_pb2.GetPluginInfoResponse(instance="x" * (40 << 20))
+
+
 class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     async def Bind(self, request: Any, context: Any) -> AsyncIterator[bind_pb2.BindResponse]:
         yield bind_pb2.BindResponse(results=[bind_pb2.BindResult(index=1)])
@@ -100,6 +105,14 @@ def mutual(folder: Path, authority: Authority, *identities: str) -> Listener:
         client_ca=str(folder / "ca.crt"),
         identities=identities,
     )
+
+
+async def test_a_phase_may_answer_at_length(tmp_path: Path) -> None:
+    """Where each of many nodes refuses a pod by a text of its own, the pod failed with RESOURCE_EXHAUSTED for ever."""
+    async with serving(make_listener(f"unix:{tmp_path}/x.sock"), _LargeAnswers()) as (_, address):
+        async with aio.insecure_channel(address, options=replica_link.CHANNEL_OPTIONS) as channel:
+            answer = await plugin_pb2_grpc.PluginServiceStub(channel).GetPluginInfo(INFO, timeout=20)
+        assert len(answer.instance) == 40 << 20
 
 
 async def test_a_unix_socket_is_accessible_to_its_owner_only(tmp_path: Path) -> None:

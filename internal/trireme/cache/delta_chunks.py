@@ -1,6 +1,6 @@
 """Splits deltas into chunks of bounded size.
 
-A replica accepts messages up to 16 MiB, and calls and acknowledgements wait while it applies a delta.
+A replica accepts messages up to 64 MiB, and calls and acknowledgements wait while it applies a delta.
 However much has changed, and however large the objects are, chunks of 1 MiB keep clear of both limits.
 """
 

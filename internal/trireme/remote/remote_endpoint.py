@@ -8,16 +8,14 @@ from typing import Any
 
 from grpc import aio
 
-from trireme.rpc import dialing, fencing
+from trireme.rpc import dialing, fencing, message_sizes
 
 # Longer texts of a plugin are cut: they go into events.
 MAX_DETAIL = 300
 
-MAX_MESSAGE_BYTES = 16 << 20
-
 OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", message_sizes.MAX_PLUGIN_BYTES),
+    ("grpc.max_send_message_length", message_sizes.MAX_PLUGIN_BYTES),
     # Reconnect soon to a restarted plugin, not after gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     # In spite of its name: how long one attempt to connect may take, TLS included, however busy the other end is.

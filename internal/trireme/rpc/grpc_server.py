@@ -24,15 +24,12 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from trireme.rpc import fencing
+from trireme.rpc import fencing, message_sizes
 from trireme.rpc.listening import Address, Listener, ListenError
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
-
-MAX_MESSAGE_BYTES = 16 << 20
-"""A full sync has chunks under 4 MiB; a batch of pods stays far below this."""
 
 HANDSHAKE_SECONDS = 10.0
 """A connection that has not finished its handshake by then is closed: it holds a file descriptor for nobody."""
@@ -116,7 +113,7 @@ class ReplicaServer:
         listener: Listener,
         services: Sequence[Service],
         *,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        max_message_bytes: int = message_sizes.MAX_PHASE_BYTES,
         max_concurrent_calls: int = MAX_CONCURRENT_CALLS,
     ) -> None:
         self._listener = listener

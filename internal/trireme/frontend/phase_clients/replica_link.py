@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from grpc import aio
 
 from trireme.frontend.phase_clients import failure_log
-from trireme.rpc import dialing
+from trireme.rpc import dialing, message_sizes
 from trireme.v1 import snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,8 @@ MAX_RECONNECT_SECONDS = 5.0
 CHECK_SECONDS = 0.1
 
 CHANNEL_OPTIONS = [
-    ("grpc.max_receive_message_length", 64 << 20),
-    ("grpc.max_send_message_length", 64 << 20),
+    ("grpc.max_receive_message_length", message_sizes.MAX_PHASE_BYTES),
+    ("grpc.max_send_message_length", message_sizes.MAX_PHASE_BYTES),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # In spite of its name: how long one attempt to connect may take, TLS included, however busy the other end is.

@@ -1,0 +1,188 @@
+"""Calls to bind that would be too large for a server: they are divided, and nothing is repeated for ever."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from trireme.frontend.phase_clients import divided_binder
+from trireme.rpc import message_sizes
+from trireme.scheduling import ports
+from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+
+SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+
+class Bind:
+    """Takes what a server would, and knows each pod again by its name."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.refuses = ""
+
+    def _take(self, items: Sequence[Any], size: int) -> list[str]:
+        assert size <= message_sizes.MAX_PLUGIN_BYTES
+        names = [item.pod.name for item in items]
+        if self.refuses in names:
+            raise ports.PhaseFault("refused")
+        self.calls.append(names)
+        return names
+
+    async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        names = self._take(request.items, request.ByteSize())
+        return bind_pb2.PermitResponse(results=[bind_pb2.PermitResult(status=_status(name)) for name in names])
+
+    async def pre_bind_pre_flight(
+        self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
+    ) -> None:
+        for index, name in enumerate(self._take_items(items)):
+            on_result(index, _status(name))
+
+    async def pre_bind(
+        self,
+        items: Sequence[ports.PreBindItem],
+        on_result: Callable[[int, bind_pb2.PreBindResult], None],
+        on_start: Callable[[int, str], None],
+    ) -> None:
+        for index, name in enumerate(self._take_items(items)):
+            on_start(index, name)
+            on_result(index, bind_pb2.PreBindResult(status=_status(name)))
+
+    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        for index, name in enumerate(self._take(request.items, request.ByteSize())):
+            yield bind_pb2.BindResult(index=index, status=_status(name))
+
+    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        self._take(request.items, request.ByteSize())
+
+    async def apply(
+        self,
+        actions: Sequence[bind_pb2.Action],
+        on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        address: str = "",
+    ) -> list[bind_pb2.BindResult]:
+        assert address == "here"
+        names = self._take(actions, sum(action.ByteSize() for action in actions))
+        results = [bind_pb2.BindResult(index=index, status=_status(name)) for index, name in enumerate(names)]
+        for index, result in enumerate(results):
+            assert on_result is not None
+            on_result(index, result)
+        return results
+
+    def _take_items(self, items: Sequence[ports.PreBindItem]) -> list[str]:
+        size = sum(item.item.ByteSize() + item.cycle.ByteSize() for item in items)
+        return self._take([item.item for item in items], size)
+
+
+def _status(name: str) -> status_pb2.Status:
+    return status_pb2.Status(code=status_pb2.CODE_SUCCESS, messages=[name])
+
+
+class Pods:
+    """Pods with states of these sizes, in all kinds of requests; each answers by its name."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.bind = Bind()
+        self.binder = divided_binder.DividedBinder(self.bind)
+        self.items = [
+            bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=f"p{number}"), state=b"x" * size)
+            for number, size in enumerate(sizes)
+        ]
+        self.answers: dict[int, str] = {}
+
+    def _note(self, index: int, status: status_pb2.Status) -> None:
+        assert index not in self.answers
+        self.answers[index] = status.messages[0]
+
+    async def permit(self) -> None:
+        response = await self.binder.permit(bind_pb2.PermitRequest(items=self.items))
+        for index, result in enumerate(response.results):
+            self._note(index, result.status)
+
+    async def pre_bind_pre_flight(self) -> None:
+        cycle = cycle_pb2.Cycle()
+        await self.binder.pre_bind_pre_flight([ports.PreBindItem(cycle, item) for item in self.items], self._note)
+
+    async def pre_bind(self) -> None:
+        started: dict[int, str] = {}
+        cycle = cycle_pb2.Cycle()
+        await self.binder.pre_bind(
+            [ports.PreBindItem(cycle, item) for item in self.items],
+            lambda index, result: self._note(index, result.status),
+            started.__setitem__,
+        )
+        assert all(self.answers[index] == name for index, name in started.items())
+
+    async def bind_all(self) -> None:
+        async for result in self.binder.bind(bind_pb2.BindRequest(items=self.items)):
+            self._note(result.index, result.status)
+
+    async def apply(self) -> None:
+        actions = [
+            bind_pb2.Action(pod=item.pod, undo_pre_bind=bind_pb2.UndoPreBind(state=item.state)) for item in self.items
+        ]
+        results = await self.binder.apply(actions, lambda index, result: self._note(index, result.status), "here")
+        assert [result.status.messages[0] for result in results] == [text for _, text in sorted(self.answers.items())]
+
+
+CALLS = [
+    pytest.param(Pods.permit, id="Permit"),
+    pytest.param(Pods.pre_bind_pre_flight, id="PreBindPreFlight"),
+    pytest.param(Pods.pre_bind, id="PreBind"),
+    pytest.param(Pods.bind_all, id="Bind"),
+    pytest.param(Pods.apply, id="Apply"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_what_is_too_large_for_one_call_is_sent_in_several(call: Callable[[Pods], Any]) -> None:
+    """PreBind of 500 pods with 40 KiB each was repeated every half second, and none of them was ever bound."""
+    pods = Pods(*[40 << 10] * 500)
+    await call(pods)
+    assert pods.answers == {number: f"p{number}" for number in range(500)}
+    assert 5 <= len(pods.bind.calls) <= 6
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_pod_that_is_too_large_for_any_call_gets_an_error(call: Callable[[Pods], Any]) -> None:
+    """It would be tried for ever, without a word to anybody."""
+    pods = Pods(10, 20 << 20, 5 << 20, 10)
+    await call(pods)
+    assert pods.bind.calls == [["p0"], ["p2"], ["p3"]]
+    assert (pods.answers[0], pods.answers[2], pods.answers[3]) == ("p0", "p2", "p3")
+    assert "is too large for a call to bind" in pods.answers[1]
+
+
+async def test_a_pod_with_its_cycle_counts_towards_the_size_of_a_call() -> None:
+    """Remote plugins get the pod, which may be as large as its states."""
+    bind = Bind()
+    answers: list[int] = []
+    items = []
+    for number in range(40):
+        cycle = cycle_pb2.Cycle()
+        cycle.pod.metadata.annotations["a"] = "x" * (1 << 20)
+        items.append(ports.PreBindItem(cycle, bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=f"p{number}"))))
+    await divided_binder.DividedBinder(bind).pre_bind_pre_flight(items, lambda index, status: answers.append(index))
+    assert answers == list(range(40))
+    assert len(bind.calls) > 10
+
+
+async def test_post_bind_reaches_the_plugins_for_all_pods_but_those_that_fail() -> None:
+    """All pods of a call that was too large were left out."""
+    pods = Pods(3 << 20, 3 << 20, 20 << 20, 3 << 20)
+    pods.bind.refuses = "p1"
+    with pytest.raises(ports.PhaseFault, match=r"too large for a call to bind; refused"):
+        await pods.binder.post_bind(bind_pb2.PostBindRequest(items=pods.items))
+    assert pods.bind.calls == [["p0"], ["p3"]]
+
+
+async def test_permit_that_answers_about_other_pods_fails() -> None:
+    """Its results would be taken for those of others."""
+    pods = Pods(3 << 20, 3 << 20)
+
+    async def nothing(request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        return bind_pb2.PermitResponse()
+
+    pods.bind.permit = nothing  # type: ignore[method-assign]
+    with pytest.raises(ports.PhaseFault, match="other pods"):
+        await pods.permit()
