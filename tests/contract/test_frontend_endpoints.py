@@ -59,3 +59,32 @@ async def test_slices_of_the_service_are_followed(tmp_path: Path) -> None:
             finally:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_replicas_that_get_no_calls_are_reported_once_all_slices_have_been_read(tmp_path: Path) -> None:
+    """A leader that goes by the addresses alone does not wait for a replica that terminates, or is found later."""
+    story: asyncio.Queue[Any] = asyncio.Queue()
+
+    async with EmbeddedCluster(nodes=0) as cluster:
+        cluster.write_kubeconfig(tmp_path / "kubeconfig")
+        settings = client.ClientSettings(Source(str(tmp_path / "kubeconfig")), "test")
+        async with await client.connect(settings) as api:
+            configured = ["endpointslice:///kube-system/bind:grpc"]
+            following = asyncio.create_task(
+                endpoints.follow_endpoints(configured, (), story.put_nowait, api, observe=story.put_nowait)
+            )
+            try:
+                async with asyncio.timeout(20):
+                    assert await story.get() == endpoints.Discovery(complete=False)
+                    assert await story.get() == endpoints.Discovery(complete=True)  # there are no slices
+                    leaving = dict(_slice("a", "bind", "10.0.0.1"))
+                    await api.post(PATH, orjson.dumps(leaving), deadline=10)
+                    assert await story.get() == ["10.0.0.1:7001"]
+                    leaving["endpoints"][0]["conditions"]["terminating"] = True
+                    await api.delete(f"{PATH}/a", deadline=10)
+                    assert await story.get() == []
+                    await api.post(PATH, orjson.dumps(leaving), deadline=10)
+                    assert await story.get() == endpoints.Discovery(True, ("10.0.0.1:7001",))
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)

@@ -191,6 +191,8 @@ class LeadershipRunner:
                     take = standing_in.set_endpoints
                 configured, local = own.phase(name).endpoints, self._local.addresses(name)
                 following = functools.partial(endpoints.follow_endpoints, configured, local, take, self._scheduling)
+                if name == "bind":
+                    following = functools.partial(following, observe=links.binders.observe)
                 _add_task(group, f"endpoints of {name}", following)
 
 

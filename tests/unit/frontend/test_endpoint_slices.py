@@ -45,10 +45,29 @@ def test_ready_and_serving_addresses_are_used(
     slices: list[endpoint_slices.EndpointSlice], port: str, expected: list[str]
 ) -> None:
     """A replica that is left out idles; one that is gone, asked all the same, costs each pod a failed call."""
-    assert endpoint_slices.addresses_of(slices, port) == expected
+    assert endpoint_slices.replicas_of(slices, port).addresses == expected
+
+
+@pytest.mark.parametrize(
+    ("slices", "expected"),
+    [
+        pytest.param([_slice(_at("10.0.0.1"))], [], id="callable"),
+        pytest.param([_slice(_at("10.0.0.1", ready=False))], ["10.0.0.1:7001"], id="not-ready"),
+        pytest.param([_slice(_at("10.0.0.1", ready=True, terminating=True))], ["10.0.0.1:7001"], id="terminating"),
+        pytest.param(
+            [_slice(_at("10.0.0.1", terminating=True)), _slice(_at("10.0.0.1"))], [], id="callable-by-another-slice"
+        ),
+        pytest.param([_slice(_at("10.0.0.1", ready=False), ports=[{"name": "grpc"}])], [], id="any-port"),
+    ],
+)
+def test_replicas_that_get_no_calls_are_known_apart(
+    slices: list[endpoint_slices.EndpointSlice], expected: list[str]
+) -> None:
+    """A new leader that does not know them places pods beside bindings that they still write for its predecessor."""
+    assert endpoint_slices.replicas_of(slices, "grpc").uncallable == expected
 
 
 def test_null_lists_are_read_as_empty() -> None:
     """Go writes an empty list as null; who stumbles over it follows nobody."""
     parsed = endpoint_slices.parse({"metadata": {}, "endpoints": None, "ports": None})
-    assert endpoint_slices.addresses_of([parsed], "grpc") == []
+    assert endpoint_slices.replicas_of([parsed], "grpc") == endpoint_slices.ServiceReplicas([], [], listed=True)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import failure_log, replica_link
+from trireme.frontend.phase_clients import endpoints, failure_log, replica_link
 from trireme.rpc import dialing, fencing
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, status_pb2
@@ -58,14 +58,16 @@ class BindLinkStatistics:
 
 
 class _BindLink:
-    """One bind replica."""
+    """One bind replica. One that is not `callable` is only announced the leader."""
 
     def __init__(self, address: str, dialer: dialing.Dialer) -> None:
         self.address = address
         self.connection = dialer.open(address, replica_link.CHANNEL_OPTIONS)
         self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
+        self.callable = True
         self.fenced = False
-        self.drain_seconds = 0.0
+        # Whether it has ever known this leader: then it has begun nothing for an earlier one since.
+        self.announced = False
         self.in_flight = 0
         self.last_error = ""
         self.failures = failure_log.FailureLog(log)
@@ -115,21 +117,27 @@ class BindPhaseClient:
         self._fence_request = fence_request
         self._dialer = dialer
         self._changed = changed
+        self._addresses: Sequence[str] = ()
+        self._discovery = endpoints.Discovery(complete=True)
         self._links: dict[str, _BindLink] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # The links' own tasks, and those that drain links to endpoints that are gone.
         self.supervisor = supervision.Supervisor()
         self._turn = itertools.count()
+        # Set when what `wait_until_announced` and calls wait for may have come.
         self._fenced = asyncio.Event()
+        self._announced = False
+        # Until when, on the loop's clock, older work may take effect.
+        self._drained_at = 0.0
 
     @property
     def available(self) -> bool:
-        """Whether any replica knows this leader."""
-        return any(link.fenced for link in self._links.values())
+        """Whether any replica that may be called knows this leader."""
+        return bool(self._fenced_replicas())
 
     def answering(self) -> Sequence[str]:
-        """The addresses of the replicas that know this leader."""
-        return [link.address for link in self._links.values() if link.fenced]
+        """The addresses of the replicas that may be called and know this leader."""
+        return [link.address for link in self._fenced_replicas()]
 
     def statistics(self) -> list[BindLinkStatistics]:
         """How each replica stands."""
@@ -138,16 +146,30 @@ class BindPhaseClient:
             for link in self._links.values()
         ]
 
+    def observe(self, discovery: endpoints.Discovery) -> None:
+        """What is known from now on of replicas that may not be called, and whether more may be found.
+
+        They matter until the leader is announced: they may still work for an earlier one.
+        """
+        self._discovery = discovery
+        self._link_replicas()
+
     def set_endpoints(self, addresses: Sequence[str]) -> None:
         """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
-        for address in set(self._links) - set(addresses):
+        self._addresses = addresses
+        self._link_replicas()
+
+    def _link_replicas(self) -> None:
+        """Have a link to each replica that may be called, and until the leader is announced to each other one."""
+        wanted = {*self._addresses, *(() if self._announced else self._discovery.uncallable)}
+        for address in self._links.keys() - wanted:
             self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
-        for address in addresses:
-            if address not in self._links:
-                link = self._links[address] = _BindLink(address, self._dialer)
-                self._tasks[address] = self.supervisor.keep(
-                    f"bind {address}", functools.partial(self._keep_fenced, link)
-                )
+        for address in sorted(wanted - self._links.keys()):
+            link = self._links[address] = _BindLink(address, self._dialer)
+            self._tasks[address] = self.supervisor.keep(f"bind {address}", functools.partial(self._keep_fenced, link))
+        for address, link in self._links.items():
+            link.callable = address in self._addresses
+        self._fenced.set()  # there may be fewer to wait for
         self._changed()
 
     async def _close_after_last_call(self, link: _BindLink, task: asyncio.Task[None]) -> None:
@@ -159,21 +181,27 @@ class BindPhaseClient:
             await link.connection.close()
 
     async def wait_until_announced(self, patience: float) -> float:
-        """Return when all replicas that can be reached know this leader; answers how long old work may take, seconds.
+        """Return when all replicas know this leader; answers how long old work may take, seconds.
 
-        At least one must; for the others it waits no longer than `patience` seconds.
+        At least one must; for the others, and until all sources of addresses have been read, it waits no longer than
+        `patience` seconds.
         """
         while not self.available:
             self._fenced.clear()
             await self._fenced.wait()
         try:
             async with asyncio.timeout(patience):
-                while not all(link.fenced for link in self._links.values()):
+                while not self._discovery.complete or self._unannounced_addresses():
                     self._fenced.clear()
                     await self._fenced.wait()
         except TimeoutError:
-            log.warning("bind replicas that cannot be reached: %s", ", ".join(self._unfenced_addresses()))
-        return max((link.drain_seconds for link in self._links.values()), default=0.0)
+            if not self._discovery.complete:
+                log.warning("the addresses of bind replicas cannot be read; there may be more than are known")
+            if unknown := self._unannounced_addresses():
+                log.warning("bind replicas that cannot be reached: %s", ", ".join(unknown))
+        self._announced = True
+        self._link_replicas()
+        return max(self._drained_at - asyncio.get_running_loop().time(), 0.0)
 
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
         """Bind all items; each result once, as it is known. Does not end before every item has one."""
@@ -411,13 +439,17 @@ class BindPhaseClient:
 
     def _next_fenced_replica(self) -> _BindLink | None:
         """The next replica that knows this leader; None: there is none."""
-        fenced = [link for link in self._links.values() if link.fenced]
+        fenced = self._fenced_replicas()
         return fenced[next(self._turn) % len(fenced)] if fenced else None
+
+    def _fenced_replicas(self) -> list[_BindLink]:
+        """The replicas that may be called and know this leader."""
+        return [link for link in self._links.values() if link.fenced and link.callable]
 
     def _fenced_replica_at(self, address: str) -> _BindLink | None:
         """The replica with that address if it knows this leader, else any."""
         link = self._links.get(address)
-        return link if link is not None and link.fenced else self._next_fenced_replica()
+        return link if link is not None and link.fenced and link.callable else self._next_fenced_replica()
 
     def _stop_calling(self, link: _BindLink, error: BaseException) -> None:
         """Call the replica no more until it has answered Fence again."""
@@ -447,9 +479,10 @@ class BindPhaseClient:
                     delay = min(delay * 2, MAX_RETRY_SECONDS)
                     link.renew()
                     continue
+                link.announced = True
+                self._wait_for_older_work(link, answer.drain_ms / 1000)
                 if link.broken.is_set():
                     continue
-                link.drain_seconds = answer.drain_ms / 1000
                 link.fenced = True
                 link.last_error = ""
                 delay = RETRY_SECONDS
@@ -461,6 +494,16 @@ class BindPhaseClient:
                 link.renew()
         finally:
             link.fenced = False
+
+    def _wait_for_older_work(self, link: _BindLink, seconds: float) -> None:
+        """On this replica, work for an earlier leader may take effect for so long."""
+        self._drained_at = max(self._drained_at, asyncio.get_running_loop().time() + seconds)
+        if seconds and self._announced:
+            log.warning(
+                "bind %s was found late: what it does for an earlier leader may take effect for %.1f s",
+                link.address,
+                seconds,
+            )
 
     async def _broken_or_disconnected(self, link: _BindLink) -> None:
         broken = asyncio.create_task(link.broken.wait())
@@ -492,8 +535,9 @@ class BindPhaseClient:
                     _unless_cancelled(error)
                     self._stop_calling(link, error)
 
-    def _unfenced_addresses(self) -> list[str]:
-        return [link.address for link in self._links.values() if not link.fenced]
+    def _unannounced_addresses(self) -> list[str]:
+        """The addresses of the replicas that have not learned of this leader."""
+        return [link.address for link in self._links.values() if not link.announced]
 
 
 def _unless_cancelled(error: BaseException) -> None:

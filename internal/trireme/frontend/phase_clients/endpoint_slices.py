@@ -1,14 +1,15 @@
 """The replicas of a phase as the EndpointSlices of its Service tell them.
 
 The Service is headless and publishes addresses that are not ready: a replica of filter or score becomes ready by being
-followed, so it must be found before. What is terminating is left alone at once, as it takes no new calls.
+followed, so it must be found before. What is terminating gets no calls from then on, as it takes no new ones; until it
+is gone it is reported apart, because it may still work for an earlier leader.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme_kube.client.informers import informer, resources, store
+from trireme_kube.client.informers import informer, resources, store, watch
 from trireme_kube.client.rest import client
 
 SCHEME = "endpointslice:///"
@@ -16,11 +17,24 @@ SCHEME = "endpointslice:///"
 
 @dataclass(frozen=True, slots=True)
 class EndpointSlice:
-    """One EndpointSlice: its key, the addresses that may be called, and its ports by name and by number."""
+    """One EndpointSlice: its key, the addresses that may be called and those that may not, and its ports.
+
+    The ports are there by name and by number.
+    """
 
     key: str
     addresses: tuple[str, ...]
+    uncallable: tuple[str, ...]
     ports: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReplicas:
+    """The replicas of a Service, as `host:port`."""
+
+    addresses: Sequence[str]  # of those that may be called
+    uncallable: Sequence[str]  # of those that are not ready or terminating
+    listed: bool  # whether all EndpointSlices have been read
 
 
 def parse(raw: Mapping[str, Any]) -> EndpointSlice:
@@ -28,27 +42,48 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
     metadata = raw.get("metadata") or {}
     ipv6 = raw.get("addressType") == "IPv6"
     addresses: list[str] = []
+    uncallable: list[str] = []
     for endpoint in raw.get("endpoints") or ():
         conditions = endpoint.get("conditions") or {}
         # What is unset means ready, and not terminating.
-        if conditions.get("ready") is False or conditions.get("terminating"):
-            continue
-        addresses.extend(f"[{address}]" if ipv6 else address for address in endpoint.get("addresses") or ())
+        idle = conditions.get("ready") is False or conditions.get("terminating")
+        hosts = uncallable if idle else addresses
+        hosts.extend(f"[{address}]" if ipv6 else address for address in endpoint.get("addresses") or ())
     ports: dict[str, int] = {}
     for port in raw.get("ports") or ():
         if port.get("port"):
             ports[str(port["port"])] = port["port"]
             ports[port.get("name") or ""] = port["port"]
-    return EndpointSlice(f"{metadata.get('namespace')}/{metadata.get('name')}", tuple(addresses), ports)
+    key = f"{metadata.get('namespace')}/{metadata.get('name')}"
+    return EndpointSlice(key, tuple(addresses), tuple(uncallable), ports)
 
 
-def addresses_of(slices: Iterable[EndpointSlice], port: str) -> list[str]:
-    """`host:port` of everything that may be called, each once; a slice without the port has none."""
-    return sorted({f"{host}:{each.ports[port]}" for each in slices for host in each.addresses if port in each.ports})
+def replicas_of(slices: Iterable[EndpointSlice], port: str, *, listed: bool = True) -> ServiceReplicas:
+    """All replicas, each once; a slice without the port has none. What may be called by one slice may be called."""
+    with_port = [each for each in slices if port in each.ports]
+    addresses = {f"{host}:{each.ports[port]}" for each in with_port for host in each.addresses}
+    uncallable = {f"{host}:{each.ports[port]}" for each in with_port for host in each.uncallable}
+    return ServiceReplicas(sorted(addresses), sorted(uncallable - addresses), listed)
 
 
-async def follow_endpoint_slices(api: client.ApiClient, endpoint: str, take: Callable[[Sequence[str]], None]) -> None:
-    """Call `take` with the addresses that `endpointslice:///namespace/service:port` stands for, until cancelled."""
+class _SliceStore:
+    """Stores EndpointSlices, and reports the replicas after each batch of events."""
+
+    def __init__(self, port: str, take: Callable[[ServiceReplicas], None]) -> None:
+        self._port = port
+        self._take = take
+        self._slices: store.Store[EndpointSlice] = store.Store(lambda entry: entry.key)
+        self._listed = False
+
+    def on_events(self, events: Sequence[watch.Event[EndpointSlice]]) -> None:
+        """Apply an informer's events."""
+        self._slices.on_events(events)
+        self._listed = self._listed or any(kind is watch.EventKind.LIST_END for kind, _ in events)
+        self._take(replicas_of(self._slices, self._port, listed=self._listed))
+
+
+async def follow_endpoint_slices(api: client.ApiClient, endpoint: str, take: Callable[[ServiceReplicas], None]) -> None:
+    """Call `take` with the replicas that `endpointslice:///namespace/service:port` stands for, until cancelled."""
     path, _, port = endpoint.removeprefix(SCHEME).rpartition(":")
     namespace, _, service = path.partition("/")
     watched = resources.Resource(
@@ -57,8 +92,4 @@ async def follow_endpoint_slices(api: client.ApiClient, endpoint: str, take: Cal
         label_selector=f"kubernetes.io/service-name={service}",
     )
 
-    def changed(_: Sequence[store.Change[EndpointSlice]]) -> None:
-        take(addresses_of(slices, port))
-
-    slices: store.Store[EndpointSlice] = store.Store(lambda entry: entry.key, changed)
-    await informer.Informer(api, watched, parse, [slices]).run()
+    await informer.Informer(api, watched, parse, [_SliceStore(port, take)]).run()

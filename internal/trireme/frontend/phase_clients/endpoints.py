@@ -8,6 +8,7 @@ import functools
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from trireme.frontend.phase_clients import endpoint_slices, failure_log
 from trireme_kube.client.rest import client
@@ -20,42 +21,79 @@ RESOLVE_SECONDS = 5.0
 
 _DNS = "dns:///"
 
+# How long an address that a DNS name stood for may still be that of a replica that works. A name need not stand for
+# what is terminating. No leader waits longer for its predecessor's work (`lease.MAX_TRUST_SECONDS`).
+LINGER_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What is known of the replicas beside the addresses that may be called."""
+
+    complete: bool  # whether every source of addresses has been read
+    uncallable: tuple[str, ...] = ()  # replicas that get no calls, not ready or terminating, but may still work
+
+
 Take = Callable[[Sequence[str]], None]
+Observe = Callable[[Discovery], None]
 
 
-async def follow_endpoints(endpoints: Sequence[str], local: Sequence[str], take: Take, api: client.ApiClient) -> None:
-    """Call `take` with all addresses, and again when they change. Without endpoints: the `local` ones."""
-    fixed = [endpoint for endpoint in endpoints if not endpoint.startswith((_DNS, endpoint_slices.SCHEME))]
-    found: dict[str, Sequence[str]] = {"": fixed if endpoints else local}
+def _ignore(_: Discovery) -> None:
+    """For phases that nothing waits for."""
+
+
+async def follow_endpoints(
+    endpoints: Sequence[str],
+    local: Sequence[str],
+    take: Take,
+    api: client.ApiClient,
+    observe: Observe = _ignore,
+) -> None:
+    """Call `take` with all addresses, and again when they change. Without endpoints: the `local` ones.
+
+    `observe` is called before `take`: a replica that may not be called any more is named there first.
+    """
+    resolving = [endpoint for endpoint in endpoints if endpoint.startswith((_DNS, endpoint_slices.SCHEME))]
+    fixed = [endpoint for endpoint in endpoints if endpoint not in resolving] if endpoints else local
+    found = {"": endpoint_slices.ServiceReplicas(fixed, (), True)}
     known: list[str] = []
+    observed: Discovery | None = None
 
-    def resolved(endpoint: str, addresses: Sequence[str]) -> None:
-        nonlocal known
-        found[endpoint] = addresses
-        union = sorted({address for entry in found.values() for address in entry})
-        if union != known:
-            known = union
-            take(union)
+    def resolved(endpoint: str, replicas: endpoint_slices.ServiceReplicas) -> None:
+        nonlocal known, observed
+        found[endpoint] = replicas
+        addresses = {address for entry in found.values() for address in entry.addresses}
+        uncallable = {address for entry in found.values() for address in entry.uncallable}
+        complete = all(each in found and found[each].listed for each in resolving)
+        discovery = Discovery(complete, tuple(sorted(uncallable - addresses)))
+        if discovery != observed:
+            observed = discovery
+            observe(discovery)
+        if sorted(addresses) != known:
+            known = sorted(addresses)
+            take(known)
 
     resolved("", found[""])
     async with asyncio.TaskGroup() as group:
         group.create_task(asyncio.Event().wait())
-        for endpoint in endpoints:
-            on_addresses = functools.partial(resolved, endpoint)
+        for endpoint in resolving:
+            on_replicas = functools.partial(resolved, endpoint)
             if endpoint.startswith(_DNS):
-                group.create_task(supervision.supervise(endpoint, functools.partial(_look_up, endpoint, on_addresses)))
-            elif endpoint.startswith(endpoint_slices.SCHEME):
-                following = functools.partial(endpoint_slices.follow_endpoint_slices, api, endpoint, on_addresses)
-                group.create_task(supervision.supervise(endpoint, following))
+                following = functools.partial(_look_up, endpoint, on_replicas)
+            else:
+                following = functools.partial(endpoint_slices.follow_endpoint_slices, api, endpoint, on_replicas)
+            group.create_task(supervision.supervise(endpoint, following))
 
 
-async def _look_up(endpoint: str, take: Take) -> None:
+async def _look_up(endpoint: str, take: Callable[[endpoint_slices.ServiceReplicas], None]) -> None:
     """A name that cannot be looked up, or stands for nothing, keeps the addresses that it had."""
     host, _, port = endpoint.removeprefix(_DNS).rpartition(":")
     failures = failure_log.FailureLog(log)
+    loop = asyncio.get_running_loop()
+    last_seen: dict[str, float] = {}
     while True:
         try:
-            entries = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            entries = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         except OSError as error:
             failures.log_failure(str(error.errno), f"{endpoint}: {error}")
             entries = []
@@ -65,5 +103,9 @@ async def _look_up(endpoint: str, take: Take) -> None:
         }
         if found:
             failures.clear()
-            take(sorted(found))
+            now = loop.time()
+            last_seen = {address: seen for address, seen in last_seen.items() if now - seen < LINGER_SECONDS}
+            last_seen.update(dict.fromkeys(found, now))
+            uncallable = sorted(last_seen.keys() - found)
+            take(endpoint_slices.ServiceReplicas(sorted(found), uncallable, listed=True))
         await asyncio.sleep(RESOLVE_SECONDS)
