@@ -84,13 +84,9 @@ class Program:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """SIGKILL, and wait until it is gone."""
         self._killed = True
         self.signal(signal.SIGKILL)
-
-    def end(self) -> None:
-        """End it for good."""
-        self.kill()
         if self._process is not None:
             self._process.wait()
 

@@ -74,7 +74,7 @@ class Side:
     def end(self) -> None:
         """End all for good."""
         for program in self.programs.values():
-            program.end()
+            program.kill()
 
     def _add_trireme(self) -> None:
         library = chaos_clock.build_library(self._folder)
