@@ -86,7 +86,8 @@ def _faults(outcome: chaos_run.Outcome) -> list[dict[str, Any]]:
     gaps: dict[int, list[chaos_checks.Gap]] = collections.defaultdict(list)
     for gap in outcome.checks.gaps:
         begun = [position for position, each in enumerate(outcome.injections) if each.start <= gap.start + _JUST_BEFORE]
-        gaps[max(begun, default=0)].append(gap)
+        if begun:
+            gaps[max(begun)].append(gap)
     return [_fault(outcome, each, gaps[position]) for position, each in enumerate(outcome.injections)]
 
 
