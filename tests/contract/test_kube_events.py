@@ -76,7 +76,7 @@ async def _recording(
 async def test_a_scheduled_event_is_one_post_as_kube_scheduler_writes_it() -> None:
     """If this fails, `kubectl describe pod` shows no or another event than with kube-scheduler."""
     async with _recording(_accept) as (server, recorder, _, _):
-        recorder.scheduled(POD, "node-a", "default-scheduler")
+        recorder.record_scheduled(POD, "node-a", "default-scheduler")
         assert await recorder.flush(10)
         (post,) = server.of("POST")
     assert post.path == DEFAULT
@@ -214,7 +214,7 @@ async def test_without_the_events_api_all_events_are_core_events() -> None:
         return failure(404, "NotFound") if seen.method == "GET" else answer({}, 201)
 
     async with _recording(script) as (server, recorder, _, _):
-        recorder.scheduled(POD, "node-a", "default-scheduler")
+        recorder.record_scheduled(POD, "node-a", "default-scheduler")
         _fail(recorder)
         await recorder.flush(10)
         _fail(recorder)
@@ -249,7 +249,7 @@ async def test_a_full_queue_drops_the_oldest_and_counts_them() -> None:
     """If this fails, a slow API server fills the memory, or the newest events are lost unseen."""
     async with _recording(_accept, run=False, queue_limit=3) as (server, recorder, _, _):
         for number in range(5):
-            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+            recorder.record_scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         assert not await recorder.flush(0.05)
         assert (recorder.statistics().dropped, recorder.statistics().queued) == (2, 3)
         task = asyncio.create_task(recorder.run())
@@ -286,7 +286,7 @@ async def test_events_are_retried_or_dropped_by_the_kind_of_error(way: str, trie
         return answer({})
 
     async with _recording(script) as (_, recorder, _, slept):
-        recorder.scheduled(POD, "n", "default-scheduler")
+        recorder.record_scheduled(POD, "n", "default-scheduler")
         assert await recorder.flush(10)
         assert getattr(recorder.statistics(), counter) == 1
     assert posts == tries
@@ -310,7 +310,7 @@ async def test_a_slow_write_does_not_hold_up_the_events_behind_it(monkeypatch: p
 
     async with _recording(script) as (_, recorder, _, _):
         for number in range(4):
-            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+            recorder.record_scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         await _written(recorder, 4)
 
 
@@ -327,7 +327,7 @@ async def test_events_are_written_one_at_a_time_and_more_only_as_they_get_late(l
     writes = _Writes()
     async with _recording(writes.script, writers=8) as (_, recorder, clock, _):
         for number in range(40):
-            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+            recorder.record_scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         clock.seconds += late
         await _written(recorder, 40)
     assert writes.most == at_once
@@ -338,7 +338,7 @@ async def test_all_write_when_the_end_is_near() -> None:
     writes = _Writes()
     async with _recording(writes.script, writers=8) as (_, recorder, _, _):
         for number in range(40):
-            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+            recorder.record_scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         assert await recorder.flush(30)
         assert recorder.statistics().written == 40
     assert writes.most == 8
@@ -349,7 +349,7 @@ async def test_no_more_writes_wait_for_a_low_rate_limit_than_it_lets_through(mon
     monkeypatch.setattr(event_recorder, "WRITE_DEADLINE_SECONDS", 2.0)
     async with _recording(_accept, qps=20.0) as (_, recorder, clock, _):
         for number in range(60):
-            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+            recorder.record_scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         clock.seconds += 100 * event_recorder.LATE_SECONDS
         await _written(recorder, 60)
         assert recorder.statistics().unsent == 0
@@ -358,11 +358,11 @@ async def test_no_more_writes_wait_for_a_low_rate_limit_than_it_lets_through(mon
 async def test_events_that_wait_take_little_memory() -> None:
     """If this fails, the events of a burst take hundreds of megabytes of a process that is limited to that."""
     async with _recording(_accept, run=False) as (_, recorder, _, _):
-        recorder.scheduled(POD, "n", "default-scheduler")  # loads what is loaded once
+        recorder.record_scheduled(POD, "n", "default-scheduler")  # loads what is loaded once
         tracemalloc.start()
         try:
             for number in range(1000):
-                recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+                recorder.record_scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
             used, _peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()

@@ -147,19 +147,19 @@ async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
         async with await client.connect(settings) as connection:
 
-            async def verdict(epoch: int, holder: str) -> lease.Verdict:
+            async def verdict(epoch: int, holder: str) -> lease.ClaimVerdict:
                 read = await lease.read_lease(connection, "kube-system", "kube-scheduler", 5)
                 return lease.check_claim(lease.EpochClaim(epoch, holder), read)
 
-            assert await verdict(1, "me") is lease.Verdict.VACANT
+            assert await verdict(1, "me") is lease.ClaimVerdict.VACANT
             elector = _elector(server, "me", [])
             elector.start()
             await _until(lambda: len(api.history) > 3)
             assert elector.leading is not None
-            assert await verdict(elector.leading.epoch, "me") is lease.Verdict.IN_FORCE
-            assert await verdict(elector.leading.epoch, "other") is lease.Verdict.DEPOSED
+            assert await verdict(elector.leading.epoch, "me") is lease.ClaimVerdict.IN_FORCE
+            assert await verdict(elector.leading.epoch, "other") is lease.ClaimVerdict.DEPOSED
             await elector.stop()
-            assert await verdict(100, "me") is lease.Verdict.VACANT
+            assert await verdict(100, "me") is lease.ClaimVerdict.VACANT
             api.away = True
             with pytest.raises(ApiError, match="500"):
                 await lease.read_lease(connection, "kube-system", "kube-scheduler", 0.1)

@@ -199,7 +199,7 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
         claim = lease.EpochClaim(first.leading.epoch, "host_1")
         await _until(lambda: first.remaining_seconds > 14)
         stored = await lease.read_lease(scheduler, "kube-system", "kube-scheduler", 5)
-        assert lease.check_claim(claim, stored) is lease.Verdict.IN_FORCE
+        assert lease.check_claim(claim, stored) is lease.ClaimVerdict.IN_FORCE
         assert stored is not None
         assert {**stored.raw["spec"], "acquireTime": "", "renewTime": ""} == {
             "holderIdentity": "host_1",
@@ -214,7 +214,7 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
         assert second.leading.epoch > claim.epoch
         assert second.leading.lease.transitions == 1
         stored = await lease.read_lease(scheduler, "kube-system", "kube-scheduler", 5)
-        assert lease.check_claim(claim, stored) is lease.Verdict.DEPOSED
+        assert lease.check_claim(claim, stored) is lease.ClaimVerdict.DEPOSED
         await second.stop()
 
 
@@ -226,7 +226,7 @@ async def _recorded(cluster: launcher.ControlPlane, scheduler: client.ApiClient,
     reference = event_series.pod_reference(
         metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"]
     )
-    recorder.scheduled(reference, "node-a", "default-scheduler")
+    recorder.record_scheduled(reference, "node-a", "default-scheduler")
     for _ in range(3):
         recorder.record(
             reference, event_recorder.WARNING, "FailedScheduling", "Scheduling", "0/1 nodes", "default-scheduler"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from trireme.rpc.fencing import EpochGuard, Refusal, RefusalReason, Tenure
 from trireme_kube.client.leaderelection.election import LeaseRecord
-from trireme_kube.client.leaderelection.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, check_claim
+from trireme_kube.client.leaderelection.lease import MAX_TRUST_SECONDS, ClaimVerdict, EpochClaim, check_claim
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class Leadership:
                 return self._trust
             self._guard.check(claim.epoch, claim.scheduler_id)
             verdict, trust = await self._read_lease(reader, claim)
-            if verdict is Verdict.IN_FORCE:
+            if verdict is ClaimVerdict.IN_FORCE:
                 self._trust = trust
                 return trust
         why = f"{verdict.value} ({reader.name}, by the flags of bind)"
@@ -137,13 +137,13 @@ class Leadership:
                 if self._trust.claim != claim:
                     return  # another caller was admitted meanwhile
                 # A leader that lost office is found out at its next call, which reads again.
-                self._trust = trust if verdict is Verdict.IN_FORCE else _NOBODY
+                self._trust = trust if verdict is ClaimVerdict.IN_FORCE else _NOBODY
         except Refusal as refusal:
             log.warning("%s", refusal)  # the trust there is lasts for a while
         finally:
             self._refresh = None
 
-    async def _read_lease(self, reader: LeaseReader, claim: EpochClaim) -> tuple[Verdict, _TrustedClaim]:
+    async def _read_lease(self, reader: LeaseReader, claim: EpochClaim) -> tuple[ClaimVerdict, _TrustedClaim]:
         started = self._clock()
         self._readings += 1
         try:

@@ -131,7 +131,7 @@ class AttemptReporter:
             )
         self.forget(pod.uid)
         pending = pod.record.pod
-        self._events.scheduled(_object_reference(pending.parsed), node_name, pod.record.profile)
+        self._events.record_scheduled(_object_reference(pending.parsed), node_name, pod.record.profile)
 
     def forget(self, uid: str) -> None:
         """The pod is deleted or bound: its attempts need no condition any more."""

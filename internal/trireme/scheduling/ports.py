@@ -218,7 +218,7 @@ class Events(Protocol):
     ) -> None:
         """Something happened to an object; `controller` is the profile's scheduler name."""
 
-    def scheduled(self, pod: event_series.ObjectReference, node: str, controller: str) -> None:
+    def record_scheduled(self, pod: event_series.ObjectReference, node: str, controller: str) -> None:
         """The pod was bound to the node."""
 
 

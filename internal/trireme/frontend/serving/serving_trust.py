@@ -23,7 +23,7 @@ from trireme.framework import release
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme_kube.componentbase.server.authentication import RequestHeaders, ReviewError, Trust, User
-from trireme_kube.componentbase.server.authorization import Verdict
+from trireme_kube.componentbase.server.authorization import AccessVerdict
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ class Reviews:
         extra = {str(key): tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
         return User(user.get("username") or "", tuple(user.get("groups") or ()), user.get("uid") or "", extra)
 
-    async def access(self, user: User, verb: str, path: str) -> Verdict:
+    async def access(self, user: User, verb: str, path: str) -> AccessVerdict:
         """Whether the user may use this verb at this path. Raises: ReviewError."""
         spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
         if user.groups:
@@ -205,7 +205,7 @@ class Reviews:
             spec["extra"] = {key: list(values) for key, values in user.extra.items()}
         body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
         status = await self._post_review("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
-        return Verdict(bool(status.get("allowed")), status.get("reason") or "")
+        return AccessVerdict(bool(status.get("allowed")), status.get("reason") or "")
 
     async def _post_review(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         try:

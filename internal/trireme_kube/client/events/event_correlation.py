@@ -25,7 +25,7 @@ COMBINED = "(combined from similar events): "
 Entry = TypeVar("Entry")
 
 
-class Correlated(NamedTuple):
+class CorrelatedEvent(NamedTuple):
     """The key under which an event is counted, and its message."""
 
     key: SeriesKey
@@ -46,7 +46,7 @@ class Correlator:
         self._similar: OrderedDict[SeriesKey, _SimilarEvents] = OrderedDict()
         self._buckets: OrderedDict[SeriesKey, TokenBucket] = OrderedDict()
 
-    def aggregate(self, key: SeriesKey, now: float) -> Correlated:
+    def aggregate(self, key: SeriesKey, now: float) -> CorrelatedEvent:
         """Return the event itself, or the one that aggregates all similar ones."""
         # Events about different versions of an object are similar.
         key = key._replace(regarding=key.regarding._replace(resource_version=""))
@@ -58,9 +58,9 @@ class Correlator:
         similar.last_seen = now
         self._keep_latest(self._similar, shared, similar)
         if len(similar.messages) < MAX_MESSAGES:
-            return Correlated(key, key.message)
+            return CorrelatedEvent(key, key.message)
         similar.messages.popitem()
-        return Correlated(shared, COMBINED + key.message)
+        return CorrelatedEvent(shared, COMBINED + key.message)
 
     def is_spam(self, key: SeriesKey, now: float) -> bool:
         """Whether the source has sent too many events about the object."""

@@ -132,7 +132,7 @@ class EventRecorder:
             len(self._series),
         )
 
-    def scheduled(self, pod: ObjectReference, node: str, controller: str) -> None:
+    def record_scheduled(self, pod: ObjectReference, node: str, controller: str) -> None:
         """Record that a pod was bound: the one event that every pod gets, and that never repeats."""
         message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         if self._legacy_only:

@@ -261,7 +261,7 @@ class EpochClaim:
     scheduler_id: str = ""
 
 
-class Verdict(enum.Enum):
+class ClaimVerdict(enum.Enum):
     """Whether a claim is true, and if not, why; the values are for messages."""
 
     IN_FORCE = "it holds the Lease"
@@ -270,13 +270,13 @@ class Verdict(enum.Enum):
     IMPOSSIBLE = "the Lease was never written as the epoch says"
 
 
-def check_claim(claim: EpochClaim, lease: LeaseRecord | None) -> Verdict:
+def check_claim(claim: EpochClaim, lease: LeaseRecord | None) -> ClaimVerdict:
     """Compare a claim with the Lease as just read (None: none exists); the module docstring says why this suffices."""
     if lease is None or not lease.holder:
-        return Verdict.VACANT
+        return ClaimVerdict.VACANT
     if lease.holder != claim.holder:
-        return Verdict.DEPOSED
-    return Verdict.IN_FORCE if lease.version >= claim.epoch > 0 else Verdict.IMPOSSIBLE
+        return ClaimVerdict.DEPOSED
+    return ClaimVerdict.IN_FORCE if lease.version >= claim.epoch > 0 else ClaimVerdict.IMPOSSIBLE
 
 
 async def read_lease(api: client.ApiClient, namespace: str, name: str, deadline: float) -> LeaseRecord | None:

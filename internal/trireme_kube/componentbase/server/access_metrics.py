@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from trireme_kube.componentbase.metrics.instruments import Counter, Histogram, Instrument, exponential
 from trireme_kube.componentbase.server.authentication import User
-from trireme_kube.componentbase.server.authorization import Verdict
+from trireme_kube.componentbase.server.authorization import AccessVerdict
 from trireme_kube.componentbase.server.http_site import Guard
 
 _SECONDS = exponential(0.001, 2, 15)
@@ -51,7 +51,7 @@ class MeasuredGuard:
         self._users.add((_user_label(user.name),))
         return user
 
-    async def verdict(self, user: User, verb: str, path: str) -> Verdict:
+    async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
         """As the other guard's."""
         assert self._guard is not None  # `ask` came first
         started, result = self._clock(), "error"

@@ -13,7 +13,7 @@ ADMINISTRATORS = "system:masters"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessVerdict:
     """Whether it is allowed, and the API server's reason."""
 
     allowed: bool
@@ -21,7 +21,7 @@ class Verdict:
 
 
 #: Reviews by the API server whether the user may use this verb at this path. Raises: ReviewError.
-ReviewAccess = Callable[[User, str, str], Awaitable[Verdict]]
+ReviewAccess = Callable[[User, str, str], Awaitable[AccessVerdict]]
 
 
 class Authorizer:
@@ -40,17 +40,17 @@ class Authorizer:
         self._prefixes = tuple(_clean_path(path[:-1]) for path in always_allowed if path.endswith("*"))
         self._review = review
         self._seconds = {True: allow_seconds, False: deny_seconds}
-        self._verdicts: ExpiringCache[tuple[object, ...], Verdict] = ExpiringCache(clock)
+        self._verdicts: ExpiringCache[tuple[object, ...], AccessVerdict] = ExpiringCache(clock)
 
-    async def verdict(self, user: User, verb: str, path: str) -> Verdict:
+    async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
         """Whether the user may. Raises: ReviewError."""
         if ADMINISTRATORS in user.groups:
-            return Verdict(True)
+            return AccessVerdict(True)
         plain = _clean_path(path)
         if plain in self._paths or any(plain.startswith(prefix) for prefix in self._prefixes):
-            return Verdict(True)
+            return AccessVerdict(True)
         if self._review is None:
-            return Verdict(False)
+            return AccessVerdict(False)
         key = (user.name, user.uid, user.groups, tuple(sorted(user.extra.items())), verb, path)
         verdict = self._verdicts.get(key)
         if verdict is None:

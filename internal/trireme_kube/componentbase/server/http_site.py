@@ -16,7 +16,7 @@ from aiohttp import web
 from trireme_kube.componentbase.logs import klog
 from trireme_kube.componentbase.server import status_documents
 from trireme_kube.componentbase.server.authentication import ReviewError, Unauthenticated, User
-from trireme_kube.componentbase.server.authorization import Verdict, forbidden_message
+from trireme_kube.componentbase.server.authorization import AccessVerdict, forbidden_message
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Guard(Protocol):
         """Raises: Unauthenticated."""
         ...
 
-    async def verdict(self, user: User, verb: str, path: str) -> Verdict:
+    async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
         """Raises: ReviewError."""
         ...
 

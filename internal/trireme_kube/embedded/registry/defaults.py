@@ -233,14 +233,14 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
 }
 
 
-def apply(key: str, obj: Object) -> None:
+def set_defaults(key: str, obj: Object) -> None:
     """Fill in the defaults of the resource with that key."""
     function = _DEFAULTS.get(key)
     if function is not None:
         function(obj)
 
 
-def preserve(key: str, obj: Object, old: Object) -> None:
+def keep_omitted_fields(key: str, obj: Object, old: Object) -> None:
     """Copy from the old object what an update may omit but not unset."""
     if key == "pods":
         for part in ("priority", "preemptionPolicy"):
@@ -268,7 +268,7 @@ def initial_status(resource: Resource, obj: Object, now: str) -> Object:
     return status
 
 
-def apply_status(key: str, obj: Object, old: Object) -> None:
+def complete_pod_status(key: str, obj: Object, old: Object) -> None:
     """Complete a write to a pod's status: kubelets may not unset the class, and both IP fields agree."""
     if key != "pods":
         return

@@ -134,7 +134,7 @@ class Registry:
         """Defaults, admission, validation and the initial status of a new object."""
         if resource.has_status and not resource.keeps_status:
             obj.pop("status", None)
-        defaults.apply(resource.key, obj)
+        defaults.set_defaults(resource.key, obj)
         object_validation.validate_create(resource, obj)
         self.admission.admit(resource, obj)
         if resource.has_status and "status" not in obj and not resource.custom:
@@ -235,7 +235,7 @@ class Registry:
             obj["status"] = body["status"]
         else:
             obj.pop("status", None)
-        defaults.apply_status(resource.key, obj, old)
+        defaults.complete_pod_status(resource.key, obj, old)
         return obj
 
     def _with_spec_of(self, resource: Resource, old: Object, body: Object) -> Object:
@@ -251,8 +251,8 @@ class Registry:
                 obj["status"] = old["status"]
         if resource is NAMESPACES:
             obj["spec"] = old["spec"]  # finalizers go through /finalize alone
-        defaults.apply(resource.key, obj)
-        defaults.preserve(resource.key, obj, old)
+        defaults.set_defaults(resource.key, obj)
+        defaults.keep_omitted_fields(resource.key, obj, old)
         object_validation.validate_update(resource, obj, old)
         return obj
 

@@ -270,18 +270,18 @@ def test_stopping_while_following_ends_at_once_unless_a_write_is_under_way() -> 
 @pytest.mark.parametrize(
     ("claim", "record", "verdict"),
     [
-        pytest.param(lease.EpochClaim(7, "me"), _lease("me", 7), lease.Verdict.IN_FORCE, id="just-acquired"),
-        pytest.param(lease.EpochClaim(7, "me"), _lease("me", 90), lease.Verdict.IN_FORCE, id="renewed-since"),
-        pytest.param(lease.EpochClaim(7, "me"), _lease("other", 90), lease.Verdict.DEPOSED, id="deposed"),
-        pytest.param(lease.EpochClaim(7, "me"), _lease("", 90), lease.Verdict.VACANT, id="given-back"),
-        pytest.param(lease.EpochClaim(7, ""), _lease("", 90), lease.Verdict.VACANT, id="nobody-claims"),
-        pytest.param(lease.EpochClaim(7, "me"), None, lease.Verdict.VACANT, id="deleted"),
-        pytest.param(lease.EpochClaim(91, "me"), _lease("me", 90), lease.Verdict.IMPOSSIBLE, id="from-the-future"),
-        pytest.param(lease.EpochClaim(0, "me"), _lease("me", 90), lease.Verdict.IMPOSSIBLE, id="no-epoch"),
+        pytest.param(lease.EpochClaim(7, "me"), _lease("me", 7), lease.ClaimVerdict.IN_FORCE, id="just-acquired"),
+        pytest.param(lease.EpochClaim(7, "me"), _lease("me", 90), lease.ClaimVerdict.IN_FORCE, id="renewed-since"),
+        pytest.param(lease.EpochClaim(7, "me"), _lease("other", 90), lease.ClaimVerdict.DEPOSED, id="deposed"),
+        pytest.param(lease.EpochClaim(7, "me"), _lease("", 90), lease.ClaimVerdict.VACANT, id="given-back"),
+        pytest.param(lease.EpochClaim(7, ""), _lease("", 90), lease.ClaimVerdict.VACANT, id="nobody-claims"),
+        pytest.param(lease.EpochClaim(7, "me"), None, lease.ClaimVerdict.VACANT, id="deleted"),
+        pytest.param(lease.EpochClaim(91, "me"), _lease("me", 90), lease.ClaimVerdict.IMPOSSIBLE, id="from-the-future"),
+        pytest.param(lease.EpochClaim(0, "me"), _lease("me", 90), lease.ClaimVerdict.IMPOSSIBLE, id="no-epoch"),
     ],
 )
 def test_bind_believes_an_epoch_only_if_the_lease_agrees(
-    claim: lease.EpochClaim, record: LeaseRecord | None, verdict: lease.Verdict
+    claim: lease.EpochClaim, record: LeaseRecord | None, verdict: lease.ClaimVerdict
 ) -> None:
     """If this fails, bind works for a leader that was deposed."""
     assert lease.check_claim(claim, record) is verdict

@@ -140,9 +140,9 @@ async def test_allowed_and_denied_verdicts_are_cached_for_their_own_time() -> No
     """A right that was given would be missed for long, or one that was taken kept."""
     asked: list[str] = []
 
-    async def review(user: User, verb: str, path: str) -> authorization.Verdict:
+    async def review(user: User, verb: str, path: str) -> authorization.AccessVerdict:
         asked.append(path)
-        return authorization.Verdict(path == "/yes")
+        return authorization.AccessVerdict(path == "/yes")
 
     clock = Clock()
     authorizer = authorization.Authorizer((), review, 30.0, 10.0, clock)
