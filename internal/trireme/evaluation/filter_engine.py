@@ -266,7 +266,7 @@ class FilterEngine:
             seed=preemptor.seed,
         )
         plugins = self._profiles.post_filters[cycle.profile]
-        return await post_filter_plugins.run(plugins, context, self._snap, refused)
+        return await post_filter_plugins.run_in_order(plugins, context, self._snap, refused)
 
     def _check_classes(self, field_name: str, numbers: Iterable[int]) -> None:
         for number in numbers:

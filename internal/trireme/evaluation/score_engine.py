@@ -135,10 +135,11 @@ class ScoreEngine:
         extra_scores: Sequence[int] = (),
         seed: int = 0,
     ) -> PlaceAnswer:
-        """The hosts of the next pods.
+        """The hosts of the next pods; fewer than `count` where no more fit.
 
         `capacities` and `constraints` are filter's answer, which may be a patch to the one before; `extra_scores`, by
-        slot, are added to the plugins'.
+        slot, are added to the plugins'. With one node to choose from, nothing is scored. Where a plugin has to be
+        called for each pod, one is placed, and `more` says that there is room for others.
 
         Raises: StaleRequestError for a patch to another answer than was given last.
         """
@@ -193,7 +194,7 @@ class ScoreEngine:
         extra_scores: Sequence[int],
         seed: int,
     ) -> tuple[placers.AnyPlacer, arrays.SlotArray] | status.Status:
-        """Who places so many pods on the nodes at these slots; the status where a plugin fails."""
+        """What places so many pods, and the slots of the nodes that it numbers; the status where a plugin fails."""
         chain = self.chains[cycle.profile]
         ties = self._tie_order()
         ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)

@@ -85,7 +85,11 @@ class _CachedDryRuns:
         self._pending = pending
 
     async def run(self, slots: arrays.SlotArray) -> dry_run.DryRunResult:
-        """Try these slots, which all have potential victims."""
+        """Try these slots, which all have potential victims.
+
+        Cached results hold, and those of nominations in this call before them; dry runs are made for slots without one,
+        and for the slot where the preemptor itself is nominated.
+        """
         results = list(map(self._cache.results.get, slots.tolist()))
         if self._pending:
             for at, slot in enumerate(slots.tolist()):

@@ -109,7 +109,7 @@ class InTreePostFilter:
         return await self.plugin.post_filter(context, snap)
 
 
-async def run(
+async def run_in_order(
     plugins: Sequence[HostedPostFilter],
     context: PostFilterContext,
     snap: snapshot.Snapshot,
@@ -117,7 +117,8 @@ async def run(
 ) -> filter_pb2.PostFilterResponse | Candidates:
     """Return how the first plugin that can makes room, or why none does; candidates if the context says so.
 
-    `refused` is sent to remote plugins.
+    A plugin that answers None has no part in it. What plugins before the last one say and do, short of making room, is
+    added to the result. `refused` is sent to remote plugins.
     """
     out = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
     for plugin in plugins:

@@ -110,7 +110,7 @@ class PostFilterResults:
                 pending=pending,
                 seed=preemptor.seed,
             )
-            answer = await post_filter_plugins.run(self._plugins, context, self._snap, refused)
+            answer = await post_filter_plugins.run_in_order(self._plugins, context, self._snap, refused)
             assert not isinstance(answer, tuple)  # no candidates were requested
             result.answer.CopyFrom(answer)
             result.duration_us = round((self._clock() - started) * 1_000_000)

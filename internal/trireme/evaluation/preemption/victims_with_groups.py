@@ -68,7 +68,11 @@ class GroupMembership:
         return self.priority.nbytes + self.whole_group.nbytes + self.rank.nbytes
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Bring the columns up to date with the snapshot's classes and groups."""
+        """Bring the columns up to date with the snapshot's classes and groups.
+
+        Of groups around each other the outermost gives the priority, and the outermost that is disrupted as a whole the
+        victim.
+        """
         generations = snap.classes_generation, snap.objects.last_change(_KIND), snap.objects.last_change(_COMPOSITE)
         if self._generations == generations:
             return

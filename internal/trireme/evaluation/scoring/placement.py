@@ -141,7 +141,10 @@ class Placer:
         return choices
 
     def _place_on(self, at: int, count: int, left: int) -> None:
-        """The node at this place among the likely ones has one copy more; `left` pods are still to be placed."""
+        """Count one copy more on the node at this place among the likely ones, and rank what that changes.
+
+        `left` pods are still to be placed.
+        """
         node = int(self._likely[at])
         self._capacity[node] -= 1
         placed = self._copies[node] = self._copies.get(node, 0) + 1

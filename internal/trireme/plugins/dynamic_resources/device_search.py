@@ -200,7 +200,10 @@ class DeviceSearch:
         slot: int,
         memory: dict[inventory.NodeView, tuple[int, SearchOutcome]],
     ) -> SearchOutcome:
-        """The outcome for nodes like that of the slot: from memory, as prepared, or of a search now."""
+        """The outcome for nodes like that of the slot: from memory, as prepared, or of a search now.
+
+        A prepared outcome is used once. Errors and timeouts are not remembered.
+        """
         version = demand.inventory.version(kind[0])
         known = memory.get(kind[0])
         if known is not None and known[0] == version:
@@ -266,7 +269,10 @@ class DeviceSearch:
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
-        """What the claims come to in resources of the node; None: nothing. Raises: NodeAllocatableError."""
+        """What the pod's claims take of the node's own resources, as its status will say; None: nothing.
+
+        `solutions` are those found for the claims that have no devices yet. Raises: NodeAllocatableError.
+        """
         if not demand.inventory.stands_for_resources:
             return None
         claims = [

@@ -40,7 +40,10 @@ async def create_claim(
     one: reserve_state.ClaimToReserve,
     deadline: float,
 ) -> Json:
-    """The pod's claim: the one that a call before this one made, or a new one. Raises: NotMadeError."""
+    """The pod's claim: the one that a call before this one made, or a new one.
+
+    Raises: NotMadeError, also if the claim is being deleted, or it is not known whether it was made.
+    """
     why = ""
     for number in range(_NAMES):
         name = _claim_name(pod, one, number)

@@ -117,7 +117,8 @@ def _of_container(
 ) -> tuple[_Request | None, list[ContainerRequest]]:
     """The request that a container adds for an extended resource, and which requests give it what it asks for.
 
-    Init containers use again what earlier ones had (`reusable`); a request is added only for what that lacks.
+    An init container takes the devices of those that start after it first (`reusable`); a request is added for the
+    rest. None: none is needed. Amounts that are not whole and positive ask for nothing.
     """
     stated = container.resources.requests
     if resource not in stated:

@@ -186,7 +186,10 @@ class DeviceInventory:
     # Slices
 
     def _follow_slices(self, seen: int) -> bool:
-        """Read what changed; whether anything did."""
+        """Read the slices that changed after the generation `seen`; returns whether views have to be found anew.
+
+        Where taint rules changed, all slices are read. What nodes see of changed pools is forgotten.
+        """
         table = self._snap.objects
         rules_at = table.last_change(RULE) if self._on.taint_rules else 0
         keys = table.changed_since(SLICE, seen)
@@ -212,7 +215,10 @@ class DeviceInventory:
     def _set_slice(
         self, name: str, message: resource_pb2.ResourceSlice | None, rules: list[resource_pb2.DeviceTaintRule]
     ) -> set[devices.PoolId]:
-        """Read it; answers the pools that it belongs, or belonged, to."""
+        """Read the slice, or drop it (None); returns the pools that it belongs, or belonged, to.
+
+        One that cannot be read is left out, with a warning: its pool is incomplete then.
+        """
         concerned = set()
         old = self._slices.pop(name, None)
         if old is not None:

@@ -158,7 +158,10 @@ def _is_concerned(claim: ClaimDevices, there: NodeDevices) -> bool:
 
 
 def _claim_status(each: ClaimDevices, there: NodeDevices) -> Status | None:
-    """What the claim comes to; None: nothing. Raises: NodeAllocatableError."""
+    """What a claim's devices stand for, and cost in addition, in the node's resources; None: nothing.
+
+    Raises: NodeAllocatableError.
+    """
     metadata = each.claim.metadata
     full = f"claim {metadata.namespace}/{metadata.name}, device"
     mapping: dict[str, quantity.Quantity] = {}
