@@ -42,7 +42,7 @@ class InterPodAffinityScore:
     def pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> "interfaces.JointState | status.Status | None":
-        """The weights per domain; nothing to say where no term is about anything."""
+        """The weights per domain; None where no term is about any pod, the class's own copies included."""
         stated = affinity_terms.terms_of(pod_class)
         affinity = pod_class.pod.spec.affinity
         prefers = bool(
@@ -101,7 +101,10 @@ class InterPodAffinityScore:
     def _weight_function(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False
     ) -> class_counters.ClassWeights:
-        """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""
+        """What a pod of another class adds, by topology key, to its domains' scores for the class.
+
+        With `hits`, how many terms apply instead: weights may cancel out.
+        """
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
         own = affinity_terms.terms_with_namespaces(pod_class, snap)
         hard_weight = self._args.hard_weight

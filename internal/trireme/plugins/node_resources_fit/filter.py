@@ -70,7 +70,11 @@ class NodeResourcesFitFilter:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """Refuse slots where something is short, each with all that is short; else count the copies that fit."""
+        """Refuse slots where something is short, each with all that is short; else count the copies that fit.
+
+        Evicting pods does not help where the node would be too small if it were empty. Resources that devices may stand
+        for are not short where the node itself has none.
+        """
         demand: _Demand = state
         nodes = snap.nodes
         nodes.ensure_resource_rows()

@@ -61,7 +61,11 @@ class NodeResourcesFitScore:
     def score_copies(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
-        """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
+        """As score, for one copy, two, … on the node. Shape: (slot, copy).
+
+        A resource that the node lacks does not count. By a shape, neither does one that scores 0, and the mean is
+        rounded.
+        """
         scored: tuple[resource_usage.ScoredResource, ...] = state
         total = np.zeros((slots.shape[0], copies), dtype=np.int64)
         weights = np.zeros((slots.shape[0], copies), dtype=np.int64)

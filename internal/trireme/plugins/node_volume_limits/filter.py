@@ -87,7 +87,10 @@ class NodeVolumeLimits:
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
-        """Write the verdicts about nodes that all have a CSINode, or all have none."""
+        """Write the verdicts about nodes that all have a CSINode, or all have none, to `index`.
+
+        A claim that is missing, or a volume that cannot be read, refuses the pod on all of them.
+        """
         try:
             volumes = volumes_attachments.new_volumes(pod_class, snap, csi_node)
         except volumes_attachments.MissingClaimError as error:

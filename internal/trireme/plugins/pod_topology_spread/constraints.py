@@ -142,7 +142,10 @@ def _make_constraint(stated: core_pb2.TopologySpreadConstraint, pod_class: class
 
 
 def default_selector(pod_class: classes.PodClass, objects: Objects) -> label_selectors.LabelSelector:
-    """What the services and the owner of the class select by, together; empty where there are none."""
+    """What the services and the owner of the class select by, together; empty where there are none.
+
+    An owner of another kind, or with an invalid selector, counts as none.
+    """
     namespace = pod_class.namespace
     merged: dict[str, str] = {}
     for service in objects.all("service"):

@@ -168,7 +168,7 @@ class PodTopologySpreadFilter:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """As filter, with the counts as they are but for the changes on the slot itself."""
+        """As `filter`, for each slot by itself: of the overlay's changes only those on the slot count."""
         constraints = self._constraints_of_class(pod_class, snap)
         columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
