@@ -12,7 +12,7 @@ from trireme.framework import status
 from trireme.frontend.phase_clients import bind_phase_client, divided_binder
 from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing, message_sizes
-from trireme.scheduling import pre_binding
+from trireme.scheduling import call_batches, pre_binding
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2
 
 PODS = 500
@@ -53,7 +53,7 @@ async def test_many_pods_with_large_allocations_are_prepared(tmp_path: Path) -> 
         async def run(number: int) -> status.Status:
             pod = cycle_pb2.PodIdentity(namespace="default", name=f"p{number}", uid=f"u{number}")
             item = bind_pb2.BindItem(pod=pod, node_name="node-0", state=large)
-            return await binding.run(bind.cycle(), item, lambda plugin, keys: None)
+            return await binding.run(bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
 
         try:
             results = await asyncio.gather(*map(run, range(PODS)))

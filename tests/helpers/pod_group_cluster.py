@@ -143,7 +143,7 @@ class Cluster:
                 **seen,
             ).run
         conditions = pod_group_conditions.PodGroupConditions(
-            self.written.append,
+            lambda action, priority: self.written.append(action),
             None,  # type: ignore[arg-type]  # no events: nothing is recorded here
             lambda: T0,
             lambda: T0,

@@ -76,7 +76,7 @@ class AttemptReporter:
         parsed = pending.parsed
         regarding = _object_reference(parsed)
         self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
-        self._set_condition(pending, failure)
+        self._set_condition(pending, failure, pod.record.priority)
 
     def report_failures(self, pods: Iterable[queued_pod.QueuedPodInfo], failure: Failure) -> None:
         """The attempt failed for each of the pods."""
@@ -155,7 +155,7 @@ class AttemptReporter:
         text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
-    def _set_condition(self, pending: pending_pod.PendingPod, failure: Failure) -> None:
+    def _set_condition(self, pending: pending_pod.PendingPod, failure: Failure, priority: int) -> None:
         """Send the condition PodScheduled, and the nomination, if either differs from what was written last.
 
         The condition's time is that of the first failure, whatever its reason.
@@ -186,7 +186,7 @@ class AttemptReporter:
             action.set_condition.nominated_node_name = nominated
         if klog.enabled(log, 3):
             _log_condition(parsed.key, condition, nominated or "")
-        self._outbox.send(action)
+        self._outbox.send(action, priority)
 
     def _last_condition(self, parsed: pod_projection.ParsedPod) -> tuple[str, str, int] | None:
         """Reason, message and time (Unix s) of the condition that was sent, or that the object shows; None: none."""

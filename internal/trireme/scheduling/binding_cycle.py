@@ -17,6 +17,7 @@ from trireme.framework import cluster_event, status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
+    call_batches,
     calls_to_bind,
     fit_error,
     pods_in_pre_bind,
@@ -57,6 +58,11 @@ class AssumedPod:
     def item(self) -> bind_pb2.BindItem:
         """The pod in requests to bind."""
         return bind_pb2.BindItem(pod=self._pod_identity, node_name=self.node_name, state=self.state)
+
+    @property
+    def rank(self) -> call_batches.Rank:
+        """Where more pods wait for a call than are in one, the most important are first."""
+        return -self.pod.record.priority, 0
 
     @property
     def placement(self) -> filter_pb2.Placement:
@@ -254,7 +260,7 @@ class BindingCycle:
         """Run PreBindPreFlight, PreBind if that finds work, and bind the pod; requeue it if one of them fails."""
         item = assumed.item
         started = self._observer.clock()
-        work = await self._pre_binding.has_work(cycle, item)
+        work = await self._pre_binding.has_work(cycle, item, assumed.rank)
         begun = self._observer.clock()
         failed = work if isinstance(work, status.Status) else None
         code = failed.code if failed is not None else status.Code.SUCCESS if work else status.Code.SKIP
@@ -287,7 +293,7 @@ class BindingCycle:
                 )
                 self._reporter.report_devices_pending(assumed.pod, assumed.node_name)
 
-        result = await self._pre_binding.run(cycle, item, on_wait)
+        result = await self._pre_binding.run(cycle, item, assumed.rank, on_wait)
         if drivers:
             self._observer.on_devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
         return result
@@ -295,7 +301,7 @@ class BindingCycle:
     async def _nominate_expected(self, assumed: AssumedPod) -> None:
         """Write the node into the pod's status, because what follows may take long."""
         await self._reporter.wait_until_written(assumed.pod.uid)  # an earlier nomination must not come after this one
-        if await self._pre_binding.write_nomination(assumed.item):
+        if await self._pre_binding.write_nomination(assumed.item, assumed.rank):
             self._reporter.note_nomination_written(assumed.pod, assumed.node_name)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:

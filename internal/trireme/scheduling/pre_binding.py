@@ -2,7 +2,7 @@
 
 Bind does the work and answers which objects it waits for; the frontend watches these. Before the work begins the pod's
 status names the node that the pod is expected on, so that others know that this room is taken. Pods that come to the
-same step at the same time share a call.
+same step at the same time share a call; where more wait than are sent at once, the most important are first.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ class _CallsByProfile(Generic[Result]):
         self._send = send
         self._batches: dict[str, call_batches.CallBatches[ports.PreBindItem, Result]] = {}
 
-    async def execute(self, item: ports.PreBindItem) -> Result:
-        """The item's result."""
+    async def execute(self, item: ports.PreBindItem, rank: call_batches.Rank) -> Result:
+        """The item's result; those of the lowest rank are sent first."""
         batches = self._batches.get(item.cycle.profile)
         if batches is None:
             batches = self._batches[item.cycle.profile] = call_batches.CallBatches(
                 self._send, MAX_UNDER_WAY, calls_to_bind.MAX_CALLS_OF_PROFILE
             )
-        (result,) = await batches.execute([item])
+        (result,) = await batches.execute([item], rank)
         return result
 
     async def close(self) -> None:
@@ -84,18 +84,20 @@ class PreBinding:
         await self._calls.close()
         await self._actions.close()
 
-    async def has_work(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> "bool | status.Status":
+    async def has_work(
+        self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem, rank: call_batches.Rank
+    ) -> "bool | status.Status":
         """Whether PreBind has work to do for the pod; a status if that is not known."""
-        result = await self._pre_flights.execute(ports.PreBindItem(cycle, item))
+        result = await self._pre_flights.execute(ports.PreBindItem(cycle, item), rank)
         answer = wire_status.from_message(result)
         return answer.code is status.Code.SUCCESS if answer.code in _PASSED else answer
 
-    async def write_nomination(self, item: bind_pb2.BindItem) -> bool:
+    async def write_nomination(self, item: bind_pb2.BindItem, rank: call_batches.Rank) -> bool:
         """Write the expected node into the pod's status; binding goes on if that fails. Whether it was tried."""
         if not self._nominating:
             return False
         action = bind_pb2.Action(pod=item.pod, nominate=bind_pb2.Nominate(node_name=item.node_name))
-        for result in await self._actions.execute([action]):
+        for result in await self._actions.execute([action], rank):
             answer = wire_status.from_message(result.status)
             if answer.code is not status.Code.SUCCESS:
                 log.info("nomination of pod %s/%s: %s", item.pod.namespace, item.pod.name, answer.message)
@@ -116,6 +118,7 @@ class PreBinding:
         self,
         cycle: cycle_pb2.Cycle,
         item: bind_pb2.BindItem,
+        rank: call_batches.Rank,
         on_wait: Callable[[str, frozenset[object_waits.Key]], None],
     ) -> status.Status:
         """SUCCESS once everything is done; else why not.
@@ -128,7 +131,7 @@ class PreBinding:
         with self._waits.record_changes():
             while True:
                 started = self._waits.latest_change()
-                result = await self._calls.execute(ports.PreBindItem(cycle, item))
+                result = await self._calls.execute(ports.PreBindItem(cycle, item), rank)
                 self._addresses.pop(item.pod.uid, None)
                 answer = wire_status.from_message(result.status)
                 if answer.code in _PASSED:

@@ -3,13 +3,17 @@
 An attempt does not wait for its condition to be written, and a pod that fails again before it is needs only the newest.
 But a pod is not bound before the conditions of its earlier attempts are written: kube-scheduler writes both in this
 order, others look for the nomination, and a condition that arrives after the binding would call a bound pod
-unschedulable. With many preemptors that costs one write for each.
+unschedulable. With many preemptors that costs one write for each. A pod that is to be bound does not wait for what is
+to be written about others: thousands of conditions take minutes at a low rate limit.
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure, updatePod (without the gate SchedulerAsyncAPICalls).
 """
 
 import asyncio
+import heapq
+import itertools
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from trireme.framework import status
 from trireme.scheduling import call_batches
@@ -23,12 +27,27 @@ BATCH = 128
 MAX_UNDER_WAY = 256
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """An action that waits."""
+
+    action: bind_pb2.Action
+    #: Whether no caller waits for it, the pod's priority negated, and its turn among equals.
+    rank: tuple[bool, int, int]
+
+
 class StatusOutbox:
-    """Actions to execute: for each pod at most one waits, and at most one is under way."""
+    """Actions to execute: for each pod at most one waits, and at most one is under way.
+
+    First come those that a caller waits for, as their pods have a node, then those of pods of the highest priority.
+    """
 
     def __init__(self, apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult]) -> None:
         self._apply = apply
-        self._waiting: dict[str, bind_pb2.Action] = {}  # by the pod's UID
+        self._waiting: dict[str, _Waiting] = {}  # by the pod's UID
+        # Rank and UID of what waits and may be sent; an entry whose rank is not that of the action is out of date.
+        self._order: list[tuple[tuple[bool, int, int], str]] = []
+        self._turns = itertools.count()
         self._under_way: set[str] = set()
         self._written: dict[str, asyncio.Event] = {}  # by the UID of pods that a caller waits for
         self._ready = asyncio.Event()
@@ -36,17 +55,17 @@ class StatusOutbox:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def send(self, action: bind_pb2.Action) -> None:
+    def send(self, action: bind_pb2.Action, priority: int = 0) -> None:
         """Execute this soon. It replaces what waits for the same pod, except a nomination if it has none itself."""
-        before = self._waiting.pop(action.pod.uid, None)
-        if (
-            before is not None
-            and _has_nomination(before)
-            and action.HasField("set_condition")
-            and not _has_nomination(action)
-        ):
-            action.set_condition.nominated_node_name = before.set_condition.nominated_node_name
-        self._waiting[action.pod.uid] = action
+        uid = action.pod.uid
+        before = self._waiting.get(uid)
+        if before is None:
+            self._waiting[uid] = _Waiting(action, (uid not in self._written, -priority, next(self._turns)))
+            self._put_in_order(uid)
+        else:
+            if _has_nomination(before.action) and action.HasField("set_condition") and not _has_nomination(action):
+                action.set_condition.nominated_node_name = before.action.set_condition.nominated_node_name
+            before.action = action
         self._ready.set()
 
     def drop(self, uid: str) -> None:
@@ -59,9 +78,14 @@ class StatusOutbox:
         return uid in self._waiting or uid in self._under_way
 
     async def wait_until_written(self, uid: str) -> None:
-        """Return when nothing about the pod waits or is under way."""
+        """Return when nothing about the pod waits or is under way. What waits is next."""
         while self.has_unwritten(uid):
-            await self._written.setdefault(uid, asyncio.Event()).wait()
+            written = self._written.setdefault(uid, asyncio.Event())
+            waiting = self._waiting.get(uid)
+            if waiting is not None and waiting.rank[0]:
+                waiting.rank = (False, *waiting.rank[1:])
+                self._put_in_order(uid)
+            await written.wait()
 
     async def run(self) -> None:
         """Execute actions until cancelled."""
@@ -75,9 +99,27 @@ class StatusOutbox:
     def _take_next_batch(self) -> list[bind_pb2.Action]:
         """The actions that can be sent now: of each pod one at a time."""
         room = min(BATCH, MAX_UNDER_WAY - len(self._under_way))
-        uids = [uid for uid in self._waiting if uid not in self._under_way][: max(room, 0)]
-        self._under_way.update(uids)
-        return [self._waiting.pop(uid) for uid in uids]
+        actions: list[bind_pb2.Action] = []
+        while self._order and len(actions) < room:
+            rank, uid = heapq.heappop(self._order)
+            waiting = self._waiting.get(uid)
+            if waiting is not None and waiting.rank == rank:
+                del self._waiting[uid]
+                self._under_way.add(uid)
+                actions.append(waiting.action)
+        return actions
+
+    def _put_in_order(self, uid: str) -> None:
+        """Let the pod's action be sent when it is its turn, unless one of it is under way."""
+        if uid in self._under_way:
+            return
+        if len(self._order) > 2 * len(self._waiting) + BATCH:  # most entries are out of date
+            self._order = [
+                (waiting.rank, each) for each, waiting in self._waiting.items() if each not in self._under_way
+            ]
+            heapq.heapify(self._order)
+        else:
+            heapq.heappush(self._order, (self._waiting[uid].rank, uid))
 
     async def _send_batch(self, batch: Sequence[bind_pb2.Action]) -> None:
         def on_result(index: int, result: bind_pb2.BindResult) -> None:
@@ -85,6 +127,8 @@ class StatusOutbox:
             if answer.code != status.Code.SUCCESS:
                 log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, answer.message)
             self._under_way.discard(action.pod.uid)
+            if action.pod.uid in self._waiting:
+                self._put_in_order(action.pod.uid)
             self._wake_waiting_callers(action.pod.uid)
             if self._waiting:
                 self._ready.set()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from frontend_world import GUARDED_CPUS, PREPARED_CPUS, PendingCall, World
 
-from trireme.scheduling import calls_to_bind, scheduler
+from trireme.scheduling import calls_to_bind, pre_binding, scheduler
 
 LIMIT = 2
 
@@ -99,3 +99,19 @@ def test_calls_of_permit_plugins_wait_for_a_turn(world: World) -> None:
     assert len(calls(world, "Permit")) == LIMIT
     world.answer_all()
     assert all(bound(world, f"p-{number}") for number in range(2 * LIMIT))
+
+
+def test_an_urgent_pod_is_prepared_before_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its volume was bound behind those of all pods that were placed before it."""
+    monkeypatch.setattr(pre_binding, "MAX_UNDER_WAY", LIMIT)
+    names = [f"low-{number}" for number in range(2 * LIMIT)]
+    for name in [*names, "urgent"]:
+        world.create(name, PREPARED_CPUS, priority=7 if name == "urgent" else 0)
+        answer_others(world, "PreBind")
+        world.loop.advance(1.0)
+        answer_others(world, "PreBind")
+    assert [call.request.items[0].pod.name for call in calls(world, "PreBind")] == names[:LIMIT]
+    for call in calls(world, "PreBind"):
+        world.answer(call, "good")
+    world.loop.advance(1.0)
+    assert calls(world, "PreBind")[0].request.items[0].pod.name == "urgent"

@@ -493,7 +493,7 @@ def _conditions(
     written: list[bind_pb2.Action] = []
     recorder: Any = None
     return pod_group_conditions.PodGroupConditions(
-        written.append, recorder, lambda: clock[0], lambda: clock[0] + ahead
+        lambda action, priority: written.append(action), recorder, lambda: clock[0], lambda: clock[0] + ahead
     ), written
 
 
@@ -541,7 +541,9 @@ def test_missing_members_and_missing_pod_groups_are_reported() -> None:
     """A gang with too few pods tells it of its PodGroup; pods without a PodGroup are told themselves."""
     recorder: Any = _Recorder()
     unread_clock = float
-    conditions = pod_group_conditions.PodGroupConditions(lambda action: None, recorder, unread_clock, unread_clock)
+    conditions = pod_group_conditions.PodGroupConditions(
+        lambda action, priority: None, recorder, unread_clock, unread_clock
+    )
     cluster = Cluster([9])
     cluster.group(pod_group("g", 3))
     for group in ("g", "lost"):

@@ -122,3 +122,80 @@ async def test_writes_under_way_are_bounded_and_all_are_written() -> None:
         for name in names:
             await outbox.wait_until_written(f"u-{name}")
     assert sorted(name for name, *_ in written.all) == sorted(names)
+
+
+class _AtRate:
+    """Bind at a rate limit."""
+
+    def __init__(self, per_second: int) -> None:
+        self._turn = asyncio.Lock()
+        self._seconds = 1 / per_second
+
+    async def apply(
+        self, actions: Sequence[bind_pb2.Action], on_result: Callable[[int, bind_pb2.BindResult], None]
+    ) -> None:
+        """Each when it is its turn."""
+        for index in range(len(actions)):
+            async with self._turn:
+                await asyncio.sleep(self._seconds)
+            on_result(index, bind_pb2.BindResult(index=index))
+
+
+@contextlib.asynccontextmanager
+async def _at_rate(per_second: int) -> AsyncIterator[status_outbox.StatusOutbox]:
+    outbox = status_outbox.StatusOutbox(_AtRate(per_second).apply)
+    task = asyncio.create_task(outbox.run())
+    try:
+        yield outbox
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@on_virtual_time
+async def test_a_pod_with_a_node_does_not_wait_for_the_conditions_of_others() -> None:
+    """It has to be bound: behind 5000 conditions that took more than a minute and a half."""
+    async with _at_rate(50) as outbox:
+        for number in range(5000):
+            outbox.send(_condition(f"p{number}", "x"))
+        outbox.send(_condition("placed", "x"))
+        await asyncio.sleep(1.0)
+        started = asyncio.get_running_loop().time()
+        await outbox.wait_until_written("u-placed")
+        # What is under way already comes before it.
+        assert asyncio.get_running_loop().time() - started <= status_outbox.MAX_UNDER_WAY / 50
+
+
+@on_virtual_time
+async def test_conditions_of_important_pods_are_written_first() -> None:
+    """The nomination of an urgent preemptor is news for others, its condition for whoever waits for it."""
+    async with _outbox(seconds=1.0) as (outbox, written):
+        for number in range(1000):
+            outbox.send(_condition(f"low-{number}", "x"), 0)
+        for number in range(10):
+            outbox.send(_condition(f"high-{number}", "x"), 5)
+        await asyncio.sleep(10.0)
+    low = [f"low-{number}" for number in range(1000)]
+    assert [name for name, *_ in written.all] == [f"high-{number}" for number in range(10)] + low
+
+
+@on_virtual_time
+async def test_a_newer_condition_keeps_the_turn_of_the_one_before() -> None:
+    """A pod that fails again and again would be behind all others each time."""
+    async with _outbox(running=False) as (outbox, _):
+        for name in "ab":
+            outbox.send(_condition(name, "old"))
+        outbox.send(_condition("a", "new"))
+        assert [action.set_condition.condition.message for action in outbox._take_next_batch()] == ["new", "old"]
+
+
+@on_virtual_time
+async def test_what_is_dropped_or_replaced_leaves_nothing_behind() -> None:
+    """While no bind can be called, pods come and go for hours."""
+    async with _outbox(running=False) as (outbox, _):
+        for number in range(5000):
+            outbox.send(_condition(f"p{number}", "x"))
+            outbox.drop(f"u-p{number}")
+        assert len(outbox) == 0
+        assert len(outbox._order) < 3 * status_outbox.BATCH
+        assert not outbox._written

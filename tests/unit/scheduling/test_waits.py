@@ -10,7 +10,7 @@ from google.protobuf import duration_pb2
 
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.scheduling import calls_to_bind, ports, pre_binding, waiting_pods
+from trireme.scheduling import call_batches, calls_to_bind, ports, pre_binding, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
 
 _CLAIM = snapshot_pb2.ObjectKey(kind="persistent_volume_claim", namespace="default", name="data")
@@ -67,7 +67,7 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
         binding = pre_binding.PreBinding(binder, object_waits.ObjectWaits(), clock, nominating=False)
         started = clock()
         item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
-        result = await binding.run(cycle_pb2.Cycle(), item, lambda plugin, keys: None)
+        result = await binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
         assert result == status.error("Harbour", text)
         assert clock() - started == pytest.approx(90.5)
         await binding.close()
@@ -106,7 +106,7 @@ def test_a_plugin_that_hangs_in_pre_bind_holds_up_no_other_profile(one_by_one: b
         def run(profile: str, number: int) -> "asyncio.Task[status.Status]":
             item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name="web", uid=f"{profile}-{number}"))
             cycle = cycle_pb2.Cycle(profile=profile)
-            return asyncio.create_task(binding.run(cycle, item, lambda plugin, keys: None))
+            return asyncio.create_task(binding.run(cycle, item, call_batches.FIRST, lambda plugin, keys: None))
 
         slow = []
         for number in range(pre_binding.MAX_UNDER_WAY + 1):

@@ -37,7 +37,7 @@ class PodGroupAssembly:
         self,
         completed: commandline.CompletedConfig,
         events: ports.Events,
-        send: Callable[[bind_pb2.Action], None],
+        send: Callable[[bind_pb2.Action, int], None],
         preempting_for: Callable[[str], bool],
         clocks: ports.Clocks,
         random: ports.Random,

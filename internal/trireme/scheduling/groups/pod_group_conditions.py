@@ -36,7 +36,7 @@ class PodGroupConditions:
 
     def __init__(
         self,
-        send: Callable[[bind_pb2.Action], None],
+        send: Callable[[bind_pb2.Action, int], None],
         events: ports.Events,
         now: Callable[[], float],
         wall: Callable[[], float],
@@ -77,7 +77,8 @@ class PodGroupConditions:
             bind_pb2.Action(
                 pod=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
                 set_group_condition=bind_pb2.SetGroupCondition(condition=condition),
-            )
+            ),
+            pod_group.spec.priority,
         )
 
     def _sent_but_not_observed(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
