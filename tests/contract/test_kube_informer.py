@@ -26,7 +26,7 @@ from trireme.v1 import core_pb2
 from trireme_kube.client.informers import informer, list_prefetch, listwatch, resources, watch
 from trireme_kube.client.informers.watch import Event, EventKind
 from trireme_kube.client.rest import client, content_types, credentials, envelope
-from trireme_kube.client.rest.errors import ApiUnreachable
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.v1 import encoding_pb2
 
 ACCEPT = content_types.accepted("", content_types.PROTOBUF)
@@ -249,6 +249,49 @@ async def test_an_optional_collection_appears_when_it_is_served(monkeypatch: pyt
         served.set()
         await log.until(lambda: followed.version == 100)
     assert log.kinds[2:] == ["LIST_START", "LISTED", "LIST_END"]
+
+
+async def test_a_collection_that_is_enabled_while_a_leader_catches_up_is_read_first() -> None:
+    """If this fails, a new leader begins with no claims where there are some, and allocates their devices again."""
+    served = asyncio.Event()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not served.is_set():
+            return web.Response(status=404, text="404 page not found\n")
+        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with _following(script, optional) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        served.set()
+        assert await followed.catch_up(10) == 100
+        assert log.kinds == ["LIST_START", "LIST_END", "LIST_START", "LISTED", "LIST_END"]
+
+
+async def test_a_404_of_a_collection_that_was_listed_is_not_taken_for_its_end() -> None:
+    """If this fails, a load balancer's page empties the cache, and counts as all that an earlier leader wrote."""
+    broken = asyncio.Event()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if broken.is_set():
+            return web.Response(status=404, text="404 page not found\n")
+        if not _is_watch(seen):
+            return listing(100, thing("a", 1))
+        broken.set()
+        response = await stream(request)
+        await response.write(line("ADDED", thing("b", 101)))
+        await asyncio.sleep(listwatch.SHORTEST_WATCH_SECONDS)
+        return response
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with _following(without_streams(script), optional) as (_, followed, log):
+        await log.until(lambda: followed.version == 101)
+        with pytest.raises(ApiError, match="404 page not found"):
+            await followed.catch_up(5)
+        async with asyncio.timeout(20):
+            while not followed.statistics().last_error:
+                await asyncio.sleep(0.05)
+    assert log.kinds == ["LIST_START", "LISTED", "LIST_END", "ADDED"]
 
 
 async def test_a_malformed_object_does_not_stop_the_informer(caplog: pytest.LogCaptureFixture) -> None:

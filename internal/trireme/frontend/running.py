@@ -337,7 +337,7 @@ class Elector:
             response = await connection.read(f"{resources.NAMESPACES.path}/kube-system", deadline=10.0)
             cluster = str((response.json().get("metadata") or {}).get("uid") or cluster)
         except ApiError as error:
-            if error.status not in (403, 404):
+            if error.status != 403 and not error.not_found:
                 raise
         return f"{cluster}/{self._config.resource_namespace}/{self._config.resource_name}"
 

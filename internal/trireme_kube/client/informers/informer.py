@@ -194,19 +194,25 @@ class Informer(Generic[T]):
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((version, future))
         if not self._protocol.has_delivered(version):
-            self._protocol.request_version(version)
-            self._interrupt.set()
-            # Wait for a list in progress: aborting it would only restart it.
-            if self._stream is not None and not self._protocol.streaming:
-                self._stream.close()
+            self._request_version(version)
         try:
             async with asyncio.timeout(deadline):
                 await future
         finally:
             self._waiting = [entry for entry in self._waiting if entry[1] is not future]
 
+    def _request_version(self, version: int) -> None:
+        """Have all events up to `version` delivered soon."""
+        self._protocol.request_version(version)
+        self._interrupt.set()
+        # Wait for a list in progress: aborting it would only restart it.
+        if self._stream is not None and not self._protocol.streaming:
+            self._stream.close()
+
     async def catch_up(self, deadline: float) -> int:
         """Read the collection's newest version from the server and return it when that much was delivered.
+
+        Of a collection that is absent, and still is, the version is 0.
 
         Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
         """
@@ -214,9 +220,11 @@ class Informer(Generic[T]):
         try:
             version = await newest_version(self._api, self.resource, deadline)
         except ApiError as error:
-            if error.not_found and self.resource.optional:
+            if error.not_found and self._protocol.state is listwatch.State.ABSENT:
                 return 0
             raise
+        if self._protocol.state is listwatch.State.ABSENT:
+            self._request_version(version)
         await self.reach(version, max(end - self._clock(), 0.001))
         return version
 

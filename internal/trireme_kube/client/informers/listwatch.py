@@ -10,6 +10,9 @@ server refuses a streaming list, or the stream ends early, this one list is read
 resourceVersion: a quorum read) and watched from there. A watch that ends is reopened at once from the last version
 seen, bookmarks included: API servers close watches on a timer and when a client falls behind. Only after a 410 (the
 version is compacted) is everything listed again. Failures are retried with growing, jittered pauses.
+An optional collection that has never been listed and is not served counts as empty, and is looked for again now and
+then. Once it has been listed a 404 is a failure as any other, and its objects stay: it comes from one of several API
+servers, in the middle of an upgrade, more often than from a collection that is gone.
 Source: client-go v0.37.0, tools/cache/reflector.go.
 
 Catching up. A new leader must have seen everything up to some version before it acts, but the watch of a quiet
@@ -124,6 +127,7 @@ class ListWatch:
         self._resource = resource
         self._random = random
         self._fresh = True  # the next page, or the next event of a stream, is the first of a list
+        self._served = False  # the collection has been listed
         self._paging = False  # the list under way comes in pages, because a stream was refused
         self._streaming = False  # the open stream has not reached the end of the list
         self._streamed = 0  # its objects so far
@@ -177,6 +181,8 @@ class ListWatch:
         """Request all events up to `version` soon. The shell must abort the current step."""
         self._requested_version = max(self._requested_version, version)
         self._short_watches = 0
+        if self.state is State.ABSENT:
+            self.state = State.LISTING  # what has a version is served by now
         if self._small and self.state is State.WATCHING:
             self._start_list()
 
@@ -202,7 +208,7 @@ class ListWatch:
     def _end_list(self) -> Delivery:
         self.counters.lists += 1
         self.state = State.WATCHING
-        self.listed = True
+        self.listed = self._served = True
         self._page_expirations = self._short_watches = 0
         self._fresh, self._paging, self._streaming, self._newest = True, False, False, False
         self._note_success()
@@ -280,7 +286,8 @@ class ListWatch:
     def failed(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> list[Delivery]:
         """The step failed. Answers what to deliver: of a collection that is found to be absent, that it is empty."""
         listing = self.state is not State.WATCHING
-        if isinstance(error, ApiError) and error.not_found and self._resource.optional:
+        not_found = isinstance(error, ApiError) and error.not_found
+        if not_found and self._resource.optional and not self._served:
             return self._deliver_absence()
         if listing and not self._paging:
             self._stream_failed(error)

@@ -18,6 +18,10 @@ from trireme_kube.client.rest import envelope
 
 TOO_MANY_REQUESTS = 429
 
+# The body of an API server's 404 for a path that it does not serve; for a path that it serves it sends a Status.
+# Source: apiserver v0.37.0, pkg/util/notfoundhandler/not_found_handler.go.
+_UNSERVED_PATH = "404 page not found"
+
 
 class KubeconfigError(Exception):
     """The configuration of the connection is unusable; the text is one line naming the file and the field."""
@@ -51,8 +55,11 @@ class ApiError(Exception):
 
     @property
     def not_found(self) -> bool:
-        """The object does not exist, or the server does not serve its kind."""
-        return self.status == 404
+        """The object does not exist, or the server does not serve its kind.
+
+        Only if the API server says so: a proxy without a backend answers 404 too, and knows of no object.
+        """
+        return self.status == 404 and (self.reason == "NotFound" or self.message == _UNSERVED_PATH)
 
     @property
     def conflict(self) -> bool:

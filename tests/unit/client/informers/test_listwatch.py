@@ -44,8 +44,8 @@ def _event(kind: str, version: int) -> dict[str, Any]:
     return {"type": kind, "object": _object("x", version)}
 
 
-def _watching(version: int = 100) -> ListWatch:
-    protocol = _protocol()
+def _watching(version: int = 100, resource: resources.Resource = resources.PODS) -> ListWatch:
+    protocol = _protocol(resource)
     protocol.page([], {"resourceVersion": str(version)})
     protocol.next_step()
     protocol.opened()
@@ -221,6 +221,53 @@ def test_an_optional_collection_that_is_not_served_counts_as_empty() -> None:
     deliveries, _ = protocol.events([_event("ADDED", 1), _end(5)])
     assert _kinds(deliveries) == [EventKind.LIST_START, EventKind.LISTED, EventKind.LIST_END]
     assert protocol.state is State.WATCHING
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ApiError(404, "NotFound", "the server could not find the requested resource"), id="status"),
+        pytest.param(ApiError(404, "", "404 page not found"), id="unserved-path"),
+        pytest.param(ApiError(404, "", "<html>404 Not Found</html>"), id="proxy"),
+    ],
+)
+@pytest.mark.parametrize("watching", [True, False], ids=["watch", "list"])
+def test_an_optional_collection_that_has_been_listed_keeps_its_objects(error: ApiError, watching: bool) -> None:
+    """If this fails, one API server of several, or a proxy, empties a cache: allocated devices count as free."""
+    protocol = _watching(resource=OPTIONAL)
+    if not watching:
+        protocol.relist()
+    for _ in range(5):
+        assert protocol.failed(error) == []
+        protocol.next_step()
+    assert protocol.state is not State.ABSENT
+    assert protocol.last_error == str(error)
+    assert not protocol.has_delivered(10**9)
+    protocol.next_step()
+    protocol.opened()
+    deliveries, _ = protocol.events([_event("ADDED", 1), _end(105)])
+    assert _kinds(deliveries) == [EventKind.LIST_START, EventKind.LISTED, EventKind.LIST_END]
+    assert protocol.last_error == ""
+
+
+def test_a_404_that_is_not_the_api_servers_does_not_make_a_collection_absent() -> None:
+    """If this fails, a scheduler that starts behind a broken proxy believes that no device is allocated."""
+    protocol = _protocol(OPTIONAL)
+    assert protocol.failed(ApiError(404, "", "<html>404 Not Found</html>")) == []
+    assert not protocol.listed
+
+
+def test_a_collection_that_is_served_by_now_is_listed_before_its_version_is_delivered() -> None:
+    """If this fails, a new leader begins without the claims of an API that was enabled half a minute ago."""
+    protocol = _protocol(OPTIONAL)
+    protocol.failed(ApiError(404, "", "404 page not found"))
+    protocol.next_step()
+    protocol.request_version(7)
+    assert not protocol.has_delivered(7)
+    assert protocol.next_step() == StreamList("7", SECONDS)
+    protocol.opened()
+    protocol.events([_event("ADDED", 5), _end(8)])
+    assert protocol.has_delivered(7)
 
 
 def test_a_collection_that_is_needed_and_not_served_is_no_success() -> None:

@@ -60,6 +60,21 @@ def test_errors_say_whether_the_write_may_have_happened(
     assert (error.transient, error.maybe_applied) == (transient, maybe_applied)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "not_found"),
+    [
+        pytest.param(404, _status(404, "NotFound"), True, id="no-such-object"),
+        pytest.param(404, b"404 page not found\n", True, id="unserved-path"),
+        pytest.param(404, b"<html>\n404 Not Found", False, id="a-proxy-answers"),
+        pytest.param(404, b"", False, id="empty-body"),
+        pytest.param(403, _status(403, "Forbidden"), False, id="forbidden"),
+    ],
+)
+def test_only_the_api_server_says_that_something_does_not_exist(status: int, body: bytes, not_found: bool) -> None:
+    """If this fails, a proxy without a backend makes pods, claims and whole collections vanish."""
+    assert errors.from_response(status, "Not Found", {}, body).not_found is not_found
+
+
 @pytest.mark.parametrize(("status", "reason"), [(410, ""), (410, "Expired"), (200, "Gone"), (400, "Expired")])
 def test_an_expired_version_is_recognised_in_all_its_forms(status: int, reason: str) -> None:
     """If this fails, an informer keeps asking for a version that the server has forgotten."""
