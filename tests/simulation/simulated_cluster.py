@@ -13,14 +13,17 @@ import pathlib
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest import mock
 
 import orjson
+import simulated_plugin
+from lagging_watch_cache import LaggingWatchCache
 from simulated_process import Process, State
 from virtual_loop import VirtualLoop
 
 from trireme.bind import flags as bind_flags
 from trireme.bind import process as bind_process
-from trireme.config import commandline
+from trireme.config import commandline, trireme_configuration_validation
 from trireme.filter import process as filter_process
 from trireme.frontend import early_lists, running
 from trireme.frontend.phase_clients import local_phases
@@ -28,7 +31,7 @@ from trireme.phases import phase_process
 from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
-from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES
+from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, Object
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.controllers.disruption import DisruptionController
 from trireme_kube.embedded.controllers.persistent_volumes import PersistentVolumeController
@@ -43,7 +46,29 @@ log = logging.getLogger(__name__)
 API_HOST, API_PORT = "127.9.0.1", 6443
 _HOSTS = {"frontend": "127.1.0.{}", "filter": "127.2.0.{}", "score": "127.3.0.{}", "bind": "127.4.0.{}"}
 _PORT = 7000
+# Where the endpoints of the phases are listed.
+_NAMESPACE = "kube-system"
+_SLICES = BY_KEY["endpointslices.discovery.k8s.io"]
 _FLAGS = ("--feature-gates=GenericWorkload=true",)
+_PLUGIN_HOST = "127.5.0.1"
+_REMOTE_PLUGIN = {
+    "name": simulated_plugin.NAME,
+    "address": f"{_PLUGIN_HOST}:{_PORT}",
+    "extensionPoints": ["filter"],
+    "deadline": "2s",
+    "failurePolicy": "Fail",
+    "circuitBreaker": {"failures": 5, "openFor": "5s"},
+}
+_SCHEDULER_CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": {"filter": {"enabled": [{"name": simulated_plugin.NAME}]}},
+        }
+    ],
+}
 # How long a process that has ended is down. Units: seconds.
 RESTART_SECONDS = (0.5, 5.0)
 
@@ -131,8 +156,15 @@ class Cluster:
         self.store = Store()
         clock_and_ids = ClockAndIds(random=random.Random(f"names {seed}"))
         self.registry = Registry(self.store, clock_and_ids, ResourceCatalog(optional=True))
+        #: Whether lists are answered from the past.
+        self.watch_cache = LaggingWatchCache(self.store, self.random)
         self._api: ApiServer | None = None
         self.processes: dict[str, SupervisedProcess] = {}
+        #: The hosts of each phase's replicas, of which some may not be listed as endpoints for a while.
+        self.hosts: dict[str, list[str]] = {}
+        self._unlisted: set[str] = set()
+        #: The remote plugin; None before it runs.
+        self.plugin: simulated_plugin.ClosedNodes | None = None
         self._add("apiserver", API_HOST, self._run_api_server)
 
     @property
@@ -149,16 +181,16 @@ class Cluster:
     def build(self, frontends: int, filters: int, scores: int, binds: int) -> None:
         """Define the processes; `start` starts them."""
         counts = {"filter": filters, "score": scores, "bind": binds}
-        endpoints = {
-            phase: [f"{_HOSTS[phase].format(number + 1)}:{_PORT}" for number in range(count)]
-            for phase, count in counts.items()
+        self.hosts = {
+            phase: [_HOSTS[phase].format(number + 1) for number in range(count)] for phase, count in counts.items()
         }
         for phase in (filter_process.PHASE, score_process.PHASE):
             for number in range(counts[phase.name]):
                 self._add_phase(phase, number)
         for number in range(binds):
             self._add_bind(number)
-        completed = self._completed(endpoints)
+        self._add("plugin-0", _PLUGIN_HOST, self._run_plugin)
+        completed = self._completed()
         for number in range(frontends):
             host = _HOSTS["frontend"].format(number + 1)
             self._add(f"frontend-{number}", host, lambda process: _run_frontend(completed, process))
@@ -171,6 +203,10 @@ class Cluster:
             self.registry.create(
                 BY_KEY["priorityclasses.scheduling.k8s.io"], "", {"metadata": {"name": name}, "value": value}
             )
+        for phase in self.hosts:
+            labels = {"kubernetes.io/service-name": phase}
+            body = {"metadata": {"name": phase, "labels": labels}, "addressType": "IPv4", **self._endpoints(phase)}
+            self.registry.create(_SLICES, _NAMESPACE, body)
         self._start_controllers()
         for process in self.processes.values():
             process.start()
@@ -186,6 +222,18 @@ class Cluster:
         )
         queues = [queue for controller in controllers for queue in controller.queues]
         self._controllers = [self.loop.create_task(each.run()) for each in (kubelets, *queues)]
+
+    def set_listed(self, phase: str, host: str, listed: bool) -> None:
+        """List a replica among the endpoints of its phase, or not."""
+        (self._unlisted.discard if listed else self._unlisted.add)(host)
+        record = self.store.get(_SLICES, _NAMESPACE, phase)
+        assert record is not None
+        changed = {**record.object, "metadata": dict(record.object["metadata"]), **self._endpoints(phase)}
+        self.registry.store_update(_SLICES, record, changed)
+
+    def _endpoints(self, phase: str) -> Object:
+        listed = [host for host in self.hosts[phase] if host not in self._unlisted]
+        return {"endpoints": [{"addresses": [host]} for host in listed], "ports": [{"port": _PORT}]}
 
     def kind(self, prefix: str) -> list[SupervisedProcess]:
         """The processes of one kind."""
@@ -217,24 +265,40 @@ class Cluster:
 
         self._add(f"bind-{number}", host, main)
 
-    def _completed(self, endpoints: dict[str, list[str]]) -> commandline.CompletedConfig:
-        """The frontends' configuration."""
+    def _completed(self) -> commandline.CompletedConfig:
+        """The frontends' configuration. They learn from EndpointSlices which replicas there are."""
+        endpoints = {phase: [f"endpointslice:///{_NAMESPACE}/{phase}:{_PORT}"] for phase in self.hosts}
         document = {
             "apiVersion": "trireme.dev/v1alpha1",
             "kind": "TriremeConfiguration",
             "phases": {phase: {"endpoints": addresses} for phase, addresses in endpoints.items()},
             "fallback": {"mode": "none"},
+            "remotePlugins": [_REMOTE_PLUGIN],
         }
-        path = self._folder / "trireme.yaml"
+        path, profiles = self._folder / "trireme.yaml", self._folder / "scheduler.yaml"
         path.write_bytes(orjson.dumps(document))
+        profiles.write_bytes(orjson.dumps(_SCHEDULER_CONFIGURATION))
         found: list[commandline.CompletedConfig] = []
-        arguments = [f"--master={self.url}", "--secure-port=0", f"--trireme-config={path}", *_FLAGS]
-        code = commandline.run(
-            arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=lambda line: None
-        )
+        arguments = [
+            f"--master={self.url}",
+            "--secure-port=0",
+            f"--trireme-config={path}",
+            f"--config={profiles}",
+            *_FLAGS,
+        ]
+        # There is no TLS here, without which no endpoint of bind may be beyond loopback.
+        with mock.patch.object(trireme_configuration_validation, "_is_local", return_value=True):
+            code = commandline.run(
+                arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=log.error
+            )
         if code != 0:
             raise RuntimeError(f"the frontends' configuration is refused: {code}")
         return found[0]
+
+    async def _run_plugin(self, process: Process) -> int:
+        version = str(self.processes["plugin-0"].starts)
+        self.plugin = simulated_plugin.ClosedNodes(self.random, version)
+        return await simulated_plugin.run(self.plugin, _PLUGIN_HOST, _PORT)
 
     async def _run_api_server(self, process: Process) -> None:
         if self._api is not None:  # it was killed: its watches are still told of events

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from simulated_cluster import API_HOST, Cluster, SupervisedProcess
 from simulated_network import Edge
+from simulated_plugin import Conduct
 from simulation_plan import PlannedEvent
 
 from trireme_kube.embedded.api.resources import LEASES
@@ -36,12 +37,15 @@ class Faults:
             (3, self._cut),
             (3, self._slow),
             (2, self._reset),
+            (2, self._move),
+            (2, self._disturb_plugin),
             (4, self._stall),
             (3, self._answer_with_error),
             (3, self._lose_answers),
             (2, self._hang),
             (2, self._drop_watches),
             (1, self._compact),
+            (2, self._list_the_past),
             (1, self._delete_lease),
             (2, self._step_wall_clock),
             (1, self._drift),
@@ -183,6 +187,27 @@ class Faults:
         for endpoint in chosen:
             endpoint.stalled_until = until
 
+    def _move(self) -> None:
+        """Take a replica from the endpoints of its phase; it runs on."""
+        phase = self._random.choice(list(self._cluster.hosts))
+        host = self._random.choice(self._cluster.hosts[phase])
+        self._cluster.note(f"take {host} from the endpoints of {phase}")
+        self._cluster.set_listed(phase, host, False)
+        self._for_a_while(lambda: self._cluster.set_listed(phase, host, True))
+
+    def _disturb_plugin(self) -> None:
+        """Let the remote plugin be slow, silent or wrong for a while."""
+        plugin = self._cluster.plugin
+        if plugin is None:
+            return
+        plugin.conduct = self._random.choice((Conduct.SLOW, Conduct.SILENT, Conduct.WRONG))
+        self._cluster.note(f"the remote plugin is {plugin.conduct.value}")
+
+        def recover() -> None:
+            plugin.conduct = Conduct.SOUND
+
+        self._for_a_while(recover)
+
     # The API server
 
     def _arm(self, action: Action, **fields: object) -> None:
@@ -214,6 +239,18 @@ class Faults:
     def _compact(self) -> None:
         self._cluster.note("compact")
         self._cluster.store.compact()
+
+    def _list_the_past(self) -> None:
+        """Let lists be answered from the past for a while, and some be requested now, as after versions expired."""
+        cache = self._cluster.watch_cache
+        cache.lags = True
+        self._arm(Action.STATUS, method="WATCH", path="^(?!.*sendInitialEvents)", code=410)
+        self._cluster.note(f"lists are answered from the past; drop watches {self._cluster.api.drop_watches()}")
+
+        def catch_up() -> None:
+            cache.lags = False
+
+        self._for_a_while(catch_up)
 
     def _delete_lease(self) -> None:
         if self._cluster.store.get(LEASES, "kube-system", "kube-scheduler") is not None:

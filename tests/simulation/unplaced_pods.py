@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from placed_pods import PlacedPod, PlacedPods, excluded, placed_pod, used, volumes
-from pod_demands import allocatable, device_claims_of, devices_of, group_of, is_done, is_terminating
+from pod_demands import allocatable, device_claims_of, devices_of, group_of, is_done, is_terminating, may_run_on
 from simulated_workloads import DEVICE_CLAIMS, DEVICES_OF_A_NODE, GROUPS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
 
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
@@ -95,13 +95,11 @@ class _Room:
         return next((node["metadata"]["name"] for node in self._nodes if self._fits(pod, wanted, node)), "")
 
     def _fits(self, pod: Object, wanted: PlacedPod, node: Object) -> bool:
-        name, spec = node["metadata"]["name"], pod["spec"]
+        name, labels = node["metadata"]["name"], node["metadata"]["labels"]
         there = self._contents_of(name, node)
         if any(amount > free for amount, free in zip(used([wanted]), there.free, strict=True)):
             return False
-        selector: Mapping[str, str] = spec.get("nodeSelector") or {}
-        labels = node["metadata"].get("labels") or {}
-        if node["spec"].get("unschedulable") or any(labels.get(key) != value for key, value in selector.items()):
+        if not may_run_on(pod, node):
             return False
         if name in self._nominated and pod.get("status", {}).get("nominatedNodeName") != name:
             return False
