@@ -7,21 +7,29 @@ from collections.abc import Callable
 from typing import Any
 
 import simulated_process
+from column_checks import ColumnChecks
+from kept_state import containers_of_gone_pods
+from pod_demands import group_of, is_terminating
 from simulated_process import Process, State
 
 from trireme.frontend import app
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving import frontend_state, status_report
-from trireme_kube.embedded.api.resources import NODES, PODS
-from trireme_kube.embedded.storage.store import Store
+from trireme_kube.embedded.api.resources import NODES, PODS, Object
+from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 
 class FrontendChecks:
     """The assembled frontends of all processes, compared with the API server's store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, on_built: Callable[[app.App], None]) -> None:
+        """`on_built` gets each frontend that is assembled."""
         self._store = store
+        self._pass_on = on_built
+        self._gone: set[str] = set()
+        store.listen(PODS, self._on_pod)
         self._built: dict[str, tuple[Process, app.App]] = {}
+        self._columns = ColumnChecks()
         self._own_phases = local_phases.LocalPhases({}, {})
         _observe_builds(self._on_built)
 
@@ -29,6 +37,11 @@ class FrontendChecks:
         process = simulated_process.current()
         assert process is not None
         self._built[process.name] = (process, built)
+        self._pass_on(built)
+
+    def _on_pod(self, event: Event) -> None:
+        if event.type == DELETED:
+            self._gone.add(event.record.uid)
 
     def differences(self) -> list[str]:
         """How the frontends that run differ from the API server. Nothing may be under way."""
@@ -38,7 +51,13 @@ class FrontendChecks:
             if process.state is State.RUNNING and built.synced:
                 leaders += built.context.leader.leading
                 found.extend(f"{name}: {text}" for text in self._differences(built))
-        return found or ([] if leaders == 1 else [f"{leaders} frontends lead"])
+        if found or leaders != 1:
+            return found or [f"{leaders} frontends lead"]
+        return next(
+            self._columns.differences(built, process)
+            for process, built in self._built.values()
+            if process.state is State.RUNNING and built.context.leader.leading
+        )
 
     def _differences(self, built: app.App) -> list[str]:
         cache = built.cluster.cache
@@ -48,6 +67,7 @@ class FrontendChecks:
             *_compare("nodes", set(cache.node_names()), {record.name for record in self._store.scan(NODES)}),
             *_compare("bound pods", {(pod.uid, pod.node_name) for pod in cache.pods()}, set(bound.items())),
             *(f"pod {pod.key} is assumed" for pod in cache.pods() if pod.assumed),
+            *containers_of_gone_pods((built.cluster, built.scheduling), self._gone),
         ]
         if built.context.leader.leading:
             report = status_report.status(frontend_state.state_of_app(built, self._own_phases))
@@ -55,7 +75,20 @@ class FrontendChecks:
             pending = {pod["metadata"]["uid"] for pod in pods} - bound.keys()
             found.extend(_compare("pending pods", set(named), pending))
             found.extend(f"status names pod {uid} {count} times" for uid, count in named.items() if count > 1)
+            found.extend(f"pod {name} has no condition" for name in _without_condition(pods))
         return found
+
+
+def _without_condition(pods: list[Object]) -> list[str]:
+    """The pending pods that nobody is told about why; what a group waits for is its own condition."""
+    return [
+        pod["metadata"]["name"]
+        for pod in pods
+        if not pod["spec"].get("nodeName")
+        and not group_of(pod)
+        and not is_terminating(pod)
+        and all(each["type"] != "PodScheduled" for each in pod["status"].get("conditions") or ())
+    ]
 
 
 def _compare(what: str, known: set[Any], true: set[Any]) -> list[str]:

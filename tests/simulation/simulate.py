@@ -141,7 +141,9 @@ def _write_plan(options: Options, events: tuple[PlannedEvent, ...]) -> str:
 def _options(arguments: argparse.Namespace) -> Options:
     if arguments.plan:
         return Options.from_json(pathlib.Path(arguments.plan).read_text(encoding="utf-8"))
-    return Options(arguments.seed, arguments.hours, arguments.faults, arguments.no_faults)
+    return Options(
+        arguments.seed, arguments.hours, arguments.nodes, faults=arguments.faults, no_faults=arguments.no_faults
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -152,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hours", type=float, default=1.0, help="of virtual time, for each seed")
+    parser.add_argument("--nodes", type=int, default=100, help="of the cluster, at any time")
     parser.add_argument("--endless", action="store_true", help="one seed after another until SIGINT or a violation")
     parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
     parser.add_argument("--no-faults", action="store_true")

@@ -56,6 +56,7 @@ class Options:
 
     seed: int
     hours: float = 1.0
+    nodes: int = 100
     #: Kinds of faults that every storm has; empty: some of all.
     faults: tuple[str, ...] = ()
     no_faults: bool = False

@@ -1,0 +1,139 @@
+"""Compares what filter and score have cached with the same computed from scratch, on a snapshot made anew.
+
+Only for plugins that answer at once: a remote one would have to be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any
+
+import simulated_process
+from simulated_process import Process, State
+
+from trireme.evaluation import plugin_timer
+from trireme.evaluation.filtering import filter_chain, filter_evaluator
+from trireme.evaluation.scoring import score_evaluator
+from trireme.filter import service as filter_service
+from trireme.framework import status
+from trireme.frontend import app
+from trireme.score import service as score_service
+from trireme.snapshot import snapshot
+from trireme.v1 import snapshot_pb2
+
+
+class ColumnChecks:
+    """The services of all replicas of filter and score."""
+
+    def __init__(self) -> None:
+        self._services: dict[str, tuple[Process, Any]] = {}
+        for owner in (filter_service.FilterPhase, score_service.ScorePhase):
+            self._observe(owner)
+
+    def _observe(self, owner: Any) -> None:
+        original = owner.__init__
+
+        def made(service: Any, *arguments: Any, **named: Any) -> None:
+            original(service, *arguments, **named)
+            process = simulated_process.current()
+            assert process is not None
+            self._services[process.name] = (process, service)
+
+        owner.__init__ = made
+
+    def differences(self, leader: app.App, process: Process) -> list[str]:
+        """How the replicas that are in step differ from the leader's cluster. Nothing may be under way."""
+        chunks = process.context.copy().run(leader.phases.publisher.full_sync)
+        found: list[str] = []
+        for name, (own, service) in self._services.items():
+            if own.state is not State.RUNNING or not service._snap.synced:
+                continue
+            fresh = snapshot.Snapshot()
+            fresh.amount_rules = service._snap.amount_rules
+            for chunk in chunks:
+                fresh.apply(snapshot_pb2.SyncRequest.FromString(chunk).delta)
+            if service._snap.generation == fresh.generation:
+                compare = _filter_differences if name.startswith("filter") else _score_differences
+                found += [f"{name}: {text}" for text in own.context.copy().run(compare, service, fresh)]
+        return found
+
+
+def _filter_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
+    found: list[str] = []
+    timer = plugin_timer.PluginTimer()
+    evaluator = service._engine._evaluator
+    chains = {
+        profile: filter_chain.FilterChain(chain.synchronous, chain._not_for_resizes)
+        for profile, chain in service.chains.items()
+    }
+    anew = filter_evaluator.FilterEvaluator(fresh, chains)
+    for (profile, number), cached in list(evaluator._cache._columns.items()):
+        pod_class, of_profile = service._snap.classes.get(number), evaluator._profiles[profile]
+        known = {plugin.name for plugin in of_profile.chain.asynchronous} <= cached.plugins.keys()
+        if pod_class is None or number not in fresh.classes or not known or cached.generation < 0:
+            continue
+        _finish(of_profile.preparation.prepare_synchronous(pod_class, cached))
+        of_profile.filter.refresh(pod_class, cached, timer)
+        computed = _finish(anew.evaluate(profile, fresh.classes[number]))
+        if cached.refusal is None and computed.refusal is None:
+            found += _compare_verdicts(number, cached, computed, fresh)
+    return found
+
+
+def _compare_verdicts(number: int, cached: Any, computed: Any, fresh: snapshot.Snapshot) -> Iterator[str]:
+    for plugin, column in computed.plugins.items():
+        if column.prefilter.skip or cached.plugins[plugin].prefilter.skip:
+            continue
+        for slot in fresh.nodes.live_slots():
+            now, then = (_status(each, plugin, slot) for each in (computed, cached))
+            if now != then:
+                yield f"class {number}, {plugin} on {fresh.nodes.names[slot]}: cached {then}, computed {now}"
+                return
+
+
+def _status(verdicts: Any, plugin: str, slot: int) -> str:
+    index = int(verdicts.plugins[plugin].index[slot])
+    if not index:
+        return "passes"
+    found = verdicts.table.statuses[index - 1]
+    return f"{found.code.name}: {found.message}"
+
+
+def _score_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
+    found: list[str] = []
+    evaluator = service._engine._evaluator
+    anew = score_evaluator.ScoreEvaluator(fresh, service.chains)
+    for profile, number in list(evaluator._cache._columns):
+        pod_class = service._snap.classes.get(number)
+        if pod_class is None or number not in fresh.classes or service.chains[profile].asynchronous:
+            continue
+        cached = _finish(evaluator.evaluate(profile, pod_class))
+        computed = _finish(anew.evaluate(profile, fresh.classes[number]))
+        if not isinstance(cached, status.Status) and not isinstance(computed, status.Status):
+            found += _compare_scores(number, cached.plugins, computed.plugins, fresh)
+    return found
+
+
+def _compare_scores(
+    number: int, cached: Mapping[str, Any], computed: Mapping[str, Any], fresh: snapshot.Snapshot
+) -> Iterator[str]:
+    slots = fresh.nodes.live_slots()
+    for plugin, column in computed.items():
+        if column.silent or not column.raw.size or not cached[plugin].raw.size:
+            continue
+        differing = slots[column.raw[slots] != cached[plugin].raw[slots]]
+        if differing.size:
+            slot = differing[0]
+            was, now = cached[plugin].raw[slot], column.raw[slot]
+            yield f"class {number}, {plugin} on {fresh.nodes.names[slot]}: cached {was}, computed {now}"
+            return
+
+
+def _finish(work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of what does not wait."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        return ended.value
+    work.close()
+    raise RuntimeError(f"{work} waits")

@@ -1,0 +1,163 @@
+"""What must hold when a leader decides, by what it knows at that moment: its own cache, not the API server's store.
+
+So a watch that lags is no excuse, and none is needed. Each check looks at the result of a decision of the product and
+computes from the pods' objects whether it may be; what a pod asks for is as when it was created.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from placed_pods import PlacedPod, excluded, placed_pod, used
+from pod_demands import allocatable, device_claims_of, group_of, is_guarded, may_run_on, volume_claims_of
+from simulated_workloads import GROUPS
+
+from trireme.cache import cluster_cache
+from trireme.frontend import app
+from trireme.scheduling import binding_cycle, preemption_executor
+from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
+from trireme_kube.embedded.storage.store import DELETED, Event, Store
+
+# For so long nothing must have changed on a node of which a decision should have known. Units: seconds.
+SETTLED_SECONDS = 60.0
+
+
+class LeaderChecks:
+    """Observes the decisions of all frontends. `violations` are in the order in which they happened."""
+
+    def __init__(self, store: Store, now: Callable[[], float]) -> None:
+        self._store = store
+        self._now = now
+        self.violations: list[str] = []
+        # Of every pod that ever was: its object as it was created, and the members of each group.
+        self._pods: dict[str, Object] = {}
+        self._members: dict[str, set[str]] = collections.defaultdict(set)
+        self._node_of: dict[str, str] = {}
+        # When something happened on a node, at the API server.
+        self._changed: dict[str, float] = {}
+        self._apps: list[app.App] = []
+        store.listen_to_all(self._on_write)
+        _observe(binding_cycle.BindingCycle, "start", self._on_binding)
+        _observe(cluster_cache.ClusterCache, "assume", self._on_assume)
+        for method in ("evict_in_background", "evict"):
+            _observe(preemption_executor.PreemptionExecutor, method, self._on_eviction)
+
+    def add(self, built: app.App) -> None:
+        """Observe this frontend."""
+        self._apps = [*self._apps[-20:], built]
+
+    def _on_write(self, resource: Resource, event: Event) -> None:
+        if resource is NODES:
+            self._changed[event.record.name] = self._now()
+        if resource is not PODS:
+            return
+        pod, uid = event.record.object, event.record.uid
+        if uid not in self._pods:
+            self._pods[uid] = pod
+            self._members[group_of(pod)].add(uid)
+        node = pod["spec"].get("nodeName")
+        if node:
+            self._node_of[uid] = node
+            self._changed[node] = self._now()
+        if event.type == DELETED:
+            self._node_of.pop(uid, None)
+
+    def _violated(self, text: str) -> None:
+        self.violations.append(text)
+
+    # Groups
+
+    def _on_binding(
+        self, binding: Any, cycle: Any, pods: Sequence[binding_cycle.AssumedPod], waits: Any = None
+    ) -> None:
+        """No pod of a group is on its way to be bound unless so many have a node as have to go together."""
+        groups = {group_of(self._pods[each.pod.uid]) for each in pods} - {""}
+        for name in groups if not waits else ():
+            record = self._store.get(GROUPS, "default", name)
+            placed = sum(binding._cache.pod(uid) is not None for uid in self._members[name])
+            if record is not None and placed < record.object["spec"]["schedulingPolicy"]["gang"]["minCount"]:
+                self._violated(f"{placed} pods of {name} are bound alone")
+
+    # Nominated pods
+
+    def _on_assume(self, cache: Any, key: str, uid: str, node_name: str, *_: Any) -> None:
+        """A pod leaves the room of pods that are nominated to its node and no less important."""
+        built = next((each for each in self._apps if each.cluster.cache is cache), None)
+        if built is None or uid not in self._pods:
+            return
+        nominator = built.scheduling.queue.nominator
+        priority = self._pods[uid]["spec"].get("priority", 0)
+        nominees = [
+            each.uid
+            for each in nominator.pods_for(node_name)
+            if each.uid != uid and each.priority >= priority and each.uid not in nominator._withheld
+        ]
+        if not nominees:
+            return
+        taken = [*self._on_node(cache, node_name), *self._placed(nominees), placed_pod(self._pods[uid])]
+        node = self._store.get(NODES, "", node_name)
+        if node is not None and not _fit(taken, node.object):
+            self._violated(f"pod {key} takes the room on {node_name} of nominated pods: {used(taken)}")
+
+    def _on_node(self, cache: Any, node_name: str) -> list[PlacedPod]:
+        """The pods that a frontend knows on a node, without those that a trial has hidden."""
+        return self._placed(each.uid for each in cache._on_node.get(node_name, ()) if each.slot >= 0)
+
+    def _placed(self, uids: Iterable[str]) -> list[PlacedPod]:
+        return [placed_pod(self._pods[uid]) for uid in uids if uid in self._pods]
+
+    # Disruption budgets
+
+    def _on_eviction(self, executor: Any, pod: Any, node_name: str, victims: Sequence[Any]) -> None:
+        """A budget is violated only where that is the only way."""
+        preemptor = self._pods.get(pod.uid)
+        named = [self._pods[each.pod.uid] for each in victims if each.pod.uid in self._pods]
+        guarded = [each["metadata"]["name"] for each in named if is_guarded(each)]
+        if preemptor is None or not node_name or not guarded:
+            return
+        if device_claims_of(preemptor) or volume_claims_of(preemptor):
+            return
+        for record in self._store.scan(NODES):
+            if record.name != node_name and self._has_unguarded_way(executor, preemptor, record.object):
+                name = preemptor["metadata"]["name"]
+                self._violated(f"{guarded} go from {node_name} for {name}, which fits on {record.name} without")
+                return
+
+    def _has_unguarded_way(self, executor: Any, preemptor: Object, node: Object) -> bool:
+        """Whether the pod would long have fitted on the node if only pods that no budget protects went."""
+        name = node["metadata"]["name"]
+        if not may_run_on(preemptor, node):
+            return False
+        if self._now() - self._changed.get(name, 0.0) < SETTLED_SECONDS or executor._nominations.pods_for(name):
+            return False
+        there = list(executor._cache._on_node.get(name, ()))
+        if any(each.assumed or each.flags or each.evicting or each.uid not in self._pods for each in there):
+            return False
+        if {each.uid for each in there} != {uid for uid, node in self._node_of.items() if node == name}:
+            return False
+        priority = preemptor["spec"].get("priority", 0)
+        pods = [self._pods[each.uid] for each in there]
+        staying = [
+            placed_pod(each)
+            for each in pods
+            if is_guarded(each) or group_of(each) or each["spec"].get("priority", 0) >= priority
+        ]
+        wanted = placed_pod(preemptor)
+        return len(staying) < len(pods) and not excluded(staying) & wanted.exclusions and _fit([*staying, wanted], node)
+
+
+def _fit(pods: list[PlacedPod], node: Object) -> bool:
+    return all(amount <= limit for amount, limit in zip(used(pods), allocatable(node), strict=True))
+
+
+def _observe(owner: type, name: str, observe: Callable[..., None]) -> None:
+    """Have `observe` called with the arguments of each call of a method, before it."""
+    original = getattr(owner, name)
+
+    def method(*arguments: Any, **named: Any) -> Any:
+        observe(*arguments, **named)
+        return original(*arguments, **named)
+
+    setattr(owner, name, method)
