@@ -1,7 +1,11 @@
 """Leaving out what a failure does not need."""
 
+import types
+from typing import Any
+
 import failure_shrinking
 import pytest
+from simulation_plan import Options, PlannedEvent
 
 
 @pytest.mark.parametrize("needed", [{3}, {0, 99}, {17, 18, 64}, set(range(40, 60))], ids=len)
@@ -54,3 +58,37 @@ def test_violations_of_one_invariant_are_recognised() -> None:
     one, other = (f"pod pod-{number} overcommits node-{number}: (1, {number}) of (3, 4)" for number in (1, 23))
     assert failure_shrinking.invariant(one) == failure_shrinking.invariant(other)
     assert failure_shrinking.invariant(one) != failure_shrinking.invariant("frontend-0 ended with an exception")
+
+
+class _Runs:
+    """Runs of a system that fails once it is killed after it was cut off, and fails in another way without load."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def run(self, options: Options) -> Any:
+        self.count += 1
+        done: list[PlannedEvent] = []
+        violations = ["no load"] if not any(event.what == "load" for event in options.events or ()) else []
+        for event in options.events or ():
+            done.append(event)
+            if event.name == "kill" and any(before.name == "cut" for before in done):
+                violations.append(f"pod pod-{event.draw} overcommits node-{len(done)}: too much")
+                break
+        return types.SimpleNamespace(options=options, violations=violations, events=tuple(done))
+
+
+def test_a_failed_run_becomes_one_of_few_events() -> None:
+    """If this fails, a violation is shown with faults that it does not need, or without those that it needs."""
+    names = ["stall", "kill", "pods", "cut", "pods", "nodes", "pause", "kill", "cut", "kill"]
+    events = tuple(
+        PlannedEvent(number // 40, number % 40, "load" if name in ("pods", "nodes") else "fault", name, number)
+        for number, name in enumerate(names * 20)
+    )
+    runs: Any = _Runs()
+    lines: list[str] = []
+    failed = runs.run(Options(1, events=events))
+    shrunk = failure_shrinking.shrink_failure(runs, failed, 60, lines.append)
+    assert [event.name for event in shrunk.events] == ["cut", "kill"]
+    assert shrunk.violations[-1].startswith("pod pod-")
+    assert lines == [f"{len(failed.events)} events shrunk to 2 in {runs.count - 1} runs"]
