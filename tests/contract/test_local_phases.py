@@ -6,12 +6,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 
-from trireme.frontend.phase_clients import forker_client, local_phases
+from trireme.frontend.phase_clients import fallback, forker_client, local_phases
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
 
@@ -77,6 +78,45 @@ async def test_killed_children_are_restarted(victim: str) -> None:
         again = await _started_again(local, {first.name: first.pid})
         await _gone(first.pid)
         assert local.statistics() == [local_phases.LocalPhaseStatistics("filter-0", again["filter-0"], 2)]
+
+
+class Replicas:
+    """A phase of which no configured replica answers."""
+
+    available = False
+
+    def __init__(self) -> None:
+        self.own = asyncio.Event()
+
+    def answering(self) -> list[str]:
+        """Nobody."""
+        return []
+
+    def set_endpoints(self, addresses: Sequence[str]) -> None:
+        """Our own are among them once they stand in."""
+        if any(address.startswith("unix:") for address in addresses):
+            self.own.set()
+
+
+@pytest.mark.parametrize("victim", ["the-phase", "the-forker"])
+async def test_children_that_stand_in_are_restarted_too(victim: str) -> None:
+    """If this fails, one OOM kill ends scheduling until a configured replica is back."""
+    local, replicas, restarted = local_phases.LocalPhases(ARGUMENTS, {"filter": 1}), Replicas(), asyncio.Event()
+    standing_in = fallback.Fallback("filter", replicas, lambda: local, 0.0, time.monotonic, restarted.set)
+    standing_in.set_endpoints(["far:1"])
+    running = asyncio.create_task(standing_in.run())
+    try:
+        async with asyncio.timeout(60):
+            await replicas.own.wait()
+            (first,) = local.statistics()
+            os.kill(first.pid if victim == "the-phase" else _parent(first.pid), signal.SIGKILL)
+            again = await _started_again(local, {first.name: first.pid})
+            await restarted.wait()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    for pid in (first.pid, *again.values()):
+        await _gone(pid)
 
 
 # A process as the frontend is: forks the forker off first. Prints its ids, and what is left at the end.

@@ -185,6 +185,7 @@ class LeadershipRunner:
                         functools.partial(self._make_fallback, name),
                         own.fallback.after.seconds,
                         self._clock,
+                        self._app.context.wakeup.set,
                     )
                     self._app.phases.fallbacks[name] = standing_in
                     _add_task(group, f"fallback of {name}", standing_in.run)

@@ -1,10 +1,13 @@
 """Phases of the frontend's own that stand in for configured ones: when they do, and that this can be seen."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from trireme.frontend.phase_clients import fallback
+from trireme_kube.componentbase import supervision
 
 
 class Phase:
@@ -26,22 +29,36 @@ class Phase:
 class Own:
     """Local phases that start at once."""
 
+    def __init__(self) -> None:
+        self.ending = asyncio.Event()
+        self.story: list[str] = []
+
     async def start(self) -> None:
         """Starts them."""
+        self.story.append("started")
 
     async def stop(self) -> None:
         """Ends them."""
+        self.story.append("stopped")
 
     def addresses(self, phase: str) -> list[str]:
         """Where they listen."""
         return [f"unix:/{phase}"]
 
+    async def restart_ended(self, restarted: Callable[[], None]) -> None:
+        """Nothing ends here, unless the test says so."""
+        await self.ending.wait()
+
+
+def _fallback(phase: Phase, own: Own, after: float, clock: Callable[[], float]) -> fallback.Fallback:
+    made: Any = own
+    return fallback.Fallback("filter", phase, lambda: made, after, clock, lambda: None)
+
 
 async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
     """Broken, the metric says that all is well while a cluster's phases are gone, or goes on to warn."""
     phase, now = Phase(), [0.0]
-    own: Any = Own()
-    standing_in = fallback.Fallback("filter", phase, lambda: own, 30.0, lambda: now[0])
+    standing_in = _fallback(phase, Own(), 30.0, lambda: now[0])
     standing_in.set_endpoints(["far:1"])
     seen = []
     for moment, answers in ((0, []), (29, []), (30, []), (40, []), (41, ["far:1"]), (50, [])):
@@ -54,9 +71,8 @@ async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
 
 async def test_it_is_not_active_after_the_term() -> None:
     """Broken, a frontend that does not lead any more is shown to stand in for ever."""
-    phase = Phase()
-    own: Any = Own()
-    standing_in = fallback.Fallback("filter", phase, lambda: own, 0.0, lambda: 1.0)
+    phase, own = Phase(), Own()
+    standing_in = _fallback(phase, own, 0.0, lambda: 1.0)
     running = asyncio.create_task(standing_in.run())
     await asyncio.sleep(0)
     await standing_in._start_or_stop_local_phases()
@@ -64,3 +80,18 @@ async def test_it_is_not_active_after_the_term() -> None:
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert not standing_in.active
+    assert own.story == ["started", "stopped"]
+
+
+async def test_it_ends_if_its_phases_are_not_restarted_any_more() -> None:
+    """Broken, a phase that stands in and dies is gone, and the frontend looks healthy."""
+    phase, own = Phase(), Own()
+    standing_in = _fallback(phase, own, 0.0, lambda: 1.0)
+    running = asyncio.create_task(standing_in.run())
+    await asyncio.sleep(0)
+    await standing_in._start_or_stop_local_phases()
+    own.ending.set()
+    with pytest.raises(ExceptionGroup) as raised:
+        await running
+    assert [ended.name for ended in supervision.ended_tasks(raised.value)] == ["own filter"]
+    assert own.story == ["started", "stopped"]

@@ -4,11 +4,13 @@ The configured replicas remain endpoints; once one of them answers again, the lo
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from trireme.frontend.phase_clients import forker_client, local_phases
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +44,19 @@ class Fallback:
         make: Callable[[], local_phases.LocalPhases],
         after_seconds: float,
         clock: Callable[[], float],
+        restarted: Callable[[], None],
     ) -> None:
+        """`restarted` is called when a local phase that ended runs again."""
         self._name = name
         self._phase = phase
         self._make = make
         self._after = after_seconds
         self._clock = clock
+        self._restarted = restarted
         self._configured: Sequence[str] = ()
-        self._local: local_phases.LocalPhases | None = None
+        # The local phases, and the task that restarts them.
+        self._local: tuple[local_phases.LocalPhases, asyncio.Task[None]] | None = None
+        self._supervisor = supervision.Supervisor()
         self._missing_since: float | None = None
 
     @property
@@ -63,15 +70,26 @@ class Fallback:
         self._apply_endpoints()
 
     async def run(self) -> None:
-        """Start and stop local phases as needed, until cancelled."""
+        """Start, restart and stop local phases as needed, until cancelled."""
         try:
-            while True:
-                await asyncio.sleep(CHECK_SECONDS)
-                await self._start_or_stop_local_phases()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._supervisor.failure())
+                group.create_task(self._check_steadily())
         finally:
             ended, self._local = self._local, None
             if ended is not None:
-                await ended.stop()
+                await self._stop_local_phases(ended)
+
+    async def _check_steadily(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            await self._start_or_stop_local_phases()
+
+    async def _stop_local_phases(self, ended: tuple[local_phases.LocalPhases, asyncio.Task[None]]) -> None:
+        """End the local phases that are no endpoints any more."""
+        local, restarting = ended
+        await self._supervisor.stop(restarting)
+        await local.stop()
 
     async def _start_or_stop_local_phases(self) -> None:
         """Start local phases if no configured replica has answered for long enough; stop them once one answers again.
@@ -85,7 +103,7 @@ class Fallback:
                 log.info("%s answers again: our own ends", self._name)
                 ended, self._local = self._local, None
                 self._apply_endpoints()
-                await ended.stop()
+                await self._stop_local_phases(ended)
             return
         now = self._clock()
         if self._missing_since is None:
@@ -100,9 +118,10 @@ class Fallback:
                 await local.stop()
                 self._missing_since = now
                 return
-            self._local = local
+            restart = functools.partial(local.restart_ended, self._restarted)
+            self._local = local, self._supervisor.keep(f"own {self._name}", restart)
             self._apply_endpoints()
 
     def _apply_endpoints(self) -> None:
-        own = [] if self._local is None else self._local.addresses(self._name)
+        own = [] if self._local is None else self._local[0].addresses(self._name)
         self._phase.set_endpoints([*self._configured, *own])

@@ -140,6 +140,10 @@ class LocalPhases:
     async def keep_running(self, restarted: Callable[[], None]) -> None:
         """Start all, and restart those that end, until cancelled. Raises: LocalPhaseError at the first start."""
         await self.start()
+        await self.restart_ended(restarted)
+
+    async def restart_ended(self, restarted: Callable[[], None]) -> None:
+        """Restart those that end, until cancelled. All have started."""
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.Event().wait())
             for process in self._all_processes():
