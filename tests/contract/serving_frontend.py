@@ -117,6 +117,7 @@ class FakeFrontend:
             now=clocks.steady,
             execute=lambda _: None,
             deleted=lambda _: None,
+            bound=lambda _: None,
             observer=self.metrics,
         )
 

@@ -176,9 +176,21 @@ class ClusterCache:
         self._notify_deletion(uid)
         return pod
 
-    def on_deletion(self, uid: str, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when the placed pod is deleted or terminating, before any other notification."""
+    def on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once, when the placed pod is deleted or terminating, before any other notification.
+
+        Returns a function to call when that is not wanted any more: a pod may never be deleted.
+        """
         self._deletion_callbacks.setdefault(uid, []).append(callback)
+
+        def cancel() -> None:
+            callbacks = self._deletion_callbacks.get(uid, [])
+            if callback in callbacks:
+                callbacks.remove(callback)
+                if not callbacks:
+                    del self._deletion_callbacks[uid]
+
+        return cancel
 
     def _notify_deletion(self, uid: str) -> None:
         for callback in self._deletion_callbacks.pop(uid, ()):

@@ -51,7 +51,7 @@ class Inbox:
 
 
 class DeletedPods:
-    """Notifies everything that stores state about a pending pod when the pod is deleted."""
+    """Notifies everything that stores state about a pending pod when the pod is deleted, or pending no more."""
 
     def __init__(
         self,
@@ -76,3 +76,8 @@ class DeletedPods:
         if placed is not None:
             namespace, _, name = placed.key.partition("/")
             self._waits.record([(pre_binding.POD, namespace, name)])
+
+    def on_bound(self, uid: str) -> None:
+        """The pod with this UID has a node, whether this scheduler bound it or somebody else."""
+        self._reporter.forget(uid)
+        self._preemptions.forget(uid)

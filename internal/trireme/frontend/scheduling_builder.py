@@ -49,6 +49,9 @@ def build_scheduling(
     def pod_deleted(uid: str) -> None:
         gone.on_deleted(uid)
 
+    def pod_bound(uid: str) -> None:
+        gone.on_bound(uid)
+
     groups = _build_group_assembly(context, effects, outbox, preempting_for)
     executor = queue_executor.QueueExecutor(
         completed=completed,
@@ -69,6 +72,7 @@ def build_scheduling(
         now=now,
         execute=executor.execute,
         deleted=pod_deleted,
+        bound=pod_bound,
         observer=context.metrics,
         groups=executor.queue.groups,
         json_of=cluster.node_json.take,

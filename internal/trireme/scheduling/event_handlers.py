@@ -30,20 +30,28 @@ class EventHandlers:
         now: Callable[[], float],
         execute: Callable[[remote_calls.Instructions], None],
         deleted: Callable[[str], None],
+        bound: Callable[[str], None],
         observer: ports.Observer,
         groups: queue_notifier.GroupWatcher | None = None,
         json_of: Callable[[core_pb2.Node], bytes] = lambda node: b"",
     ) -> None:
         """Makes the handlers.
 
-        `execute` receives the queue's instructions; `deleted` the UID of each pending pod that is gone; `groups`, if
-        given, receives pod groups; `json_of` returns the JSON of a node that extenders want, once.
+        `execute` receives the queue's instructions; `deleted` the UID of each pending pod that is gone, `bound` of each
+        that has a node; `groups`, if given, receives pod groups; `json_of` returns the JSON of a node that extenders
+        want, once.
         """
         self.profiles = profiles
         notifier = queue_notifier.QueueNotifier(queue, now, execute, observer, groups)
         self._objects = object_event_handlers.ObjectEventHandlers(cache, notifier, json_of)
         self._pods = pod_event_handlers.PodEventHandlers(
-            cache, notifier, profiles, deleted, self._objects.on_assumed, observer
+            cache,
+            notifier,
+            profiles,
+            deleted=deleted,
+            bound=bound,
+            on_assumed=self._objects.on_assumed,
+            observer=observer,
         )
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:

@@ -30,16 +30,23 @@ class PodEventHandlers:
         cache: cluster_cache.ClusterCache,
         notifier: QueueNotifier,
         profiles: frozenset[str],
+        *,
         deleted: Callable[[str], None],
+        bound: Callable[[str], None],
         on_assumed: Callable[[Sequence[assumed_objects.Change]], None],
         observer: ports.Observer,
     ) -> None:
-        """`deleted` receives the UID of each pending pod that is gone, `on_assumed` the changes of assumed objects."""
+        """Take the receivers of what follows from events.
+
+        `deleted` receives the UID of each pending pod that is gone, `bound` of each that has a node by now, whoever
+        bound it, and `on_assumed` the changes of assumed objects.
+        """
         self._cache = cache
         self._registry = cache.registry
         self._notifier = notifier
         self._profiles = profiles
         self._deleted = deleted
+        self._bound = bound
         self._on_assumed = on_assumed
         self._observer = observer
         self._clock = observer.clock
@@ -261,6 +268,7 @@ class PodEventHandlers:
         if pending is not None:
             self._label_keys.remove(parsed.uid, pending.parsed.labels)
             self._notifier.delete(parsed.key, parsed.uid, BOUND)
+            self._bound(parsed.uid)
             if pending.class_id:
                 self._registry.release(pending.class_id)
 

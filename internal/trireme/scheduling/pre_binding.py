@@ -128,9 +128,9 @@ class PreBinding:
         ends, seconds = None, 0.0
         # Changes of the pod itself count too.
         own = (POD, item.pod.namespace, item.pod.name)
-        with self._waits.record_changes():
+        with self._waits.record_changes() as recording:
             while True:
-                started = self._waits.latest_change()
+                recording.start_over()
                 result = await self._calls.execute(ports.PreBindItem(cycle, item), rank)
                 self._addresses.pop(item.pod.uid, None)
                 answer = wire_status.from_message(result.status)
@@ -152,7 +152,7 @@ class PreBinding:
                 try:
                     # Changes since before the call count, so that none is missed between the answer and the wait.
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
-                        await self._waits.wait_for_change({own, *keys}, started)
+                        await recording.wait_for_change({own, *keys})
                 except TimeoutError:
                     continue
 

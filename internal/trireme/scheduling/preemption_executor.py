@@ -82,6 +82,8 @@ class _Preemption:
     named_failure: str = failure
     #: Another client deleted the last victim while the pod was gated: no event will wake the pod.
     unnoticed: bool = False
+    #: Ends the wait for the last victim's deletion, which may never come.
+    stop_waiting: Callable[[], None] = lambda: None
 
 
 class PreemptionExecutor:
@@ -140,7 +142,7 @@ class PreemptionExecutor:
             # While bind deletes it, a terminating victim may be gone in a moment: an attempt now would fail.
             return True
         if preemption.finished:
-            del self._preemptions[uid]
+            self._drop_preemption(uid)
         return False
 
     def forget(self, uid: str) -> None:
@@ -150,7 +152,13 @@ class PreemptionExecutor:
         if preemption is not None:
             self._stop_gating(preemption.key, uid)
             if preemption.finished:
-                del self._preemptions[uid]
+                self._drop_preemption(uid)
+
+    def _drop_preemption(self, uid: str) -> None:
+        """The preemption of this preemptor, if there is one, is over, or another one takes its place."""
+        preemption = self._preemptions.pop(uid, None)
+        if preemption is not None:
+            preemption.stop_waiting()
 
     def _stop_gating(self, key: str, uid: str) -> None:
         if self._held_preemptors.get(key) == uid:
@@ -183,6 +191,7 @@ class PreemptionExecutor:
             numVictims=count,
             numVictimsToDelete=count,
         )
+        self._drop_preemption(pod.uid)
         preemption = self._preemptions[pod.uid] = self._register_preemption(pod, victims)
         self._held_preemptors[pod.key] = pod.uid
         self.retries.on_preemption(pod.uid)
@@ -274,8 +283,10 @@ class PreemptionExecutor:
             # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
             newest = self._preemptions.get(pod.uid) is preemption
             settled = failed or requeued or preemption.unnoticed
-            if newest and (settled or not self._victim_remains(preemption.last_victim)):
-                del self._preemptions[pod.uid]
+            if not newest:
+                preemption.stop_waiting()
+            elif settled or not self._victim_remains(preemption.last_victim):
+                self._drop_preemption(pod.uid)
                 self._stop_gating(pod.key, pod.uid)
             self._observer.on_background_evictions_ended(
                 _preemptor_kind(pod, node_name), not failed, self._observer.clock() - started
@@ -324,7 +335,7 @@ class PreemptionExecutor:
             preemption.others_deleted = True
             preemption.unnoticed = self._cache.pod(preemption.last_victim) is None
             if self._victim_remains(preemption.last_victim):
-                self._cache.on_deletion(
+                preemption.stop_waiting = self._cache.on_deletion(
                     preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
                 )
             elif self._preemptions.get(pod.uid) is preemption:
@@ -369,10 +380,13 @@ class PreemptionExecutor:
         """Return once the room of a victim that was not bound yet is free: an attempt before would fail."""
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
-            self._cache.on_deletion(uid, gone.set)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RELEASE_SECONDS):
-                    await gone.wait()
+            stop_waiting = self._cache.on_deletion(uid, gone.set)
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(RELEASE_SECONDS):
+                        await gone.wait()
+            finally:
+                stop_waiting()
 
     async def _evict_victim(
         self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption

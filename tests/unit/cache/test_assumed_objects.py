@@ -110,23 +110,57 @@ def test_each_pod_gives_back_what_is_its_own() -> None:
 async def test_a_change_between_question_and_wait_is_not_missed() -> None:
     """The volume is bound while bind's answer is on its way: waiting for the next change would take for ever."""
     waits = object_waits.ObjectWaits()
-    with waits.record_changes():
-        started = waits.latest_change()
+    with waits.record_changes() as recording:
         waits.record([KEY])
-        await asyncio.wait_for(waits.wait_for_change([KEY], started), 20)
+        await asyncio.wait_for(recording.wait_for_change([KEY]), 20)
+        recording.start_over()
+        waiting = asyncio.create_task(recording.wait_for_change([KEY]))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        waits.record([KEY])
+        await asyncio.wait_for(waiting, 20)
 
 
 async def test_only_the_objects_named_end_the_wait() -> None:
     """Else every change in the cluster would ask bind again for every pod that waits."""
     waits = object_waits.ObjectWaits()
-    with waits.record_changes():
-        waiting = asyncio.create_task(waits.wait_for_change([KEY], waits.latest_change()))
+    with waits.record_changes() as recording:
+        waiting = asyncio.create_task(recording.wait_for_change([KEY]))
         await asyncio.sleep(0)
         waits.record([("persistent_volume", "", "another")])
         await asyncio.sleep(0)
         assert not waiting.done()
         waits.record([KEY])
         await asyncio.wait_for(waiting, 20)
+
+
+async def test_changes_that_every_waiter_has_seen_are_dropped() -> None:
+    """Where there was always a pod in PreBind, each object that ever changed was remembered."""
+    waits = object_waits.ObjectWaits()
+    with waits.record_changes() as calling, waits.record_changes() as idle:
+        waiting = asyncio.create_task(idle.wait_for_change([KEY]))
+        await asyncio.sleep(0)
+        for number in range(20 * object_waits.MIN_RECORDS):
+            if number % 100 == 0:
+                calling.start_over()
+                waits.record([KEY])
+            waits.record([("resource_claim", "default", f"claim-{number}")])
+        assert len(waits) <= object_waits.MIN_RECORDS + 100
+        await asyncio.wait_for(waiting, 20)
+        last = ("resource_claim", "default", f"claim-{20 * object_waits.MIN_RECORDS - 90}")
+        await asyncio.wait_for(calling.wait_for_change([last]), 20)
+    assert len(waits) == 0
+
+
+async def test_changes_that_a_waiter_has_not_seen_are_kept_however_many() -> None:
+    """A call takes long, and what the pod waits for happens at its beginning: it would wait for the next change."""
+    waits = object_waits.ObjectWaits()
+    with waits.record_changes() as recording:
+        waits.record([KEY])
+        for number in range(5 * object_waits.MIN_RECORDS):
+            with waits.record_changes():
+                waits.record([("resource_claim", "default", f"claim-{number}")])
+        await asyncio.wait_for(recording.wait_for_change([KEY]), 20)
 
 
 def _device_claim(

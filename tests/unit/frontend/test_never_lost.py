@@ -7,7 +7,7 @@ from frontend_world import GUARD, World, one_node
 
 from trireme.extenders import reported_bound
 from trireme.frontend.serving import status_report
-from trireme.v1 import bind_pb2, filter_pb2, filter_phase_pb2, status_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, status_pb2
 
 
 @pytest.fixture(name="world")
@@ -74,6 +74,22 @@ def test_a_late_event_of_a_bound_pod_does_not_queue_it(world: World) -> None:
     assert world.frontend.cluster.cache.statistics().pods == 1
     world.repeat("pods", back=len(world.api.log["pods"]) - 1)
     assert world.frontend.scheduling.queue.contents.waiting_pods() == []
+
+
+def test_a_pod_that_somebody_else_binds_leaves_nothing_behind(world: World) -> None:
+    """Its condition was written after it had a node, and remembered for ever."""
+    world.create("large", 4)
+    while not any(call.rpc == "Apply" for call in world.pending_calls):
+        world.answer(world.pending_calls[0], "bad")
+    scheduling, uid = world.frontend.scheduling, world.api.pods["large"]["metadata"]["uid"]
+    assert scheduling.reporter.last_failure(uid)
+    scheduling.outbox.send(bind_pb2.Action(pod=cycle_pb2.PodIdentity(uid=uid), nominate=bind_pb2.Nominate()))
+    assert len(scheduling.outbox) == 1
+    identity = cycle_pb2.PodIdentity(namespace="ns", name="large", uid=uid)
+    assert not world.api.bind(bind_pb2.BindItem(pod=identity, node_name="n0"))
+    world.deliver("pods", 1)
+    assert not scheduling.reporter.last_failure(uid)
+    assert len(scheduling.outbox) == 0
 
 
 def test_a_late_event_of_a_node_does_not_restore_its_old_state(world: World) -> None:

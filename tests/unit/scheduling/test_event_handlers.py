@@ -54,6 +54,7 @@ class Watched:
             now=lambda: 0.0,
             execute=lambda _: None,
             deleted=lambda _: None,
+            bound=lambda _: None,
             observer=self.metrics,
         )
 

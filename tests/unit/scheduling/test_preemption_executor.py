@@ -91,8 +91,10 @@ class World:
         for callback in self.deletion_callbacks.pop(uid, ()):
             callback()
 
-    def _on_deletion(self, uid: str, callback: Callable[[], None]) -> None:
-        self.deletion_callbacks.setdefault(uid, []).append(callback)
+    def _on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
+        callbacks = self.deletion_callbacks.setdefault(uid, [])
+        callbacks.append(callback)
+        return lambda: callbacks.remove(callback) if callback in callbacks else None
 
     def _set_evicting(self, uid: str, evicting: bool) -> None:
         if uid in self.placed:
@@ -464,6 +466,34 @@ async def test_synchronous_preemption_returns_the_refusal() -> None:
     assert world.activated == []
 
 
+async def test_failed_preemptions_leave_nothing_behind() -> None:
+    """A webhook protects the victim: its preemptor is tried for ever, and each time left a callback at the victim."""
+    world = World("a", "b")
+    world.failing.add("b")
+    world.go.set()
+    for _ in range(5):
+        world.start("a", "b")
+        await world.settle()
+    assert world.told.count("vip: not name-b on node: no") == 5
+    assert world.deletion_callbacks.get("b", []) == []
+    world.preempting.retries.close()
+
+
+async def test_a_preemption_that_another_one_replaced_leaves_nothing_behind() -> None:
+    """The watch is faster than bind, and the preemptor preempts again before bind has answered."""
+    world = World("a", "b")
+    world.lagging = True
+    world.start("a")
+    await world.settle()
+    world.start("b")
+    world.go.set()
+    await world.settle()
+    assert world.deletion_callbacks.get("a", []) == []
+    assert len(world.deletion_callbacks["b"]) == 1
+    world.go_away("b")
+    assert not world.preempting.still_gates("vip")
+
+
 def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
     """A preemptor would be held back for ever, and its room stay empty."""
     registry = class_registry.ClassRegistry()
@@ -479,6 +509,14 @@ def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
     assert told == ["a", "b"]
     cache.remove_pod("a")
     assert told == ["a", "b"]
+    _show(cache, registry, "c")
+    cancels = [cache.on_deletion("c", functools.partial(told.append, text)) for text in ("one", "two")]
+    for _ in range(2):
+        cancels[0]()
+    cache.remove_pod("c")
+    cancels[1]()
+    assert told == ["a", "b", "two"]
+    assert not cache._deletion_callbacks
 
 
 def _show(cache: cluster_cache.ClusterCache, registry: class_registry.ClassRegistry, uid: str, **metadata: str) -> None:
