@@ -31,6 +31,9 @@ START_SECONDS = 300.0
 COMPARE_SECONDS = 20.0
 
 _POLL_SECONDS = 0.1
+_UNDER_WAY = 0.2
+"""A write that a process sent before it died may be seen so much later. Units: seconds."""
+
 _ADVERTISED = "10.0.77.1"
 
 
@@ -92,6 +95,7 @@ class Run:
             {node["metadata"]["name"]: chaos_checks.room(node) for node in chaos_load.nodes()}
         )
         self._holder = ""
+        self._renewed_at = 0.0
         self._began = time.monotonic()
         self._outcome = Outcome([], [], self._checks, [], 0.0, [])
         self._striker = chaos_strikes.Striker(plane, side)
@@ -206,6 +210,7 @@ class Run:
         return next((each for each in self._side.schedulers if self._holder.startswith(f"{each.name}_")), None)
 
     def _on_lease(self, _: str, lease: dict[str, Any] | None) -> None:
+        self._renewed_at = self._now()
         self._holder = (lease or {}).get("spec", {}).get("holderIdentity") or ""
 
     def _on_pod(self, key: str, pod: dict[str, Any] | None) -> None:
@@ -225,15 +230,16 @@ class Run:
             self._checks.check_waiting(self._now())
 
     async def _recovered(self, since: float) -> float | None:
-        """Wait until every process is ready, one leads and pods are bound; answers when that was."""
-        bound = self._checks.bound
+        """Wait until a leader lives, pods are bound and every process is ready; answers when that was."""
         try:
+            # The Lease names a leader that is dead until another one writes it.
+            await self._until(lambda: self._holder != "" and self._renewed_at > since + _UNDER_WAY, RECOVERY_SECONDS)
+            bound = self._checks.bound
             await self._until(lambda: self._checks.bound > bound or not self._checks.waiting, RECOVERY_SECONDS)
             async with asyncio.timeout(RECOVERY_SECONDS):
                 for program in self._side.programs.values():
                     while not await asyncio.to_thread(program.ready):
                         await asyncio.sleep(_POLL_SECONDS)
-            await self._until(lambda: self._leader() is not None, RECOVERY_SECONDS)
         except TimeoutError:
             self._report(f"{self._now():7.1f}        not recovered from what ended at {since:.1f}")
             return None
