@@ -52,7 +52,7 @@ def test_a_phase_that_cannot_start(phase: str, tmp_path: pathlib.Path) -> None:
 def test_an_uncaught_error_is_a_line() -> None:
     """A traceback is a dozen lines that no collector can put together again."""
     program = (
-        "import warnings; from trireme_kube.componentbase import klog; klog.setup(klog.LogOptions('json')); "
+        "import warnings; from trireme_kube.componentbase.logs import klog; klog.setup(klog.LogOptions('json')); "
         "warnings.warn('old', DeprecationWarning, stacklevel=1); 1 / 0"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)
@@ -63,7 +63,7 @@ def test_an_uncaught_error_is_a_line() -> None:
 def test_text_stays_text() -> None:
     """`trireme up` and scripts wait for this line."""
     program = (
-        "from trireme_kube.componentbase import klog; klog.announce('listening on here'); klog.fail('no  such\\nfile')"
+        "from trireme_kube.componentbase.logs import klog; klog.announce('listening on here'); klog.fail('no  such\\nfile')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("listening on here\n", "Error: no such file\n")
