@@ -63,7 +63,8 @@ def test_an_uncaught_error_is_a_line() -> None:
 def test_text_stays_text() -> None:
     """`trireme up` and scripts wait for this line."""
     program = (
-        "from trireme_kube.componentbase.logs import klog; klog.announce('listening on here'); klog.fail('no  such\\nfile')"
+        "from trireme_kube.componentbase.logs import klog; "
+        "klog.announce('listening on here'); klog.fail('no  such\\nfile')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("listening on here\n", "Error: no such file\n")
