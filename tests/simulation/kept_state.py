@@ -9,7 +9,7 @@ from typing import Any
 # So many entries of pods that are gone may be left, for what is dropped with the next change.
 TOLERATED = 10
 # These hold so many entries at most, however many pods there were.
-_BOUNDED = ("trireme.queueing.transition_log", "trireme_kube.client.events", "trireme_kube.client.event_")
+_BOUNDED = ("trireme.queueing.transition_log", "trireme_kube.client.events")
 
 
 def containers_of_gone_pods(root: Any, gone: Collection[str]) -> list[str]:
