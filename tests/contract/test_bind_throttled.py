@@ -46,9 +46,9 @@ class Replicas(bind_phase_client.BindPhaseClient):
         super().__init__(fence, fence_request, dialing.Dialer(), 60.0, lambda: None)
         self.failures: list[str] = []
 
-    def _broke(self, link: bind_phase_client._BindLink, error: BaseException) -> None:
+    def _stop_calling(self, link: bind_phase_client._BindLink, error: BaseException) -> None:
         self.failures.append(repr(error))
-        super()._broke(link, error)
+        super()._stop_calling(link, error)
 
 
 @contextlib.asynccontextmanager

@@ -115,3 +115,21 @@ def test_an_urgent_pod_is_prepared_before_others(world: World, monkeypatch: pyte
         world.answer(call, "good")
     world.loop.advance(1.0)
     assert calls(world, "PreBind")[0].request.items[0].pod.name == "urgent"
+
+
+def test_an_extender_that_binds_slowly_leaves_connections_and_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scheduling waits for other calls of extenders, over the same connections."""
+    monkeypatch.setattr(calls_to_bind, "MAX_IN_BIND_CALLS", LIMIT)
+    monkeypatch.setattr(calls_to_bind, "MAX_BOUND_BY_EXTENDERS", LIMIT)
+    world = World(extended=True)
+    world.api.put_node("n0", 50)
+    world.deliver("nodes", 1)
+    names = [f"p-{number}" for number in range(2 * LIMIT)]
+    for name in names:
+        world.create(name, 1)
+        answer_others(world, "ExtenderBind")
+    assert len(calls(world, "ExtenderBind")) == LIMIT
+    assert world.frontend.scheduling.binding.binding_count == 2 * LIMIT
+    world.answer_all()
+    assert all(bound(world, name) for name in names)
+    world.close()
