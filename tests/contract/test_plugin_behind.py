@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 import pytest
-from plugin_servers import FILTER, ScriptedPlugin, remote, scripted
+from plugin_servers import CONFIGURE, FILTER, ScriptedPlugin, remote, scripted
 
 from trireme.remote import remote_connection
 from trireme.v1 import filter_pb2, filter_phase_pb2, plugin_pb2
@@ -13,6 +13,7 @@ from trireme.v1 import filter_pb2, filter_phase_pb2, plugin_pb2
 METHOD = remote_connection.Method(FILTER, filter_phase_pb2.FilterPhaseFilterResponse)
 FOLLOWS = {"node_data": plugin_pb2.NODE_DATA_SNAPSHOT}
 BEHIND = (grpc.StatusCode.FAILED_PRECONDITION, "cycle.generation: 4 is not reached")
+UNCONFIGURED = (grpc.StatusCode.FAILED_PRECONDITION, "send it", (("trireme-reason", "config-mismatch"),))
 STALE = (grpc.StatusCode.FAILED_PRECONDITION, "epoch 1 is over", (("trireme-reason", "stale-epoch"),))
 
 
@@ -57,3 +58,24 @@ async def test_no_other_refusal_is_tried_again(tmp_path: Path, answer: Any, info
     outcome, calls = await _call(tmp_path, [answer], info=info)
     assert outcome == text
     assert calls == 1
+
+
+async def test_the_time_that_a_configuration_takes_counts(tmp_path: Path) -> None:
+    """Broken, a plugin that is slow to take its configuration holds up scheduling for up to twice the deadline."""
+    now = [0.0]
+
+    def configure(request: plugin_pb2.ConfigureRequest) -> plugin_pb2.ConfigureResponse:
+        now[0] += 30.0
+        return plugin_pb2.ConfigureResponse()
+
+    answers: list[Any] = [UNCONFIGURED, filter_pb2.FilterResponse()]
+    target = f"unix:{tmp_path}/plugin.sock"
+    configurations = [plugin_pb2.ConfigureRequest(plugin="P", profile="p")]
+    config = remote(target, deadline_ms=20_000, configurations=configurations)
+    connection = remote_connection.PluginConnection(config, lambda: now[0])
+    plugin = ScriptedPlugin({FILTER: lambda request: answers.pop(0), CONFIGURE: configure})
+    async with scripted(target, plugin):
+        with pytest.raises(remote_connection.PluginError, match="no answer within 20000 ms"):
+            await connection.call(METHOD, b"", lambda response: "answered")
+        await connection.close()
+    assert len(answers) == 1, "called though its time was over"

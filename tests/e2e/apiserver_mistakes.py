@@ -72,6 +72,27 @@ _OF_KINDS: tuple[tuple[str, Object], ...] = tuple(
                 }
             },
         ),
+        (
+            "/api/v1/persistentvolumes",
+            {
+                "spec": {
+                    "capacity": {"storage": "1Gi", "cpu": "1"},
+                    "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"],
+                    "hostPath": {"path": "/x"},
+                    "persistentVolumeReclaimPolicy": "Retain",
+                }
+            },
+        ),
+        (
+            f"{SPACE}/persistentvolumeclaims",
+            {
+                "metadata": {"name": "q"},
+                "spec": {
+                    "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            },
+        ),
         (f"{_NETWORK}/namespaces/space/ingresses", {}),
         (
             f"{_NETWORK}/namespaces/space/ingresses",

@@ -86,6 +86,10 @@ class BindingRetries:
         self._failed_reads = 0
         self._give_up_at = 0.0
 
+    def on_outcome_unknown(self) -> None:
+        """A call joined that says that another replica's POST may bind the pod yet."""
+        self._doubt = True
+
     def on_post(self, outcome: api_writes.Outcome, now: float) -> Step:
         """A POST, with its repetitions, came to an outcome."""
         self._posts += 1

@@ -63,11 +63,12 @@ class BindingWriterStatistics:
 class _Job:
     """One pod to bind, and the calls that wait for it."""
 
-    __slots__ = ("target", "tenure", "waiting")
+    __slots__ = ("attempt", "target", "tenure", "waiting")
 
     def __init__(self, target: BindTarget, tenure: Tenure) -> None:
         self.target = target
         self.tenure = tenure
+        self.attempt: BindingRetries | None = None  # since it began
         self.waiting: list[tuple[CallResults[BindOutcome], int]] = []
 
     @property
@@ -164,6 +165,8 @@ class BindingWriter:
             self._joined += 1
             if target.outcome_unknown:
                 job.target = target
+                if job.attempt is not None:
+                    job.attempt.on_outcome_unknown()
             if tenure.active and (not job.tenure.active or tenure.valid_until > job.tenure.valid_until):
                 job.tenure = tenure  # a POST may begin as long as the later of the two tenures lasts
         job.waiting.append((results, index))
@@ -204,7 +207,7 @@ class BindingWriter:
         """
         if job.abandoned:
             return NotBound(f"not bound: {job.ended_because}", Reason("notBegun"))
-        attempt = BindingRetries(job.target, self._jitter)
+        attempt = job.attempt = BindingRetries(job.target, self._jitter)
         with self._in_flight.track(job.tenure.leader, 0.0) as work:
             if job.active:
                 step = await self._post(job, attempt, work)

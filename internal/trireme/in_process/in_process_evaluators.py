@@ -43,7 +43,7 @@ class InProcessEvaluators(ports.Evaluators):
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """As the port says."""
+        """As `ports.Evaluators.filter`. `nominee` takes the place of the class's pod."""
         cycle = self.cycle(profile, class_id, generation)
         if nominee is not None:
             cycle.pod.CopyFrom(nominee)
@@ -59,7 +59,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """As the port says."""
+        """As `ports.Evaluators.filter_nominated`."""
         cycle = self.cycle(profile, class_id, generation)
         pairs = [identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)]
         with self._port_errors(cycle):
@@ -76,7 +76,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def run_post_filter(
         self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
-        """As the port says."""
+        """As `ports.Evaluators.run_post_filter`."""
         cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptors = identities.preemptors(pods, generation)
         with self._port_errors(cycle):
@@ -86,7 +86,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """As the port says."""
+        """As `ports.Evaluators.list_preemption_candidates`."""
         cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
         with self._port_errors(cycle):
@@ -102,7 +102,7 @@ class InProcessEvaluators(ports.Evaluators):
         filtered: FilterResult,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As the port says."""
+        """As `ports.Evaluators.select_preemption_candidate`."""
         cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
         with self._port_errors(cycle):
@@ -114,28 +114,28 @@ class InProcessEvaluators(ports.Evaluators):
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """As the port says."""
+        """As `ports.Evaluators.list_pod_group_victims`."""
         with self._port_errors(request.cycle):
             return self.engine.filter.list_pod_group_victims(request)
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """As the port says."""
+        """As `ports.Evaluators.reprieve_pod_group_victims`."""
         with self._port_errors(request.cycle):
             return await self.engine.filter.reprieve_pod_group_victims(request)
 
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
-        """As the port says."""
+        """As `ports.Evaluators.list_releasable_claims`."""
         with self._port_errors(request.cycle):
             return self.engine.filter.list_releasable_claims(request)
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-        """As the port says."""
+        """As `ports.Evaluators.score_pod_group_placements`."""
         with self._port_errors(request.cycle):
             totals = await self.engine.score.score_pod_group_placements(request)
         failed = totals if isinstance(totals, status.Status) else status.SUCCESS
@@ -148,7 +148,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
     ) -> PlaceResult:
-        """As the port says."""
+        """As `ports.Evaluators.place`."""
         cycle = self.cycle(profile, class_id, filtered.answer.generation)
         constraints = domain_constraints.from_messages(filtered.constraints)
         with self._port_errors(cycle):
@@ -166,17 +166,17 @@ class InProcessEvaluators(ports.Evaluators):
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> Sequence[filter_pb2.Reservation]:
-        """As the port says."""
+        """As `ports.Evaluators.reserve`."""
         with self._port_errors(cycle):
             return await self.engine.filter.reserve(cycle, placements)
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """As the port says."""
+        """As `ports.Evaluators.unreserve`."""
         with self._port_errors(cycle):
             await self.engine.filter.unreserve(cycle, placements)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
-        """As the port says."""
+        """As `ports.Evaluators.prepare`."""
         cycle = self.cycle(profile, class_id, generation)
         with self._port_errors(cycle):
             await self.engine.filter.prepare(cycle)

@@ -105,7 +105,8 @@ class SchedulingQueue:
         self._hints = hints
         self._calls = calls
         self._groups = groups
-        self._max_in_unschedulable = max_in_unschedulable
+        self.max_in_unschedulable_seconds = max_in_unschedulable
+        """Refused pods are tried again after that without an event."""
         self._evaluator = InFlightEventEvaluator(hints, in_flight_events, calls)
         self._requeuer = EventRequeuer(transitions, unschedulable, hints, calls)
         self._pre_enqueue_answers = PreEnqueueAnswers(transitions, in_flight_events, self._evaluator, calls, groups)
@@ -376,7 +377,7 @@ class SchedulingQueue:
         """
         if self._groups is not None:
             self._groups.flush_unschedulable(now)
-        self._requeuer.flush(now - self._max_in_unschedulable, now)
+        self._requeuer.flush(now - self.max_in_unschedulable_seconds, now)
         return self._calls.take_instructions()
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------

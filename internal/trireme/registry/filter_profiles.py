@@ -16,7 +16,7 @@ MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFi
 MakeRemotePostFilter = Callable[[snapshot_pb2.RemotePlugin], post_filter_plugins.HostedPostFilter]
 
 
-def make_chains(
+def make_filter_chains(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteFilter,
 ) -> Mapping[str, filter_chain.FilterChain]:
@@ -81,7 +81,7 @@ def make_profiles(
     make_remote_post_filter: MakeRemotePostFilter | None = None,
 ) -> filter_engine.FilterProfiles:
     """The profiles that the configuration describes. Raises: as chains."""
-    made = make_chains(configuration, make_remote)
+    made = make_filter_chains(configuration, make_remote)
     group_preemption = filter_sides.pod_group_preemption_plugin(dict(configuration.feature_gates))
     return filter_engine.FilterProfiles(
         made,

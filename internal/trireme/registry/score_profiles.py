@@ -14,7 +14,7 @@ from trireme.wire import profiles
 MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncScore]
 
 
-def make_chains(
+def make_score_chains(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteScore,
 ) -> Mapping[str, score_chain.ScoreChain]:
@@ -43,7 +43,7 @@ def make_profiles(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteScore,
 ) -> score_engine.ScoreProfiles:
-    """The profiles that the configuration describes. Raises: as chains."""
+    """The profiles that the configuration describes. Raises: ValueError, as `make_score_chains`."""
     features = dict(configuration.feature_gates)
     placement_scorers = {
         profile.scheduler_name: score_sides.all_placement_score_plugins(
@@ -51,4 +51,4 @@ def make_profiles(
         )
         for profile in configuration.profiles
     }
-    return score_engine.ScoreProfiles(make_chains(configuration, make_remote), placement_scorers)
+    return score_engine.ScoreProfiles(make_score_chains(configuration, make_remote), placement_scorers)

@@ -212,7 +212,7 @@ class PluginConnection:
         """Yield the responses as they come. Tries one endpoint only: part of the work may be done when it fails.
 
         Raises:
-            PluginError: the stream failed, or nothing came.
+            PluginError: the stream failed, or was not complete in time. One that ends without a response is no failure.
         """
         endpoint = self._choose_endpoint(self._endpoints)
         async with endpoint.turn():
@@ -266,9 +266,8 @@ class PluginConnection:
             try:
                 return await self._call_until_caught_up(endpoint, method, request, seconds)
             except aio.AioRpcError as error:
-                remaining = seconds - (self._clock() - started)
-                await self._configure(endpoint, error, remaining)
-            return await self._call_until_caught_up(endpoint, method, request, remaining)
+                await self._configure(endpoint, error, seconds - (self._clock() - started))
+            return await self._call_until_caught_up(endpoint, method, request, seconds - (self._clock() - started))
         finally:
             self._health.durations.observe(self._clock() - started)
 

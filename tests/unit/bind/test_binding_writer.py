@@ -306,3 +306,19 @@ def test_a_repeated_request_reads_the_pod_where_it_may_not_post(bound: bool) -> 
         assert setup.pods.posts == []
 
     run(main)
+
+
+def test_a_repeated_request_that_joins_brings_its_doubt_along() -> None:
+    """The API server refuses this POST, but that of the replica that was called before may bind the pod yet."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.seconds = 1.0
+        setup.pods.answers["u1"] = [api_writes.Refused("not now", 403)]
+        setup.pods.readings["u1"] = [api_writes.Written({})]
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.5)
+        repeated = BindTarget(target("u1").pod, "node-a", outcome_unknown=True)
+        assert await setup.bind([repeated]) == [READ_BACK]
+        assert await first == [READ_BACK]
+
+    run(main)

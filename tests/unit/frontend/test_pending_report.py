@@ -92,6 +92,14 @@ def test_a_service_that_is_down(world: World, phase: str) -> None:
     assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which is not available")
 
 
+def test_services_that_are_down(world: World) -> None:
+    """All of them are named."""
+    for phase in ("filters", "scores"):
+        world.set_available(phase, False)
+    world.create("p", 1)
+    assert _waits(world, "p")[1] == "waits for filter and score, which are not available"
+
+
 def test_bind_that_goes_down_while_it_binds(world: World) -> None:
     """The pod is neither lost nor simply slow."""
     world.create("p", 1)

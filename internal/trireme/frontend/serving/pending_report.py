@@ -30,6 +30,7 @@ from trireme.scheduling import (
     preemption_executor,
     waiting_pods,
 )
+from trireme_kube.apimachinery import golang
 
 Json = dict[str, Any]
 # What the pod waits for, as data and in words.
@@ -197,7 +198,7 @@ class PendingReport:
 
     def _waits_for_service(self, missing: Sequence[str]) -> Waits:
         names = " and ".join(missing)
-        text = f"waits for {names}, which is not available"
+        text = f"waits for {names}, which {'is' if len(missing) == 1 else 'are'} not available"
         return {"for": "service", "services": list(missing)}, text
 
     def _waits_at_gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
@@ -234,7 +235,8 @@ class PendingReport:
             return self._waits_for_victims(victims, node)
         events = event_phrases.likely_first(status.events)
         waits = {"for": "event", "plugins": list(status.rejectors), "events": events}
-        when = f"when {event_phrases.events_summary(events)}" if events else "after five minutes"
+        longest = golang.format_duration(round(self._queue.max_in_unschedulable_seconds * 1e9))
+        when = f"when {event_phrases.events_summary(events)}" if events else f"after {longest}"
         text = f"was refused by {', '.join(status.rejectors)}; is tried again {when}"
         return waits, text
 

@@ -12,6 +12,8 @@ import base64
 import binascii
 from collections.abc import Callable
 
+import orjson
+
 from trireme_kube.embedded.api import api_errors, custom_resource_definitions, field_errors, quantities
 from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object, Resource
@@ -110,14 +112,19 @@ def _validate_claim(obj: Object) -> list[Cause]:
     return causes
 
 
-def _validate_volume(obj: Object) -> list[Cause]:
+def _validate_persistent_volume(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     modes, capacity = spec.get("accessModes") or (), spec.get("capacity")
     causes = [] if modes else [field_errors.required("spec.accessModes")]
     causes += [field_errors.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
+    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
+        text = "may not use ReadWriteOncePod with other access modes"
+        causes.append(field_errors.forbidden("spec.accessModes", text))
     if not capacity:
         causes.append(field_errors.required("spec.capacity"))
-        text = 'Unsupported value: null: supported values: "storage"'
+    if not capacity or capacity.keys() != {"storage"}:
+        value = orjson.dumps(capacity, option=orjson.OPT_SORT_KEYS).decode()
+        text = f'Unsupported value: {value}: supported values: "storage"'
         causes.append(Cause("FieldValueNotSupported", "spec.capacity", text))
     for name, amount in (capacity or {}).items():
         if quantities.value(amount) < 0:
@@ -230,7 +237,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "persistentvolumeclaims": _validate_claim,
     "priorityclasses.scheduling.k8s.io": _validate_priority_class,
     "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.validate_definition,
-    "persistentvolumes": _validate_volume,
+    "persistentvolumes": _validate_persistent_volume,
     "poddisruptionbudgets.policy": _validate_disruption_budget,
     "storageclasses.storage.k8s.io": _validate_storage_class,
     "ingresses.networking.k8s.io": _validate_ingress,
