@@ -131,7 +131,7 @@ def prepare_serving(
     try:
         _check_options(options)
         token_review = _authentication_connection(authentication, environment, log)
-        cluster_settings = _read_cluster_settings(authentication, token_review, lookup, log)
+        cluster_settings = _look_up_request_header_settings(authentication, token_review, lookup, log)
         access_review = _authorization_connection(authorization, environment, log)
     except ConfigurationError:
         listener.close()
@@ -276,7 +276,7 @@ def _authentication_connection(
     return connection
 
 
-def _read_cluster_settings(
+def _look_up_request_header_settings(
     options: AuthenticationOptions, connection: Connection | None, lookup: Lookup | None, log: Log
 ) -> Mapping[str, str]:
     """The cluster's own authentication settings, if they are required and can be read.

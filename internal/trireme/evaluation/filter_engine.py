@@ -101,7 +101,7 @@ class FilterEngine:
         elif cached.refusal is None:
             found = answers.columns_of_class(cached, base_generation)
         constraints: Sequence[domain_rules.DomainConstraint] = ()
-        if count > 1 and answers.may_have_constraints(cached):
+        if count > 1 and answers.may_return_constraints(cached):
             constraints = self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached)
         answer = answers.answer_of_class(cached, found, constraints, timer)
         if not preemptors:

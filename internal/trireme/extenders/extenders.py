@@ -75,7 +75,7 @@ class _Extender:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _PassingNodes:
+class _ExtendersVerdict:
     """The names of the nodes that pass, and the status of each node that an extender reported as failed."""
 
     names: Sequence[str]
@@ -175,7 +175,7 @@ class Extenders:
 
     async def _filter_by_extenders(
         self, interested: Sequence[_Extender], pod: bytes, names: Sequence[str]
-    ) -> _PassingNodes:
+    ) -> _ExtendersVerdict:
         """Have the extenders filter the nodes, each those that passed before.
 
         An ignorable one that fails refuses nothing.
@@ -202,7 +202,7 @@ class Extenders:
             for name, text in result.unresolvable.items():
                 failed[name] = (status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
             names = list(dict.fromkeys(result.names))
-        return _PassingNodes(names, failed)
+        return _ExtendersVerdict(names, failed)
 
     def _nodes_body(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> bytes:
         if extender.config.node_cache_capable:
@@ -211,7 +211,7 @@ class Extenders:
         return extender_wire.nodes_body(pod, (), [node for node in nodes if node is not None])
 
     def _with_extenders_refusals(
-        self, filtered: FilterResult, slot_of: Mapping[str, int], result: _PassingNodes
+        self, filtered: FilterResult, slot_of: Mapping[str, int], result: _ExtendersVerdict
     ) -> FilterResult:
         """Filter's answer about this one pod, with the extenders' refusals."""
         answer = filtered.answer

@@ -107,13 +107,13 @@ class SchedulerMetrics:
         self.instruments.batch_attempts.add((profile, "no_hint"), pods)
 
     def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
-        """The pod's attempt ended without a node. `now` by the steady clock."""
+        """The pod's attempt ended without a node. `now` by the queue's clock."""
         values = (result, pod.record.profile)
         self.instruments.schedule_attempts.add(values)
         self.instruments.attempt_seconds.observe(now - pod.popped_at, values)
 
     def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
-        """The pod is bound. `now` by the steady clock."""
+        """The pod is bound. `now` by the queue's clock."""
         values = (_SCHEDULED, pod.record.profile)
         self.instruments.schedule_attempts.add(values)
         self.instruments.attempt_seconds.observe(now - pod.popped_at, values)

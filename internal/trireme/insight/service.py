@@ -145,7 +145,7 @@ def _write_explanation(
 ) -> None:
     """Convert an explanation; `nodes` are those that it is to name, none: all. `names` are the nodes' by slot."""
 
-    def named(slots: arrays.SlotArray) -> list[tuple[int, str]]:
+    def wanted_names(slots: arrays.SlotArray) -> list[tuple[int, str]]:
         listed = [(number, names[slot]) for number, slot in enumerate(slots.tolist())]
         return [entry for entry in listed if entry[1] in nodes] if nodes else listed
 
@@ -154,20 +154,20 @@ def _write_explanation(
     if found.pre_filter is not None:
         response.pre_filter.CopyFrom(wire_status.to_message(found.pre_filter))
     for refusals in found.refusals:
-        refusing = [name for _, name in named(refusals.slots)]
+        refusing = [name for _, name in wanted_names(refusals.slots)]
         if refusing:
             response.refusals.add(status=wire_status.to_message(refusals.status), nodes=refusing)
     scores = found.scores
     if not isinstance(scores, explanation.NodeScores):
         if isinstance(scores, status.Status):
             response.score_failure.CopyFrom(wire_status.to_message(scores))
-        response.feasible_nodes.extend(insight_pb2.FeasibleNode(name=name) for _, name in named(found.feasible))
+        response.feasible_nodes.extend(insight_pb2.FeasibleNode(name=name) for _, name in wanted_names(found.feasible))
         return
     totals, columns = scores.totals.tolist(), []
     for plugin in scores.plugins:
         response.score_plugins.add(name=plugin.plugin, weight=plugin.weight, skipped=plugin.scores is None)
         columns.append([0] * len(totals) if plugin.scores is None else plugin.scores.tolist())
-    for number, name in named(scores.slots):
+    for number, name in wanted_names(scores.slots):
         of_node = [column[number] for column in columns]
         response.feasible_nodes.add(name=name, total=totals[number], scores=of_node)
 

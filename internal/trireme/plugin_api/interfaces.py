@@ -150,7 +150,8 @@ class FilterPlugin(Protocol):
 
     name: str
     depends_on: Dependency
-    # What PreFilter or Filter reads beside nodes and pods (see Snapshot.last_change): a change of it makes all answers old.
+    # What PreFilter or Filter reads beside nodes and pods (see Snapshot.last_change): a change of it makes all answers
+    # old.
     reads: tuple[str, ...]
 
     def pre_filter(

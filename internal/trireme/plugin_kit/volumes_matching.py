@@ -150,11 +150,11 @@ class _Matcher:
             if volume is None:
                 self._matches.conflicts[undecided] |= NO_VOLUME
                 return
-            reached = self._reachable_mask(volume, undecided)
+            reached = self._slots_that_reach_volume(volume, undecided)
             self._matches.conflicts[undecided & ~reached & self._matches.open] |= NODE_CONFLICT
             undecided &= reached & self._matches.open
 
-    def _reachable_mask(self, volume: core_pb2.PersistentVolume, where: arrays.BoolArray) -> arrays.BoolArray:
+    def _slots_that_reach_volume(self, volume: core_pb2.PersistentVolume, where: arrays.BoolArray) -> arrays.BoolArray:
         stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None
         reached = self._slot_mask(_affinity_slots(stated, self._snap, self._index))
         kind = volumes_translation.in_tree_kind_of_volume(volume)

@@ -1,7 +1,8 @@
 """EventRequeuer: moves the unschedulable pods that an event may help.
 
-An event is evaluated once for a group of pods that were refused for the same (`unschedulable`), and for a pod alone if
-its own object changed. Where the hint is that of a remote plugin, it is called, and the pods move on its answer.
+An event is evaluated once for the pods of one class that the same plugins refused (`unschedulable.RefusalGroup`), and
+for a pod alone if its own object changed. Where the hint is that of a remote plugin, it is called, and the pods move on
+its answer.
 """
 
 from collections.abc import Sequence

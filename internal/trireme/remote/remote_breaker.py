@@ -4,8 +4,9 @@ Without it, a plugin that is down would cost every pod its deadline before the f
 consecutive failures the breaker opens and calls fail at once; when its time is over, it admits one call as a probe,
 whose result closes it or opens it again.
 
-Invariant: between two responses to the RPC, at most one call is admitted each time the open period ends. The caller
-decides what a failure is: a plugin that refuses a pod, or rejects the request as invalid, has responded.
+Invariant: between two responses to the RPC, one call at a time is admitted once the open period has ended; a probe that
+ends without a result, because its caller gave up, lets the next call probe. The caller decides what a failure is: a
+plugin that refuses a pod, or rejects the request as invalid, has responded.
 
 Each change of the state begins a new period. A call belongs to the period in which it was admitted, and its failure
 counts in that period alone: one that was sent before the breaker opened says nothing of the probe. A response counts

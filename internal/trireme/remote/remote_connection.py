@@ -199,7 +199,7 @@ class PluginConnection:
                     text = f"the answer to {method.name} is wrong: {error}"
                     raise self._on_failure(endpoint, method, period, text) from error
                 except asyncio.CancelledError as error:
-                    raise self._unless_cancelled(error) from error
+                    raise self._error_to_raise(error) from error
                 else:
                     self._on_answer(endpoint, method)
                     return answer
@@ -236,7 +236,7 @@ class PluginConnection:
             try:
                 payload = await call.read()
             except aio.AioRpcError as error:
-                await self._configure(endpoint, error, self._deadline - (self._clock() - started))
+                await self._configure_or_raise(endpoint, error, self._deadline - (self._clock() - started))
                 call = make(request, timeout=self._deadline - (self._clock() - started))
                 payload = await call.read()
             while payload is not aio.EOF:
@@ -252,7 +252,7 @@ class PluginConnection:
             raise self._on_rpc_error(endpoint, method, period, error) from error
         except (asyncio.CancelledError, GeneratorExit) as error:
             call.cancel()
-            raise self._unless_cancelled(error) from error
+            raise self._error_to_raise(error) from error
         finally:
             self._health.durations.observe(self._clock() - started)
         self._on_answer(endpoint, method)
@@ -266,7 +266,7 @@ class PluginConnection:
             try:
                 return await self._call_until_caught_up(endpoint, method, request, seconds)
             except aio.AioRpcError as error:
-                await self._configure(endpoint, error, seconds - (self._clock() - started))
+                await self._configure_or_raise(endpoint, error, seconds - (self._clock() - started))
             return await self._call_until_caught_up(endpoint, method, request, seconds - (self._clock() - started))
         finally:
             self._health.durations.observe(self._clock() - started)
@@ -285,7 +285,9 @@ class PluginConnection:
                     raise
             await asyncio.sleep(BEHIND_SECONDS)
 
-    async def _configure(self, endpoint: remote_endpoint.Endpoint, error: aio.AioRpcError, seconds: float) -> None:
+    async def _configure_or_raise(
+        self, endpoint: remote_endpoint.Endpoint, error: aio.AioRpcError, seconds: float
+    ) -> None:
         """Send the plugin its configuration if a call failed for lack of it.
 
         Raises:
@@ -308,7 +310,7 @@ class PluginConnection:
             raise PluginError(admitted)
         return admitted
 
-    def _unless_cancelled(self, error: BaseException) -> BaseException:
+    def _error_to_raise(self, error: BaseException) -> BaseException:
         """Choose what to raise: gRPC reports a connection closed by us as a cancelled caller."""
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():

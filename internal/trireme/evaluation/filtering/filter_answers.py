@@ -88,7 +88,7 @@ class FilterAnswers:
             admitted, needs_reserve, needs_pre_bind, self._evaluated_plugins(verdicts), tuple(timer.timing_messages())
         )
 
-    def may_have_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:
+    def may_return_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:
         """Whether the answer says how placements change other nodes, where there is to be more than one."""
         return cached.refusal is None and not self._chain.one_by_one
 

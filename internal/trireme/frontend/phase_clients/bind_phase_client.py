@@ -382,7 +382,7 @@ class BindPhaseClient:
             try:
                 return await call(link.stub)
             except aio.AioRpcError as error:
-                _unless_cancelled(error)
+                _raise_if_cancelled(error)
                 if error.code() not in _GONE and not _lacks_configuration(error):
                     raise
                 self._stop_calling(link, error)
@@ -415,7 +415,7 @@ class BindPhaseClient:
                     answered = True
                     yield result
         except (aio.AioRpcError, TimeoutError) as error:
-            _unless_cancelled(error)
+            _raise_if_cancelled(error)
             if isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
                 # It refuses this call alone: the others go on, and it still knows this leader.
                 link.record_failure(error)
@@ -469,7 +469,7 @@ class BindPhaseClient:
                 try:
                     answer = await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
                 except aio.AioRpcError as error:
-                    _unless_cancelled(error)
+                    _raise_if_cancelled(error)
                     reason = f"{error.code().name}: {error.details()}"
                     link.failures.log_failure(
                         error.code().name, f"bind {link.address} does not take the epoch: {reason}"
@@ -532,7 +532,7 @@ class BindPhaseClient:
                 try:
                     await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
                 except aio.AioRpcError as error:
-                    _unless_cancelled(error)
+                    _raise_if_cancelled(error)
                     self._stop_calling(link, error)
 
     def _unannounced_addresses(self) -> list[str]:
@@ -540,7 +540,7 @@ class BindPhaseClient:
         return [link.address for link in self._links.values() if not link.announced]
 
 
-def _unless_cancelled(error: BaseException) -> None:
+def _raise_if_cancelled(error: BaseException) -> None:
     """Raise CancelledError if the task is being cancelled.
 
     When a call fails at that moment, gRPC reports the failure alone, and a caller that went on would never end.

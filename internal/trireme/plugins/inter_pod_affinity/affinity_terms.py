@@ -125,7 +125,11 @@ def _resolve_namespaces_of_term(term: AffinityTerm, snap: snapshot_view.Snapshot
 
 
 def _read_terms(pod_class: classes.PodClass) -> AffinityTerms:
-    """The class's affinity terms. If one of the selectors is invalid, the whole list is empty and `problem` says why."""
+    """The class's affinity terms.
+
+    If one selector of a list (required affinity, preferred affinity, …) is invalid, that whole list is empty and
+    `problem` says why.
+    """
     spec = pod_class.pod.spec
     if not spec.HasField("affinity"):
         return _NONE

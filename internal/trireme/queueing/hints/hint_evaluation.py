@@ -76,7 +76,7 @@ class HintEvaluator:
                 for index, hint in zip(indexes, hints, strict=True):
                     if hint is not Hint.SKIP:
                         decisions[index] = decision
-        return decisions, _hints_of_undecided_pods(remote, decisions)
+        return decisions, _remote_hints_still_needed(remote, decisions)
 
     def _call_hint(
         self, registration: EventRegistration, event: ClusterEvent, old: Any, new: Any, pods: list[QueuedPodInfo]
@@ -104,7 +104,7 @@ def _decision_if_helped(pod: QueuedPodInfo, plugin: str) -> Decision:
     return Decision.AFTER_BACKOFF if plugin in pod.rejectors else Decision.SKIP
 
 
-def _hints_of_undecided_pods(remote: list[RemoteHint], decisions: list[Decision]) -> list[RemoteHint]:
+def _remote_hints_still_needed(remote: list[RemoteHint], decisions: list[Decision]) -> list[RemoteHint]:
     """The remote hints of pods that nothing has decided yet. A pod that moves already needs none."""
     found = []
     for registration, indexes in remote:

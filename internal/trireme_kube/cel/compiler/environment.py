@@ -11,7 +11,13 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 
 from trireme_kube.cel import syntax
-from trireme_kube.cel.compiler import arity_errors, compiler_messages, deep_expressions, nesting, validation
+from trireme_kube.cel.compiler import (
+    arity_errors,
+    compiler_messages,
+    expressions_beyond_parser_limit,
+    nesting,
+    validation,
+)
 from trireme_kube.cel.interpreter import planner, program
 from trireme_kube.cel.library import functions
 
@@ -122,7 +128,7 @@ def _compile_uncached(expression: str, deepest_part: int, attribute: bool) -> pr
     except RuntimeError as error:
         if _TOO_DEEP.search(str(error)) is None:
             raise RefusedError(f"compilation failed: {_explained(expression, whole, str(error))}") from error
-        checked, result = _in_parts(expression, whole, deep_expressions.DEEPEST_PART)
+        checked, result = _in_parts(expression, whole, expressions_beyond_parser_limit.DEEPEST_PART)
     problems = validation.problems(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
@@ -168,7 +174,7 @@ def _explained(expression: str, whole: bool, message: str) -> str:
 def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
     """Compile in parts; return the checked expression and its type. Raises: RefusedError."""
     try:
-        return deep_expressions.read(expression, _environment(whole).compile, deepest_part)
+        return expressions_beyond_parser_limit.read(expression, _environment(whole).compile, deepest_part)
     except nesting.UnreadableError as unreadable:
         try:
             _environment(whole).compile(expression)
@@ -177,7 +183,7 @@ def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.C
                 f"compilation failed: {compiler_messages.translate_library_messages(str(error), expression)}"
             ) from error
         raise AssertionError("the library has read what cannot be read") from unreadable
-    except deep_expressions.RefusedError as error:
+    except expressions_beyond_parser_limit.RefusedError as error:
         message = _compiler_message_of_parts(expression, whole, deepest_part, str(error))
         raise RefusedError(f"compilation failed: {message}") from error
     except nesting.TooDeepError as error:
@@ -188,8 +194,10 @@ def _compiler_message_of_parts(expression: str, whole: bool, deepest_part: int, 
     if arity_errors.UNKNOWN not in message:
         return message
     try:
-        checked, _ = deep_expressions.read(expression, _environment(whole, misused=True).compile, deepest_part)
-    except deep_expressions.RefusedError as error:
+        checked, _ = expressions_beyond_parser_limit.read(
+            expression, _environment(whole, misused=True).compile, deepest_part
+        )
+    except expressions_beyond_parser_limit.RefusedError as error:
         return arity_errors.explain_empty_calls(expression, str(error))
     return arity_errors.problems(expression, checked)
 
