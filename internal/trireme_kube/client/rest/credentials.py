@@ -12,6 +12,7 @@ credentials; neither: the pod's service account.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import ipaddress
 import logging
@@ -21,7 +22,7 @@ import time
 import types
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import multidict
@@ -97,16 +98,25 @@ class Credentials:
             if rejected is None and not self.due():
                 return False
             self._due = self._clock() + RENEWAL_SECONDS
-            before = (self.headers, self.certificate)
-            try:
+            headers = self.headers
+            certificate = usable = self.certificate
+            # Each by itself: a new token is good whatever became of the files, and the other way round.
+            with self._log_failure():
                 if self._renewal is not None:
                     await self._renewal(rejected is not None)
+                self.headers = self._make_headers()
+            with self._log_failure():
                 self._check_files()
-            except (KubeconfigError, OSError, ValueError) as error:
-                log.warning("credentials of %s could not be renewed: %s", self.origin, error)
-                return False
-            self.headers = self._make_headers()
-            return (self.headers, self.certificate) != before
+                usable = self.certificate
+            return (self.headers, usable) != (headers, certificate)
+
+    @contextlib.contextmanager
+    def _log_failure(self) -> Iterator[None]:
+        """Log that credentials could not be renewed."""
+        try:
+            yield
+        except (KubeconfigError, OSError, ValueError) as error:
+            log.warning("credentials of %s could not be renewed: %s", self.origin, error)
 
     def _check_files(self) -> None:
         """Load certificates that were renewed.

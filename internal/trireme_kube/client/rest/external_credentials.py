@@ -31,8 +31,12 @@ PLUGIN_DEADLINE_SECONDS = 60.0
 def in_cluster() -> tuple[connection.Connection, connection.Renewal]:
     """Connect as the pod's service account. Raises: KubeconfigError: there is none."""
     config = connection.Connection()
+    # Without the package's own refreshing: it goes by the wall clock, which may be set back for hours.
+    loader = _in_cluster_package.InClusterConfigLoader(
+        incluster_config.SERVICE_TOKEN_FILENAME, incluster_config.SERVICE_CERT_FILENAME, try_refresh_token=False
+    )
     try:
-        _in_cluster_package.load_incluster_config(config)
+        loader.load_and_set(config)
     except (kube_config.ConfigException, OSError) as error:
         # kube-scheduler's text where neither is configured.
         raise KubeconfigError(
@@ -41,9 +45,9 @@ def in_cluster() -> tuple[connection.Connection, connection.Renewal]:
         ) from error
 
     async def renew(_: bool) -> None:
-        # The package's hook reads the token file again when its copy is older than a minute.
         with _as_kubeconfig_errors():
-            config.refresh_api_key_hook(config)
+            loader._read_token_file()
+        config.api_key["BearerToken"] = loader.token
 
     return config, renew
 
@@ -89,9 +93,19 @@ async def _renew(context: kubeconfig.Context, loader: Any, config: connection.Co
         config.cert_file = getattr(loader, "cert_file", config.cert_file)
         config.key_file = getattr(loader, "key_file", config.key_file)
     else:
-        await loader._load_authentication()  # calls the identity provider again
+        if rejected and loader.provider == kube_config_loader.PROVIDER_TYPE_OIDC:
+            # Whether the token has expired is decided by our wall clock, which may be behind.
+            await _refresh_id_token(loader)
+        await loader._load_authentication()  # calls the identity provider again if the token has expired
     if "token" in loader.__dict__:
         config.api_key["BearerToken"] = loader.token
+
+
+async def _refresh_id_token(loader: Any) -> None:
+    """Get a new token from the identity provider, if we may."""
+    provider = loader._user["auth-provider"]
+    if "refresh-token" in provider["config"]:
+        await loader._refresh_oidc(provider)
 
 
 @contextlib.contextmanager
