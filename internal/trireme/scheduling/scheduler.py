@@ -86,9 +86,12 @@ class Scheduler:
         self._prepared: set[ports.ClassKey] = set()
 
     def progress(self) -> Progress:
-        """The number of completed cycles, and whether another one is under way or could begin."""
-        can_begin = self._running and self._queue.ready() and self._available() and self._binding.has_room
-        return Progress(self._completed, self._in_cycle or can_begin)
+        """The number of completed cycles, and whether another one could complete or begin.
+
+        None could while a phase is missing: evictions and the other actions of PostFilter wait for bind within a cycle.
+        """
+        can_begin = self._running and self._queue.ready() and self._binding.has_room
+        return Progress(self._completed, self._available() and (self._in_cycle or can_begin))
 
     @property
     def in_cycle(self) -> bool:

@@ -1,5 +1,6 @@
 """/livez fails when scheduling stands still though there is work, and at no other time."""
 
+import pytest
 from frontend_world import one_node
 
 from trireme.frontend.serving import liveness
@@ -61,3 +62,15 @@ def test_a_cycle_that_waits_for_its_phase_is_work_that_waits() -> None:
         assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, True)
         world.answer_all()
         assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(1, False)
+
+
+@pytest.mark.parametrize("phase", ["filters", "scores", "binders"])
+def test_a_cycle_that_waits_for_a_missing_phase_is_no_standstill(phase: str) -> None:
+    """A restart brings no phase back: it would only follow restart upon restart, each of which gives the Lease away."""
+    with one_node() as world:
+        world.create("p", 1)
+        assert world.pending_rpcs() == ["Filter"]
+        world.set_available(phase, False)
+        assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, False)
+        world.set_available(phase, True)
+        assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, True)
