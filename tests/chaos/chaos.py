@@ -36,7 +36,8 @@ def main() -> int:
     if chosen.render:
         _render()
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT, too: a background job of a shell begins without it
+        signal.signal(number, signal.default_int_handler)
     why = "" if launcher.available() else f"{launcher.BINARY} is not built; run `make controlplane` (needs Go)"
     why = why or chaos_isolation.missing()
     if why:

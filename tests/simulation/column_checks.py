@@ -62,6 +62,8 @@ def _filter_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
     found: list[str] = []
     timer = plugin_timer.PluginTimer()
     evaluator = service._engine._evaluator
+    if evaluator._cache._incarnation != service._snap.incarnation:
+        return []  # not called since the snapshot was replaced: what is cached is dropped by the next call
     chains = {
         profile: filter_chain.FilterChain(chain.synchronous, chain._not_for_resizes)
         for profile, chain in service.chains.items()
