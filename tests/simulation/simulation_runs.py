@@ -33,6 +33,8 @@ _cpu_seconds, _freeze = time.process_time, gc.freeze
 
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
 
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
 
 class RunCrashed(Exception):
     """The process of a run ended without an outcome; it has printed why."""
@@ -71,12 +73,15 @@ class Runs:
         """
         sys.stdout.flush()
         readable, writable = os.pipe()
+        # Held back, for what a handler raises while a fork's hooks run is lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         child = os.fork()
         if child == 0:
             os.close(readable)
             _run_as_child(lambda: self._run(options, output, repeats), writable)
         os.close(writable)
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             with os.fdopen(readable, "rb") as pipe:
                 answer = pipe.read()
         except BaseException:
@@ -136,6 +141,7 @@ class Runs:
 def _run_as_child(run: Callable[[], Any], writable: int) -> None:
     """Write what `run` returns; the process ends here, and leaves the simulated ones as they are."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what that means
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     if sys.platform == "linux":  # end with the parent, however that ends
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     code = 1
