@@ -42,5 +42,5 @@ def test_a_run_that_ends_early_differs() -> None:
 def test_options_survive_a_file() -> None:
     """If this fails, a replay or a plan is of another run."""
     events = (simulation_plan.PlannedEvent(2, 1.25, "fault", "kill", 3),)
-    options = simulation_plan.Options(7, 0.5, ("kill", "stall"), no_faults=False, events=events)
+    options = simulation_plan.Options(7, 0.5, 12, ("kill", "stall"), no_faults=False, events=events)
     assert simulation_plan.Options.from_json(options.to_json()) == options
