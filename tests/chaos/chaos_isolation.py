@@ -39,10 +39,15 @@ def missing() -> str:
 def enter(arguments: Sequence[str]) -> None:
     """Run this program with these arguments in namespaces of its own; returns within them."""
     if os.environ.get(INSIDE):
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        _run("ip", "link", "set", "lo", "up")
         return
     command = [*_command(), sys.executable, *arguments]
     os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
+
+
+def _run(*command: str) -> None:
+    # In a process group of its own: Ctrl-C at the terminal reaches this program alone, which undoes what it has done.
+    subprocess.run(command, check=True, process_group=0)
 
 
 class Network:
@@ -64,7 +69,7 @@ class Network:
     def _change(action: str, address: str, way: str) -> None:
         for side, dropped in (("-d", way != "replies"), ("-s", way != "requests")):
             if dropped:
-                subprocess.run(["iptables", "-w", action, "INPUT", side, address, "-j", "DROP"], check=True)
+                _run("iptables", "-w", action, "INPUT", side, address, "-j", "DROP")
 
 
 class LogDisk:
@@ -74,7 +79,7 @@ class LogDisk:
         self.folder = folder
         self._ballast = folder / "ballast"
         folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={LOGS_MEGABYTES}m", "none", str(folder)], check=True)
+        _run("mount", "-t", "tmpfs", "-o", f"size={LOGS_MEGABYTES}m", "none", str(folder))
 
     def fill(self) -> None:
         """Leave no byte free."""
@@ -92,4 +97,4 @@ class LogDisk:
 
     def close(self) -> None:
         """Remove it, with what is on it, so that its folder can be removed."""
-        subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+        _run("umount", "--lazy", str(self.folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,12 +50,13 @@ def test_forty_faults_lose_no_pod_bind_none_twice_and_overcommit_no_node(tmp_pat
 
 @pytest.mark.timeout(300)
 def test_an_interrupted_run_leaves_nothing_behind(tmp_path: pathlib.Path) -> None:
-    """As with Ctrl-C: every process and file is gone."""
-    environment = {**os.environ, **PATH, "TMPDIR": str(tmp_path)}
-    run = subprocess.Popen(command(), stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    """As with Ctrl-C, even in the middle of a program that it runs: every process and file is gone."""
+    path = f"{slow_iptables(tmp_path / 'bin')}:{os.environ['PATH']}"
+    environment = {**os.environ, **PATH, "PATH": path, "TMPDIR": str(tmp_path)}
+    run = subprocess.Popen(command("--seed=1"), stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
     try:
         assert run.stdout is not None
-        assert run.stdout.readline(), "it ended before the first fault"
+        assert " cut " in run.stdout.readline(), "the first fault of this seed is to run iptables"
         assert processes_with(str(tmp_path))
         os.killpg(run.pid, signal.SIGINT)
         assert run.wait(120) == 130
@@ -63,6 +65,15 @@ def test_an_interrupted_run_leaves_nothing_behind(tmp_path: pathlib.Path) -> Non
         run.stdout.close()
     assert not processes_with(str(tmp_path))
     assert not list(tmp_path.glob("trireme-chaos-*"))
+
+
+def slow_iptables(folder: pathlib.Path) -> pathlib.Path:
+    """A folder with an `iptables` that takes a second, so that the interruption comes while it runs."""
+    folder.mkdir()
+    program = folder / "iptables"
+    program.write_text(f'#!/bin/sh\nsleep 1\nexec {shutil.which("iptables")} "$@"\n')
+    program.chmod(0o755)
+    return folder
 
 
 def processes_with(text: str) -> list[str]:
