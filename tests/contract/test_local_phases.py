@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -50,6 +51,16 @@ async def _gone(pid: int) -> None:
     async with asyncio.timeout(30):
         while pathlib.Path(f"/proc/{pid}").exists():
             await asyncio.sleep(0.05)
+
+
+async def test_a_frontend_without_local_phases_makes_no_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """If this fails, a root file system that is read-only stops a frontend that needs none."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    local = local_phases.LocalPhases(ARGUMENTS, {"filter": 0})
+    await local.request_start()
+    await local.stop()
 
 
 async def test_each_listens_under_its_own_name_and_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,13 +100,18 @@ class LocalPhases:
         counts: Mapping[str, int],
         connection: forker.ForkerConnection | None = None,
     ) -> None:
-        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-"))
+        # Without a local phase there is nothing to keep, and a disk that is full or read-only does no harm.
+        self._folder = tempfile.mkdtemp(prefix="trireme-") if any(counts.values()) else ""
         self._forker = forker_client.ForkerClient(connection)
         self._started = asyncio.Event()
         self._by_phase = {
             phase: [
                 LocalPhase(
-                    self._forker, phase, number, self._folder / f"{phase}-{number}.sock", arguments.get(phase, ())
+                    self._forker,
+                    phase,
+                    number,
+                    pathlib.Path(self._folder, f"{phase}-{number}.sock"),
+                    arguments.get(phase, ()),
                 )
                 for number in range(count)
             ]
@@ -154,7 +159,8 @@ class LocalPhases:
         """End all, and remove their folder."""
         await asyncio.gather(*(process.stop() for process in self._all_processes()))
         await self._forker.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _all_processes(self) -> list[LocalPhase]:
         return [process for processes in self._by_phase.values() for process in processes]
