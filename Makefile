@@ -187,7 +187,7 @@ event-pace: $(STAMP) controlplane ## Check that events keep pace with 100,000 po
 
 .PHONY: soak
 soak: $(STAMP) ## Two hours of pods that come and go, and whether anything grows (HOURS=2 RATE=100 PLOT=file.svg)
-	@$(BIN)/python tests/soak/soak_run.py --hours $(or $(HOURS),2) --rate $(or $(RATE),100) $(if $(PLOT),--plot $(PLOT))
+	@PYTHONPATH=tests/e2e:tests/controlplane $(BIN)/python tests/soak/soak_run.py --hours $(or $(HOURS),2) --rate $(or $(RATE),100) $(if $(PLOT),--plot $(PLOT))
 
 .PHONY: clean
 clean: ## Remove build results and the environment

@@ -145,7 +145,7 @@ class Scheduler:
         def own_scores(nodes: "np.typing.NDArray[np.intp]", copies: int) -> "np.typing.NDArray[np.int64]":
             return sum(
                 p.score_copies(pod_class, self.snap, scored.plugins[p.name].state, slots[nodes], copies) for p in own
-            )  # type: ignore[return-value]  # `own` has a plugin: the sum is no 0
+            )
 
         own_now = sum(scored.plugins[p.name].raw[slots] * self.weights[p.name] for p in own)
         placer = placement.Placer(

@@ -280,7 +280,7 @@ async def _background() -> Any:
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception():
-            failures.append(task.exception())  # type: ignore[arg-type]
+            failures.append(task.exception())
             owner.cancel()
 
     def start(work: Any) -> asyncio.Task[None]:
@@ -310,7 +310,7 @@ def _pressure_seconds() -> float:
 
 
 def _flags(plane: launcher.ControlPlane, program: str) -> list[str]:
-    return list(map(str, plane.children[program].process.args))  # type: ignore[call-overload]
+    return list(map(str, plane.children[program].process.args))
 
 
 def run(options: Options, folder: pathlib.Path, report: Callable[[str], None]) -> Outcome:

@@ -53,7 +53,9 @@ def test_an_interrupted_run_leaves_nothing_behind(tmp_path: pathlib.Path) -> Non
     """As with Ctrl-C, even in the middle of a program that it runs: every process and file is gone."""
     path = f"{slow_iptables(tmp_path / 'bin')}:{os.environ['PATH']}"
     environment = {**os.environ, **PATH, "PATH": path, "TMPDIR": str(tmp_path)}
-    run = subprocess.Popen(command("--seed=1"), stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    run = subprocess.Popen(
+        command("--seed=1"), stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
     try:
         assert run.stdout is not None
         assert " cut " in run.stdout.readline(), "the first fault of this seed is to run iptables"

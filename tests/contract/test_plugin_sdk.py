@@ -423,7 +423,7 @@ async def bound(bind: remote_bind.RemoteBindPlugin, *items: bind_pb2.BindItem) -
     """The results of a batch, and what ended it if something did."""
     out: list[Any] = []
     try:
-        async with aclosing(bind.bind(CYCLE, items, nullcontext)) as results:  # type: ignore[type-var]  # declared as an iterator
+        async with aclosing(bind.bind(CYCLE, items, nullcontext)) as results:
             async for result in results:
                 out.append((result.index, result.status.code))  # noqa: PERF401  (what came before an error stays)
     except remote_connection.PluginError as error:

@@ -152,7 +152,7 @@ class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     async def Fence(self, request: Any, context: Any) -> bind_phase_pb2.FenceResponse:
         return bind_phase_pb2.FenceResponse(epoch=1)
 
-    async def Bind(  # type: ignore[override]  # a generator, as grpc.aio wants it
+    async def Bind(  # a generator, as grpc.aio wants it
         self, request: bind_pb2.BindRequest, context: Any
     ) -> AsyncIterator[bind_pb2.BindResponse]:
         self.items += len(request.items)

@@ -160,13 +160,20 @@ async def test_metrics_and_writes_are_those_of_kube_scheduler(
     }
     assert _FAMILY_ONLY & wanted.keys() <= moved.keys()
     assert moved.keys() - wanted.keys() == set()
-    different = {
+    assert all(_exact(theirs.metrics, name) for name in _COUNTED_ALIKE), "nothing was compared"
+    if different := _different(ours, theirs):
+        # An update of a pod that kube-scheduler has just taken from its queue adds the pod a second time.
+        different = _different(ours, await _with_kube_scheduler(cluster, plane))
+    assert different == {}, f"ours, theirs: {different}"
+
+
+def _different(ours: Seen, theirs: Seen) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
+    """What is counted alike and is not the same, of each."""
+    return {
         name: (_exact(ours.metrics, name), _exact(theirs.metrics, name))
         for name in _COUNTED_ALIKE
         if _exact(ours.metrics, name) != _exact(theirs.metrics, name)
     }
-    assert different == {}, f"ours, theirs: {different}"
-    assert all(_exact(theirs.metrics, name) for name in _COUNTED_ALIKE), "nothing was compared"
 
 
 def _exact(samples: kube_side.Samples, name: str) -> dict[str, float]:

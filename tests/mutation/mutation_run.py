@@ -168,7 +168,7 @@ def _inside(lines: Sequence[str], at: int) -> str:
     return ".".join(names)
 
 
-class _Counting(cosmic_ast.Visitor):  # type: ignore[misc]  # Cosmic Ray has no types
+class _Counting(cosmic_ast.Visitor):
     """Counts where an operator applies."""
 
     def __init__(self, operator: Any) -> None:

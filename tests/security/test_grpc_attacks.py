@@ -162,7 +162,7 @@ async def test_every_rpc_refuses_every_wrong_caller(attacked: _Attacked) -> None
     async with attacked.channel(attacked.certificates / "frontend") as channel:
         services = await _services(channel)
     assert len(services) >= 4, services
-    pool: Any = descriptor_pool.Default()  # type: ignore[no-untyped-call]
+    pool: Any = descriptor_pool.Default()
     methods = [method for service in services for method in pool.FindServiceByName(service).methods]
     for name, caller in wrong.items():
         async with attacked.channel(caller) as channel:

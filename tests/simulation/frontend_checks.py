@@ -80,7 +80,7 @@ class FrontendChecks:
 
 
 def _without_condition(pods: list[Object]) -> list[str]:
-    """The pending pods that nobody is told about why; what a group waits for is its own condition."""
+    """The pending pods without a reason for their users; what a group waits for is its own condition."""
     return [
         pod["metadata"]["name"]
         for pod in pods

@@ -34,7 +34,7 @@ class LaggingWatchCache:
             self._prepend_list(request.watcher, target.resource, version)
             return request
 
-        reads.Reader.watch = watch  # type: ignore[method-assign]
+        reads.Reader.watch = watch
 
     def _version_of_answer(self, target: Any, query: Mapping[str, str]) -> int | None:
         """The version to answer as of; None: the newest, or it is no list."""

@@ -18,7 +18,7 @@ from virtual_loop import VirtualLoop
 _loop = VirtualLoop(1)
 substituted_sources.install(_loop, 1)
 
-from invariants import Invariants  # noqa: E402
+from invariants import Invariants  # noqa: E402  # these see clocks and chance as they are now
 from simulated_cluster import API_HOST, Cluster  # noqa: E402
 from simulation import observe_bind_requests  # noqa: E402
 

@@ -211,7 +211,7 @@ class Faults:
     # The API server
 
     def _arm(self, action: Action, **fields: object) -> None:
-        fault = Fault(action, times=self._random.randint(1, 20), **fields)  # type: ignore[arg-type]
+        fault = Fault(action, times=self._random.randint(1, 20), **fields)
         self._cluster.note(f"fault {action} {fields} {fault.times}")
         self._cluster.api.faults.add(fault)
 

@@ -42,8 +42,8 @@ class SimulatedChannel(_channel.Channel):
         self._stream_unary_interceptors = []
         self._stream_stream_interceptors = []
         self._loop = asyncio.get_running_loop()
-        self._channel = ChannelCore(target, options)  # type: ignore[assignment]
-        self._active_calls = _OrderedCalls()  # type: ignore[assignment]
+        self._channel = ChannelCore(target, options)
+        self._active_calls = _OrderedCalls()
 
 
 class _OrderedCalls(dict[Any, None]):

@@ -84,7 +84,7 @@ class Process:
         self.signal_handlers.clear()
         for task in asyncio.all_tasks(loop):
             if getattr(task, "process", None) is self:
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task._log_destroy_pending = False
                 asyncio.tasks._unregister_task(task)
                 self.context.copy().run(_close, task.get_coro())
 

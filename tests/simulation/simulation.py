@@ -197,7 +197,7 @@ def observe_bind_requests(observe: Callable[[str, str, int], None]) -> None:
             observe(item.pod.uid, item.pod.name, request.cycle.fence.epoch)
         return original(self, request, context)
 
-    bind_service.BindPhase.Bind = bind  # type: ignore[method-assign]
+    bind_service.BindPhase.Bind = bind
 
 
 def show_log(level: str, loop: VirtualLoop, timeline: Timeline) -> None:

@@ -151,7 +151,7 @@ def _run_as_child(run: Callable[[], Any], writable: int) -> None:
             pipe.write(answer)
         code = 0
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -102,7 +102,7 @@ def _replace_clocks(loop: VirtualLoop) -> None:
 
 def _replace_chance(loop: VirtualLoop) -> None:
     os.urandom = loop.random.randbytes
-    random._urandom = loop.random.randbytes  # type: ignore[attr-defined]
+    random._urandom = loop.random.randbytes
     socket.gethostname = _hostname
 
 

@@ -68,7 +68,7 @@ def _on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable
     def whole(**named: Any) -> None:
         virtual_loop.run(lambda loop: test(**named))
 
-    whole.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]
+    whole.__signature__ = inspect.signature(test)
     del whole.__wrapped__
     return whole
 

@@ -11,7 +11,10 @@ from simulation_plan import Options, PlannedEvent
 @pytest.mark.parametrize("needed", [{3}, {0, 99}, {17, 18, 64}, set(range(40, 60))], ids=len)
 def test_only_what_is_needed_stays(needed: set[int]) -> None:
     """If this fails, the list of faults after a violation is longer than it need be."""
-    attempt = lambda items: items if needed <= set(items) else None  # noqa: E731
+
+    def attempt(items: list[int]) -> list[int] | None:
+        return items if needed <= set(items) else None
+
     assert set(failure_shrinking.shrink(range(100), [], attempt, lambda: True)) == needed
 
 

@@ -34,7 +34,7 @@ async def test_timers_go_off_in_order(loop: VirtualLoop) -> None:
 def test_waiting_for_nothing_is_an_error() -> None:
     """A simulation in which nothing can happen any more says so."""
     with pytest.raises(Deadlock):
-        run(lambda loop: asyncio.Event().wait())  # type: ignore[arg-type, return-value]
+        run(lambda loop: asyncio.Event().wait())
 
 
 def test_an_endless_loop_without_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ class _Future(asyncio.Future[Any]):
 
     def __hash__(self) -> int:
         if not self._number:
-            self._number = next(self.get_loop().numbers)  # type: ignore[attr-defined]
+            self._number = next(self.get_loop().numbers)
         return self._number
 
     def __eq__(self, other: object) -> bool:
@@ -339,6 +339,6 @@ def in_simulation(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..
 
     # pytest takes the parameters from the signature: it knows no loop.
     signature = inspect.signature(test)
-    whole.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    whole.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
     del whole.__wrapped__
     return whole

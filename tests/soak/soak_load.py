@@ -121,7 +121,7 @@ class Load:
 
     def _forget(self, uid: str) -> None:
         for by_uid in (self._created_at, self._here.witness.node_of, self._here.witness.bound_at):
-            by_uid.pop(uid, None)  # type: ignore[attr-defined]  # dictionaries of two kinds of values
+            by_uid.pop(uid, None)
 
     async def _replace_nodes(self) -> None:
         names = collections.deque(node["metadata"]["name"] for node in await self._here.nodes())

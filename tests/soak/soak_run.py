@@ -18,17 +18,14 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-for folder in ("e2e", "controlplane", "soak"):
-    sys.path.append(str(ROOT / "tests" / folder))
-
-import installation  # noqa: E402  # it lies beside the end-to-end tests
-import ports  # noqa: E402  # as above
-import process_samples  # noqa: E402  # as above
-import slopes  # noqa: E402  # as above
-import soak_load  # noqa: E402  # as above
-import soak_report  # noqa: E402  # as above
-import witness  # noqa: E402  # as above
+import installation
+import launcher
+import ports
+import process_samples
+import slopes
+import soak_load
+import soak_report
+import witness
 
 SAMPLE_SECONDS = 10.0
 SETTLING_SECONDS = 300.0
@@ -81,7 +78,8 @@ class Installed:
                 address = self._addresses[process.name] = f"127.0.0.1:{port}"
                 # A program of its own, as in production, and not a fork of a process with the modules loaded.
                 flags = process.command[len(installation.program(f"trireme.{phase}.process")) :]
-                process.command = [sys.executable, str(ROOT / "cmd" / phase), *flags, "--metrics-listen", address]
+                program = str(launcher.REPOSITORY / "cmd" / phase)
+                process.command = [sys.executable, program, *flags, "--metrics-listen", address]
                 process.start()
         await asyncio.gather(*(process.listening() for group in here.phases.values() for process in group))
         for number in range(2):
@@ -169,7 +167,7 @@ def main() -> int:
     parser.add_argument("--leader-minutes", type=float, default=30.0, help="time between two changes of the leader")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--result", type=pathlib.Path, default=ROOT / "build" / "soak.json", help="file for the samples"
+        "--result", type=pathlib.Path, default=launcher.REPOSITORY / "build" / "soak.json", help="file for the samples"
     )
     parser.add_argument("--plot", type=pathlib.Path, help="file for the plot, as SVG")
     parser.add_argument("--from", dest="recorded", type=pathlib.Path, help="report on such a file again; run nothing")

@@ -46,7 +46,7 @@ def _api() -> Api:
 @pytest.fixture(name="writer")
 def _writer(api: Api, caplog: pytest.LogCaptureFixture) -> writes.Writer:
     caplog.set_level(logging.INFO)
-    return writes.Writer(api)  # type: ignore[arg-type]  # as much of a client as a writer needs
+    return writes.Writer(api)  # as much of a client as a writer needs
 
 
 def _logged(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:

@@ -183,6 +183,6 @@ async def test_permit_that_answers_about_other_pods_fails() -> None:
     async def nothing(request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         return bind_pb2.PermitResponse()
 
-    pods.bind.permit = nothing  # type: ignore[method-assign]
+    pods.bind.permit = nothing
     with pytest.raises(ports.PhaseFault, match="other pods"):
         await pods.permit()

@@ -41,7 +41,7 @@ class Insight:
 
     async def explain(self, name: str, **fields: object) -> insight_pb2.ExplainResponse:
         pod = cycle_pb2.PodIdentity(namespace="default", name=name, uid=str(fields.pop("uid", "")))
-        return await self.service.Explain(insight_pb2.ExplainRequest(pod=pod, **fields), context())  # type: ignore[arg-type]
+        return await self.service.Explain(insight_pb2.ExplainRequest(pod=pod, **fields), context())
 
     async def refusal(self, name: str, **fields: object) -> tuple[grpc.StatusCode, str]:
         with pytest.raises(Aborted) as caught:

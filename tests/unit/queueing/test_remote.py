@@ -133,7 +133,7 @@ def test_an_update_or_activation_during_the_call() -> None:
 
 
 def test_a_pod_is_activated_while_its_remote_pre_enqueue_is_called() -> None:
-    """Else the plugin that activates its pods is told that there are none."""
+    """Else the plugin that activates its pods gets the answer that there are none."""
     q = parked()
     assert not q.contents.is_activated("ns/p", "uid-p")
     q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
@@ -185,7 +185,7 @@ def test_a_remote_hint_wakes_its_pods_if_they_still_wait() -> None:
             else:
                 q.requeue(each, T0, rejectors=frozenset({"Far"}))
     (instruction,) = q.on_event(NODE_ADD, None, "node", T0 + 5)
-    assert [each.record.class_id for each in instruction.pods] == [1, 2]  # type: ignore[union-attr]  # a gate's, not a hint's
+    assert [each.record.class_id for each in instruction.pods] == [1, 2]
     assert place(q, "a") is Unschedulable
     q.delete("ns/gone", "uid-gone", T0 + 5)
     (about_late,) = q.requeue(late[0], T0 + 5, rejectors=frozenset({"Far"}))

@@ -12,17 +12,17 @@ BROKEN = status.error("Devices", "no such key")
 
 
 @pytest.mark.parametrize(
-    ("index", "promised", "refuses"),
+    ("index", "nominated", "refuses"),
     [
         pytest.param((0, 1), -1, False, id="a node is full, another is not"),
         pytest.param((1, 1), -1, True, id="all are full"),
         pytest.param((0, 2), -1, True, id="a plugin fails for one"),
-        pytest.param((0, 2), 0, False, id="it fails for another than what was promised"),
-        pytest.param((0, 2), 1, True, id="it fails for what was promised"),
+        pytest.param((0, 2), 0, False, id="it fails for another than what was nominated"),
+        pytest.param((0, 2), 1, True, id="it fails for what was nominated"),
         pytest.param((0, 0), -1, False, id="it failed for one before"),
     ],
 )
-def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], promised: int, refuses: bool) -> None:
+def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], nominated: int, refuses: bool) -> None:
     """Else a pod of which nobody knows whether it fits is placed, and what is wrong with it stays unseen."""
     verdicts = np.array(index, dtype=np.int16)
     capacity = np.where(verdicts == 0, 1, 0).astype(np.int32)
@@ -37,4 +37,4 @@ def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], prom
         needs_pre_bind=False,
         evaluated=(),
     )
-    assert filtered.is_refused_everywhere(promised) is refuses
+    assert filtered.is_refused_everywhere(nominated) is refuses

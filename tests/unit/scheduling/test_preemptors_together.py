@@ -104,7 +104,7 @@ def _publish_steadily(world: World) -> None:
     leadership = leadership_runner.LeadershipRunner(
         frontend.context.completed,
         frontend,
-        None,  # type: ignore[arg-type]  # nothing is read
+        None,  # nothing is read
         local,
         lambda _: local,
         time.monotonic,

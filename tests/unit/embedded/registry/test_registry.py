@@ -33,7 +33,10 @@ def refusal_of(action: Any, *arguments: Any, **options: Any) -> ApiError:
 def patch(registry: Registry, key: str, name: str, change: dict[str, Any], subresource: str = "") -> dict[str, Any]:
     resource = BY_KEY[key]
     namespace = "default" if resource.namespaced else ""
-    edit = lambda obj: patches.strategic(obj, change)  # noqa: E731
+
+    def edit(obj: dict[str, Any]) -> dict[str, Any]:
+        return patches.strategic(obj, change)
+
     return registry.change(resource, namespace, name, edit, subresource=subresource).object
 
 
