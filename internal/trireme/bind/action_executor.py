@@ -39,7 +39,7 @@ WAITING_LIMIT = 20_000
 
 
 class ActionExecutor:
-    """Executes actions: each kind of write that bind does beside bindings."""
+    """Executes what bind writes beside bindings (evictions, conditions, nominations, claims), for each pod in order."""
 
     def __init__(
         self,
@@ -72,7 +72,11 @@ class ActionExecutor:
     async def apply(
         self, actions: Sequence[bind_pb2.Action], tenure: Tenure
     ) -> AsyncGenerator[list[tuple[int, Status]], None]:
-        """Execute actions, and yield their outcomes as they are known, by index."""
+        """Execute actions, and yield their outcomes as they are known, by index. Raises: BusyError.
+
+        Those for one pod go in order, behind those of earlier calls; pods go concurrently. If the caller goes away,
+        actions that have not begun are not executed.
+        """
         if len(self._tasks) >= WAITING_LIMIT:
             raise BusyError(f"actions for {len(self._tasks)} pods wait already")
         results: CallResults[Status] = CallResults()
@@ -183,10 +187,10 @@ class ActionExecutor:
         return _status_of(outcome)
 
     async def _evict(self, pod: api_writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:
-        """Mark the pod with DisruptionTarget and delete it.
+        """Mark the pod with DisruptionTarget and delete it; SUCCESS also if it is gone already.
 
         With an observed generation the caller has seen the pod, and the pod is read only if the patch leaves a doubt
-        that it is still the same.
+        that it is still the same. It is read and tried again a few times while the outcome is uncertain.
         """
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         if evict.observed_generation:
@@ -239,7 +243,10 @@ class ActionExecutor:
     async def _execute_plugin_action(
         self, action: bind_pb2.Action, tenure: Tenure, work: work_in_flight.Work
     ) -> Status:
-        """Have the plugin execute the action, if it is a plugin's."""
+        """Have the plugin whose action it is execute it; an action of no plugin is an error.
+
+        Between its writes the plugin checks that the caller still leads; if not, the status says that it was not begun.
+        """
 
         def begin_round() -> None:
             if not tenure.active:

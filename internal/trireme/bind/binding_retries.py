@@ -54,9 +54,9 @@ READ_BACK = Bound(read_back=True)
 
 
 class BindingRetries:
-    """The state of one binding. Each `on_…` takes the outcome of a step and returns the next step.
+    """Decides the next step of one binding: POST, read the pod back, or an outcome. It does no I/O itself.
 
-    `active`: whether a POST may still begin: the calling leader is in office, and the caller has not gone.
+    Each `on_…` takes the outcome of a step and returns the next one.
     """
 
     __slots__ = (
@@ -91,7 +91,11 @@ class BindingRetries:
         self._doubt = True
 
     def on_post(self, outcome: api_writes.Outcome, now: float) -> Step:
-        """A POST, with its repetitions, came to an outcome."""
+        """Take the outcome of a POST, its repetitions included; returns the next step.
+
+        A conflict, or an answer in doubt, has the pod read back; after a doubt so does any refusal, as the POST before
+        may have bound it.
+        """
         self._posts += 1
         match outcome:
             case api_writes.Written():

@@ -61,7 +61,7 @@ class BindingWriterStatistics:
 
 
 class _Job:
-    """One pod to bind, and the calls that wait for it."""
+    """One pod to bind, and the calls that wait for its outcome; calls for the same pod and node share a job."""
 
     __slots__ = ("attempt", "target", "tenure", "waiting")
 
@@ -86,7 +86,7 @@ class _Job:
 
 
 class BindingWriter:
-    """Binds pods for DefaultBinder (a `PodBinder`)."""
+    """Writes bindings for DefaultBinder (a `PodBinder`), some at once, and finds out what became of doubtful ones."""
 
     def __init__(
         self,
@@ -128,7 +128,10 @@ class BindingWriter:
     async def bind(
         self, targets: Sequence[BindTarget], tenure: Tenure
     ) -> AsyncGenerator[list[tuple[int, BindOutcome]], None]:
-        """Binds pods, and yields the outcomes as they come, by index.
+        """Bind pods, and yield the outcomes as they come, by index.
+
+        A pod that another call is binding already is not posted twice. If the caller goes away, bindings that nobody
+        waits for are not begun; those under way go on.
 
         Raises:
             BusyError: too many bindings wait already.
@@ -153,6 +156,11 @@ class BindingWriter:
                 worker.cancel()
 
     def _queue_job(self, target: BindTarget, tenure: Tenure, results: CallResults[BindOutcome], index: int) -> None:
+        """Have a call wait for its pod's binding: queue a new job, or join the one under way.
+
+        A job for another node refuses the call. A joining call with a longer tenure extends the time in which a POST
+        may begin.
+        """
         job = self._jobs.get(target.pod.uid)
         if job is None:
             job = self._jobs[target.pod.uid] = _Job(target, tenure)

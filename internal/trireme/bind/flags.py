@@ -32,7 +32,7 @@ class Options:
 
 
 def parse(argv: Sequence[str] | None) -> Options:
-    """Reads and checks the flags; from here on it is logged as they say, so that what is wrong with the others is, too.
+    """Read and check the flags, and set up the log by them before the first check of the others.
 
     Raises:
         FlagError, ListenError: naming the flag or file.
@@ -73,11 +73,14 @@ def parse(argv: Sequence[str] | None) -> Options:
 
 
 class _Parser(argparse.ArgumentParser):
+    """A parser that raises FlagError with one line, where argparse prints the usage and exits."""
+
     def error(self, message: str) -> NoReturn:
         raise FlagError(message)
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    """Declare bind's flags with their defaults and help."""
     parser = _Parser(
         prog="trireme-bind",
         description="The bind phase of the Trireme scheduler: the only writer of pods, bindings and claims.",

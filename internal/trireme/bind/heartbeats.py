@@ -13,7 +13,10 @@ T = TypeVar("T")
 async def with_heartbeats(
     batches: AsyncGenerator[Sequence[T], None], seconds: float = HEARTBEAT_SECONDS
 ) -> AsyncGenerator[Sequence[T], None]:
-    """The batches as they come, and an empty one whenever none came for `seconds`. Closes `batches` at the end."""
+    """Yield the batches as they come, and an empty one after each `seconds` without any, as a sign of life.
+
+    Closes `batches` at the end. An error of `batches` is raised at its turn.
+    """
     async with aclosing(batches):
         while True:
             batch = asyncio.ensure_future(anext(batches))

@@ -63,7 +63,7 @@ class LeadershipStatistics:
 
 
 class Leadership:
-    """Admits callers."""
+    """Admits callers: checks against the Lease that a caller leads, and until when it may begin work."""
 
     def __init__(self, guard: EpochGuard, reader: LeaseReader | None, clock: Callable[[], float]) -> None:
         """`reader` is None where leader election is off."""
@@ -81,10 +81,13 @@ class Leadership:
         return LeadershipStatistics(self._guard.epoch, self._readings, self._guard.refused)
 
     async def admit(self, claim: EpochClaim, lease_valid_seconds: float) -> Tenure:
-        """Answers until when work may begin for this caller, reading the Lease where need be.
+        """Return until when work may begin for this caller, reading the Lease where need be.
+
+        What was read is trusted for a while; in the second half of that time it is read again in the background.
+        Without a Lease (no leader election) the tenure does not end.
 
         Raises:
-            Refusal: none may.
+            Refusal: a newer leader was seen, the Lease is another's, or the caller's is not valid any more.
         """
         received = self._clock()
         self._guard.check(claim.epoch, claim.scheduler_id)

@@ -18,7 +18,10 @@ PREEMPTED = "PreemptionByScheduler"
 
 
 def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
-    """The status patch that sets a condition, and the nomination if given. `now` is the default for its time."""
+    """Make the status patch that sets a condition, and the nomination if given (empty: removes it).
+
+    `now` is the time of the transition if the condition has none.
+    """
     condition = wanted.condition
     since = condition.last_transition_time
     patch = status_patch.pod_status_patch(

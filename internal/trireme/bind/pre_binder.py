@@ -30,7 +30,7 @@ WAITING_LIMIT = 20_000
 
 
 class _NotBegun(Exception):
-    """The calling leader is not in office any more."""
+    """The calling leader's tenure ended before a plugin was called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Step(Generic[Result]):
 
 
 class PreBinder:
-    """Runs PreBind plugins."""
+    """Runs PreBindPreFlight and PreBind of pods; the steps of one pod go one after the other."""
 
     def __init__(self, turns: WriteTurns, in_flight: WorkInFlight, clock: Callable[[], float]) -> None:
         self._turns = turns
@@ -87,6 +87,10 @@ class PreBinder:
     async def _run_step(
         self, step: _Step[Result], classes: Sequence[PodsOfClass], timeout: float
     ) -> AsyncGenerator[list[tuple[int, Result]], None]:
+        """Run a step for each pod, concurrently, and yield the results by index. Raises: BusyError.
+
+        If the caller goes away, the steps are cancelled.
+        """
         if len(self._jobs) >= WAITING_LIMIT:
             raise BusyError(f"{len(self._jobs)} pods are in PreBind already")
         results: CallResults[Result] = CallResults()
@@ -150,7 +154,7 @@ class PreBinder:
         """Run the plugins of one step for one pod; each call of a plugin may take `timeout` seconds.
 
         A plugin that writes waits for its turn if the pod has state for it, and does not begin once the caller's tenure
-        is over.
+        is over. Both that and a time-out are results that name the plugin, not exceptions.
         """
         states = bind_phase_pb2.PluginStates.FromString(item.state).plugin_states
         running = ""

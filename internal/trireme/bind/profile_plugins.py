@@ -50,7 +50,7 @@ class ProfilePlugins:
 def by_profile(
     configuration: snapshot_pb2.Configuration, plugins: Mapping[str, BindPhasePlugin]
 ) -> dict[str, ProfilePlugins]:
-    """The plugins of each profile, by its name.
+    """Resolve the plugins of each profile at each point, in order, to the functions that are called.
 
     Raises:
         ValueError: a profile names a plugin that is not there, or not at that point.
@@ -87,6 +87,7 @@ def _calls_at_point(
     plugins: Mapping[str, BindPhasePlugin],
     call_of: Callable[[BindPhasePlugin], C | None],
 ) -> tuple[tuple[str, C], ...]:
+    """Return the profile's plugins at one point with their functions, in order. Raises: ValueError if one lacks it."""
     found = []
     for entry in profiles.plugins_at(profile, point):
         plugin = plugins.get(entry.name)
@@ -98,7 +99,11 @@ def _calls_at_point(
 
 
 async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-    """Call the Permit plugins, and merge their answers about each pod."""
+    """Call the Permit plugins in order, and merge their answers about each pod.
+
+    The first refusal ends a pod's turn. All plugins that answered WAIT are in its result, with their time-outs; a pod
+    that none holds back has SUCCESS.
+    """
     ended: dict[int, bind_pb2.PermitResult] = {}
     waits: dict[int, list[bind_pb2.PermitWait]] = {}
     for name, call in plugins.permit:
@@ -167,9 +172,10 @@ async def pre_bind_pre_flight(
 async def pre_bind(
     plugins: ProfilePlugins, request: bind_pb2.PreBindRequest, around: Around = _without_context
 ) -> bind_pb2.PreBindResponse:
-    """Call the PreBind plugins, and merge their answers about each pod.
+    """Call the PreBind plugins in order, and merge their answers about each pod; SKIP if none had work.
 
-    A pod that a plugin refuses or makes wait does not reach the plugins after it.
+    A pod that a plugin refuses or makes wait does not reach the plugins after it; its state then has that of all
+    plugins, for the call that repeats it.
     """
     ended: dict[int, bind_pb2.PreBindResult] = {}
     worked: set[int] = set()
@@ -197,7 +203,7 @@ async def pre_bind(
 async def bind(
     plugins: ProfilePlugins, request: bind_pb2.BindRequest, tenure: Tenure
 ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
-    """Binds each pod by the first plugin that does not skip it."""
+    """Bind each pod by the first plugin that does not skip it; a pod that all skip gets an error."""
     left = list(range(len(request.items)))
     for name, call in plugins.bind:
         part = request

@@ -46,7 +46,7 @@ class RemotePlugins:
         self._connections: weakref.WeakValueDictionary[bytes, PluginConnection] = weakref.WeakValueDictionary()
 
     def plugins_of(self, configs: Iterable[snapshot_pb2.RemotePlugin]) -> dict[str, bind_phase_plugin.BindPhasePlugin]:
-        """The plugins that have a part in binding.
+        """Make the plugins that have a part in binding, by name; equal entries share a connection.
 
         Raises:
             ValueError: naming the plugin and the field that is wrong.
@@ -129,6 +129,11 @@ class _RemoteCalls:
     async def _bind(
         self, request: bind_pb2.BindRequest, tenure: Tenure
     ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
+        """Have the remote plugin bind the pods; yields results as they come.
+
+        Without a tenure nothing is called. If the call fails, pods without a result are read, and those found bound or
+        not bound have their result; BindResultUnknown is raised for the rest.
+        """
         missing = set(range(len(request.items)))
         if not tenure.active:
             failed = status.error(self._client.name, f"not bound: {tenure.ended_because}")

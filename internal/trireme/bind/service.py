@@ -70,7 +70,7 @@ class BindStatistics:
 
 
 class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
-    """The bind phase."""
+    """The gRPC service of bind: admits the caller by its fence, then has plugins and writers do the work."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
     async def PreBindPreFlight(
         self, request: bind_phase_pb2.BindPhasePreBindPreFlightRequest, context: Context
     ) -> AsyncIterator[bind_phase_pb2.BindPhasePreBindPreFlightResponse]:
-        """Find out whether PreBind has work for these pods, each result as it is known."""
+        """Find out whether PreBind has work for these pods; results are sent as they are known, with heartbeats."""
         classes = await self._pods_by_class(request, context)
         seconds = request.timeout_ms / 1000
         try:
@@ -148,7 +148,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
     async def PreBind(
         self, request: bind_phase_pb2.BindPhasePreBindRequest, context: Context
     ) -> AsyncIterator[bind_phase_pb2.BindPhasePreBindResponse]:
-        """Prepare binding these pods, each result as it is known."""
+        """Run PreBind for these pods; each result is sent as it is known, with heartbeats between."""
         classes = await self._pods_by_class(request, context)
         try:
             async with aclosing(with_heartbeats(self._pre_binder.run(classes, request.timeout_ms / 1000))) as batches:
@@ -184,7 +184,10 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
     async def Apply(
         self, request: bind_phase_pb2.ApplyRequest, context: Context
     ) -> AsyncIterator[bind_phase_pb2.ApplyResponse]:
-        """Carry out these actions."""
+        """Execute these actions; each outcome is sent as it is known, with heartbeats between.
+
+        An action that is invalid, or a caller that leads no longer, ends the call before anything is written.
+        """
         tenure = await self._admit(request.fence, context)
         for index, action in enumerate(request.actions):
             await _check_action(index, action, context)

@@ -25,7 +25,7 @@ class Work:
 
 
 class WorkInFlight:
-    """The work in flight, by leader."""
+    """The calls that may still write, by the leader they are for: a new leader waits for its predecessor's."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

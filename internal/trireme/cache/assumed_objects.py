@@ -24,7 +24,7 @@ Change = tuple[snapshot_pb2.ClusterObject | None, snapshot_pb2.ClusterObject | N
 
 
 class OutOfSyncError(Exception):
-    """The object's version has changed."""
+    """The object that is to be assumed has changed, or is gone, since it was evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Assumption:
 
 
 class AssumedObjects:
-    """Assumed objects, layered over those of the informers."""
+    """Objects as the scheduler assumes they will be written, layered over those of the informers."""
 
     def __init__(self, informed: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
         self._informed = informed
@@ -61,7 +61,11 @@ class AssumedObjects:
                 yield assumption.entry
 
     def assume(self, uid: str, entries: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
-        """Assume all of these objects for the pod, or none. Raises: OutOfSyncError."""
+        """Assume all of these objects for the pod, or none. Raises: OutOfSyncError.
+
+        An object without a version is still to be created. A claim that is open to the pod's group, and assumed for
+        another member already, gets one user more.
+        """
         shared = {key for key, entry in entries.items() if self._is_shared_with_group(key, entry)}
         for key, entry in entries.items():
             stored = self._informed.get(key)
@@ -116,9 +120,10 @@ class AssumedObjects:
         )
 
     def on_informed(self, key: Key) -> list[Key]:
-        """The informer shows the object, or that it is gone: any version but the assumed one ends the assumption.
+        """End the assumption about an object that the informer shows in another version, or shows to be gone.
 
-        Returns the other objects whose assumptions ended with it.
+        An allocated claim that a pod owns also ends the assumption of the claim that was to be created for that pod;
+        their keys are returned.
         """
         if not self._assumed:
             return []

@@ -74,7 +74,7 @@ class _BaseEntry:
 
 
 class ClassRegistry:
-    """Bases, classes and the label keys that selectors use."""
+    """Assigns pods to classes: their base (all fields but labels) and the labels that some selector uses."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class ClassRegistry:
 
 
 def selected_keys(pod: core_pb2.Pod) -> set[str]:
-    """The label keys that the pod selects other pods by."""
+    """Return the label keys by which the pod selects other pods: in affinities and spread constraints."""
     keys: set[str] = set()
     affinity = pod.spec.affinity
     for either in (affinity.pod_affinity, affinity.pod_anti_affinity):

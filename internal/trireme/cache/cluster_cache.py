@@ -28,7 +28,7 @@ class CacheStatistics:
 
 
 class ClusterCache:
-    """Nodes, placed pods, classes and other objects."""
+    """The frontend's state of the cluster: nodes, placed pods, classes, objects and nominations; makes the deltas."""
 
     def __init__(self, registry: class_registry.ClassRegistry) -> None:
         self.registry = registry
@@ -81,7 +81,11 @@ class ClusterCache:
         return None if slot is None else snapshot_pb2.NodeEntry.FromString(self._entries[slot]).node
 
     def set_node(self, node: core_pb2.Node, json: bytes = b"") -> tuple[bool, core_pb2.Node | None]:
-        """Add or update a node; return whether anything changed, and the old node (None: it is new)."""
+        """Add or update a node; return whether anything changed, and the old node (None: it is new).
+
+        An older version changes nothing. A heartbeat (no change that plugins see) is sent in deltas, but leaves
+        `revision` as it is. Pods and nominations that were known before their node get their slot now.
+        """
         name = node.metadata.name
         slot = self._slots.get(name)
         exists = slot is not None
@@ -136,9 +140,10 @@ class ClusterCache:
         return self._pods.values()
 
     def set_pod(self, parsed: ParsedPod, class_id: int, base: int) -> PlacedPod | None:
-        """The informer shows the pod on a node; returns the previous pod.
+        """Store a pod that the informer shows on a node; returns the previous pod. Confirms an assumed pod.
 
-        Takes over the caller's reference to the class. Confirms an assumed pod.
+        The pod may be on another node than it was assumed on. Takes over the caller's reference to the class. A pod
+        that is terminating now has its deletion callbacks called.
         """
         pod = self._pods.get(parsed.uid)
         if pod is None:

@@ -27,7 +27,7 @@ Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 
 class EventHandlers(Protocol):
-    """Where the events of pods, of nodes, and of other kinds go."""
+    """Where informers deliver the events of pods, of nodes, and of other kinds."""
 
     def on_pods(self, batch: Sequence[Any]) -> None:
         """Pods were added, changed or deleted."""

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class DeltaLog:
-    """Records changes, and makes deltas and full syncs."""
+    """Records what changes in the cache, assigns slots and rows, and makes deltas and full syncs of it."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class ObjectSource(Protocol):
 
 
 class ExtenderObjects:
-    """Stores objects as the informers read them. `nodes`, `placed`: whether some extender needs them."""
+    """Pods and nodes in JSON, as the informers read them, for extenders; `nodes`, `placed`: whether one needs them."""
 
     def __init__(self, nodes: bool, placed: bool) -> None:
         self.keeps_nodes = nodes

@@ -17,7 +17,7 @@ MIN_RECORDS = 1000
 
 
 class ObjectWaits:
-    """Numbers changes of objects while there are interested callers."""
+    """Lets callers wait for changes of objects. Changes are numbered only while somebody is interested."""
 
     def __init__(self) -> None:
         self._recordings: set[Recording] = set()

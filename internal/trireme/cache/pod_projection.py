@@ -114,10 +114,11 @@ def base_of_resize(parsed: ParsedPod) -> bytes:
 
 
 def _parse_projected(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[str]) -> ParsedPod:
-    """Parse the pod, which is taken apart; `whole` is for the `extra` fields of the base key.
+    """Take a projected pod apart into a ParsedPod; `whole` is for the `extra` fields of its base key.
 
     What is the pod's own is read and removed, field by field. What is left is what equal pods share: its bytes are the
-    base key.
+    base key. A pod with claims or ephemeral volumes has its name in the base key too, so it is a class by itself.
+    Raises: FieldError.
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     namespace, name, uid, version = metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
@@ -205,7 +206,10 @@ class _SharedPart(NamedTuple):
 
 @lru_cache(maxsize=_REMEMBERED)
 def _parse_shared_part(text: bytes) -> _SharedPart:
-    """The shared part of all pods that are equal but for their individual fields."""
+    """Parse what equal pods share, normalised so that pods which plugins treat alike have the same bytes.
+
+    `text` are the bytes of a projected pod without its own fields.
+    """
     pod = projection_pb2.ProjectedPod.FromString(text)
     _drop_irrelevant_fields(pod)
     spec, status = pod.spec, pod.status

@@ -17,6 +17,8 @@ MIN_CLASSES = 8
 
 
 class _Columns(Protocol):
+    """What the cache holds for a class: it belongs to one `incarnation` of a snapshot."""
+
     @property
     def nbytes(self) -> int: ...
 

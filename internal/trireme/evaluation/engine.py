@@ -9,7 +9,7 @@ from trireme.snapshot import snapshot
 
 
 class Engine:
-    """Both sides of a decision; each is called for itself."""
+    """The filter and score engines on one snapshot, for callers that need both (insight, in-process runs)."""
 
     def __init__(
         self,

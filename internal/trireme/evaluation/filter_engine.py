@@ -37,10 +37,9 @@ class FilterProfiles:
 
 
 class FilterEngine:
-    """Answers from one snapshot. Each request begins with a cycle, which names profile, class and perhaps the pod.
+    """Everything that filter computes, without I/O: an operation for each RPC, on one snapshot.
 
-    All methods that call plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
-    for a profile or a class that is not there.
+    Each request begins with a cycle, which names profile, class and perhaps the pod.
     """
 
     def __init__(self, snap: snapshot.Snapshot, profiles: FilterProfiles) -> None:
@@ -188,7 +187,10 @@ class FilterEngine:
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """Return the victims that have to be evicted for a group, now that it was placed."""
+        """Return the victims that have to be evicted for a group, now that it was placed without all of them.
+
+        If the snapshot is replaced meanwhile, it is computed again, `MAX_TRIES` times in all. Raises: OutOfStepError.
+        """
         self._class_of(request.cycle)
         placed = {member.pod_class for member in request.placed}
         self._check_classes("placed", placed)

@@ -56,7 +56,7 @@ class PluginTimer:
 
 
 class PluginTimers:
-    """A plugin_timer for each call, every tenth of them for plugins too."""
+    """Makes a PluginTimer for each call; every tenth of them times plugins too."""
 
     def __init__(self, clock: Clock = time.perf_counter) -> None:
         self._calls = itertools.count()

@@ -85,6 +85,7 @@ class InTreeReserver:
     async def _reserve(
         self, placement: filter_pb2.Placement, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> filter_pb2.Reservation:
+        """Reserve for one pod by an in-tree plugin; an error status if the node is unknown here."""
         slot = snap.nodes.slot_of_name.get(placement.node_name)
         if slot is None:
             text = f'running Reserve plugin "{self.name}": node "{placement.node_name}" not found'
@@ -109,7 +110,10 @@ def reservers(
     chains: Mapping[str, filter_chain.FilterChain],
     make_remote: MakeRemoteReserver | None,
 ) -> Mapping[str, Sequence[Reserver]]:
-    """By profile the plugins that reserve, in order. An in-tree one that does not filter has nothing to reserve."""
+    """Return by profile the plugins that reserve, in order; an in-tree one that does not filter is left out.
+
+    Without `make_remote` remote plugins are left out too.
+    """
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out: dict[str, list[Reserver]] = {}
     for profile in configuration.profiles:

@@ -59,10 +59,9 @@ class PlaceAnswer:
 
 
 class ScoreEngine:
-    """Answers from one snapshot. Each request begins with a cycle, which names profile and class.
+    """Everything that score computes, without I/O: an operation for each RPC, on one snapshot.
 
-    All methods that call plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
-    for a profile, a class or a node that is not there.
+    Each request begins with a cycle, which names profile and class.
     """
 
     def __init__(self, snap: snapshot.Snapshot, configured: ScoreProfiles) -> None:
@@ -194,7 +193,11 @@ class ScoreEngine:
         extra_scores: Sequence[int],
         seed: int,
     ) -> tuple[placers.AnyPlacer, arrays.SlotArray] | status.Status:
-        """What places so many pods, and the slots of the nodes that it numbers; the status where a plugin fails."""
+        """Make what places so many pods, with the slots of the nodes that it numbers; the status where a plugin fails.
+
+        If a placement changes only its own node's score, the best nodes of the cached ranking do. Otherwise all open
+        nodes are compared (a sample if the profile scores a percentage).
+        """
         chain = self.chains[cycle.profile]
         ties = self._tie_order()
         ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
@@ -250,6 +253,10 @@ class ScoreEngine:
     async def _normalized_by_plugin(
         self, profile: str, pod_class: classes.PodClass, name: str, slots: arrays.SlotArray, raw: arrays.Int64Array
     ) -> arrays.Int64Array | status.Status:
+        """Normalise one plugin's raw scores of these slots as the plugin does; an error status if the profile lacks it.
+
+        Slots may repeat; plugins that score all nodes together see each once.
+        """
         chain = self.chains[profile]
         column = self._evaluator.columns_of(profile, pod_class).plugins.get(name)
         if column is None:

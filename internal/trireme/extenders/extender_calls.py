@@ -18,7 +18,7 @@ MAX_CONNECTIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class ExtenderCalls:
-    """The extenders, and the resources that they need."""
+    """The configured extenders with their HTTP session, and the objects stored for them; held by the frontend."""
 
     extenders: extenders.Extenders
     objects: extender_objects.ExtenderObjects
@@ -34,7 +34,10 @@ def make_extender_calls(
     registry: class_registry.ClassRegistry,
     cache: cluster_cache.ClusterCache,
 ) -> ExtenderCalls | None:
-    """All of it; None without extenders. Raises: OSError or ValueError: a certificate or key cannot be used."""
+    """Make the clients of all extenders, and what stores objects for them; None without extenders.
+
+    Raises: OSError or ValueError: a certificate or key cannot be used.
+    """
     if not configured:
         return None
     whole = [each for each in configured if not each.node_cache_capable]

@@ -38,7 +38,7 @@ _LONG_BYTES = 1 << 20
 
 
 class ExtenderClient:
-    """Calls one extender."""
+    """Posts requests to one extender over HTTP, with the errors that kube-scheduler would report."""
 
     def __init__(
         self,
@@ -55,7 +55,10 @@ class ExtenderClient:
         self._proxy = credentials.proxy_from_environment(config.url_prefix)
 
     async def send(self, verb: str, body: bytes) -> Any:
-        """Post to the verb; return the JSON value of the response. Raises: ExtenderError."""
+        """Post to the verb; return the JSON value of the response. Raises: ExtenderError in Go's words.
+
+        Any status but 200, a time-out, and a body that is no JSON are errors; nothing is repeated.
+        """
         url = f"{self._prefix}/{verb}"
         answered = False
         try:

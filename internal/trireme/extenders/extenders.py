@@ -57,6 +57,8 @@ class Client(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Extender:
+    """An extender's configuration, its client, and the resources that a pod must request for it (none: all pods)."""
+
     config: model.Extender
     client: Client
     managed: frozenset[str]
@@ -83,7 +85,7 @@ class _ExtendersVerdict:
 
 
 class Extenders:
-    """All extenders of the configuration."""
+    """Calls the configured HTTP extenders, those that are not ignorable first, for the pods they are interested in."""
 
     def __init__(
         self,
@@ -110,7 +112,9 @@ class Extenders:
     ) -> tuple[FilterResult, Sequence[int]]:
         """Apply filter and prioritize extenders to filter's answer for the pod; return it with extra scores by slot.
 
-        The pod's nominated node is tried first, alone, and taken if it passes. Raises: ExtenderError.
+        The pod's nominated node is tried first, alone, and taken if it passes. With fewer than two nodes left nothing
+        is scored. If no extender is interested, the pod is gone or no node passes, the answer stays. Raises:
+        ExtenderError.
         """
         interested = [extender for extender in self._interested_extenders(class_id) if _filters_or_scores(extender)]
         if not interested:
@@ -152,7 +156,10 @@ class Extenders:
         return any(extender.config.bind_verb for extender in self._interested_extenders(class_id))
 
     async def bind(self, class_id: int, item: bind_pb2.BindItem) -> status.Status | None:
-        """Bind the pod by the first extender that binds such pods; None: use the Bind plugins."""
+        """Bind the pod by the first extender that binds such pods; None: there is none, use the Bind plugins.
+
+        An ignorable extender that fails is passed over; of another one the error is the status.
+        """
         body = extender_wire.binding_body(item.pod.namespace, item.pod.name, item.pod.uid, item.node_name)
         for extender in self._interested_extenders(class_id):
             if not extender.config.bind_verb:
@@ -213,7 +220,10 @@ class Extenders:
     def _with_extenders_refusals(
         self, filtered: FilterResult, slot_of: Mapping[str, int], result: _ExtendersVerdict
     ) -> FilterResult:
-        """Filter's answer about this one pod, with the extenders' refusals."""
+        """Return filter's answer with the extenders' refusals, for this one pod and not for its class.
+
+        Nodes that an extender leaves out without a reason are unresolvable.
+        """
         answer = filtered.answer
         index, capacity = answer.index.copy(), answer.capacity.copy()
         statuses = list(answer.statuses)
@@ -283,7 +293,10 @@ class Extenders:
     async def _trim_candidates(
         self, preempting: Sequence[_Extender], uid: str, candidates: Sequence[filter_phase_pb2.PreemptionCandidate]
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate]:
-        """Let the extenders narrow the candidates. Raises: ExtenderError."""
+        """Let the extenders narrow the preemption candidates, one after the other; they may also add victims.
+
+        An ignorable one that fails changes nothing. Raises: ExtenderError, also if the pod is gone.
+        """
         pod = self._objects.pod(uid)
         if pod is None:
             raise ExtenderError("the pod is gone")

@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
-    """Answers from one snapshot, which `follow` keeps up to date."""
+    """The gRPC service of filter: converts messages for the FilterEngine, on a snapshot that `follow` updates."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
 async def _filter(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.FilterPhaseFilterRequest
 ) -> filter_phase_pb2.FilterPhaseFilterResponse:
-    """Filter by the engine, as a message."""
+    """Filter by the engine, and convert its answer; `columns` is unset if PreFilter refused the class."""
     answer = await engine.filter(request.cycle, request.count, request.base_generation, request.preemptors)
     response = filter_phase_pb2.FilterPhaseFilterResponse(
         max_batch=answer.max_batch,

@@ -57,7 +57,7 @@ MakeExtenders = Callable[..., extender_calls.ExtenderCalls | None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clients:
-    """The connections to the API server, separate so that none can starve another."""
+    """The frontend's clients of the API server: separate connections, so that none can starve another."""
 
     scheduling: client.ApiClient
     events: client.ApiClient
@@ -67,7 +67,7 @@ class Clients:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class App:
-    """The assembled frontend."""
+    """The assembled frontend; `build` makes it before leader election, and it lives as long as the process."""
 
     context: FrontendContext
     cluster: ClusterState
@@ -184,7 +184,11 @@ def build_cluster(
     infos: Mapping[str, plugin_pb2.PluginInfo],
     make_extenders: MakeExtenders = extender_calls.make_extender_calls,
 ) -> ClusterState:
-    """An empty cluster."""
+    """Build what the frontend knows of the cluster: empty, until the informers fill it.
+
+    Pods get classes by the fields that the enabled in-tree plugins and the remote plugins of `infos` read, so this
+    comes after the first handshake with remote plugins. `infos` are the descriptions of those that answered, by name.
+    """
     enabled = {name for profile in completed.profiles for name in profile.all_names()}
     reads = plugin_updates.PodReads(infos, IN_TREE.pod_fields(enabled))
     registry = class_registry.ClassRegistry(
@@ -209,7 +213,10 @@ def build_phases(
     cache: cluster_cache.ClusterCache,
     connect: Callable[..., phase_links.PhaseLinks] = phase_links.make_links,
 ) -> PhaseClients:
-    """The clients of the phases, which follow `cache`."""
+    """Build the clients of filter, score, bind and insight, and subscribe those that follow `cache` to its deltas.
+
+    No replica has an address yet, and nothing is connected or sent before `LeadershipRunner` sets the endpoints.
+    """
     settings, fence = context.settings, context.leader.fence
     publisher = snapshot_publisher.SnapshotPublisher(cache, settings.hello)
     links = connect(

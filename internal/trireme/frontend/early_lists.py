@@ -34,7 +34,11 @@ class EarlyLists:
 
 @contextlib.asynccontextmanager
 async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator[EarlyLists]:
-    """Connect, and request the lists.
+    """Connect to the API server, and request the first lists while the rest of the frontend is still imported.
+
+    Only pods and nodes are requested early, and only where lists come by watch (the gate), the cache is filled before
+    election and there are no extenders; otherwise the informers list for themselves, and `lists` is empty. Requests
+    that were not taken over end with the block.
 
     Raises:
         KubeconfigError: naming the file and the field at fault.

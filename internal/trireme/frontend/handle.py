@@ -17,11 +17,7 @@ Activate = Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]
 
 
 class HandleService(frontend_pb2_grpc.HandleServiceServicer):
-    """Served by the frontend alone.
-
-    A caller acts for the plugin that it names. With TLS its certificate must have an identity of that plugin. Without
-    TLS every caller that can reach the address is trusted, so the address must be on loopback or a Unix socket.
-    """
+    """The service by which remote plugins act on waiting pods: allow, reject, activate. Only the frontend serves it."""
 
     def __init__(
         self, config: trireme_configuration.TriremeConfiguration, waiting: waiting_pods.WaitingPods, activate: Activate
@@ -70,7 +66,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
 
 @contextlib.asynccontextmanager
 async def serve(config: trireme_configuration.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
-    """Serve at the configured address. Raises: ListenError."""
+    """Serve HandleService within the block, or nothing if no address is configured. Raises: ListenError."""
     if not config.handle_listen:
         yield
         return

@@ -9,7 +9,7 @@ from trireme.scheduling import attempt_reporter, event_handlers, pacing, pre_bin
 
 
 class Inbox:
-    """Takes the informers' events."""
+    """Takes the informers' events: has the cache and queue updated, and wakes whoever waits for such a change."""
 
     def __init__(
         self,

@@ -115,6 +115,11 @@ class InsightQueueFeed:
             yield snapshot_pb2.QueueDelta(reset=reset, removed_pods=removed)
 
     def _pod_message(self, pod: queued_pod.QueuedPodInfo) -> snapshot_pb2.QueuedPod:
+        """Describe a queued pod for insight: its state, who holds it back or refused it, and why it waits.
+
+        A member of a group also names the plugin that gates the group. The reason of a pod that cannot be scheduled as
+        it is written (`invalid`) comes before that of its state.
+        """
         record, state = pod.latest, pod.state
         parsed = record.pod.parsed
         message = snapshot_pb2.QueuedPod(

@@ -69,7 +69,12 @@ class LeadershipRunner:
         self._clock = clock
 
     async def run(self, elected: Callable[[], Awaitable[Term]]) -> None:
-        """Run until cancelled; `elected` returns once we lead."""
+        """Follow the cluster, wait for election, then schedule until cancelled; `elected` returns once we lead.
+
+        With leader election the caches are filled before it, so that a new leader schedules at once; with
+        `delayCacheUntilActive` the informers start only once we lead. A failure of any part ends all of it, by an
+        exception.
+        """
         app, configuration = self._app, self._completed.configuration
         async with asyncio.TaskGroup() as group:
             _add_task(group, "events", app.recorder.run)

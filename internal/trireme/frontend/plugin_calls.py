@@ -30,7 +30,7 @@ _BREAKERS = [state.value for state in remote_breaker.BEST_TO_WORST]
 
 
 class PluginCalls:
-    """Collects the phases' statistics and adds them up."""
+    """Collects from all processes what they know of their calls to remote plugins, for /trireme/v1/status."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class PluginCalls:
             await asyncio.sleep(POLL_SECONDS)
             of_followers = [entry for each in self._links.followers().values() for entry in each.channels()]
             channels = [*of_followers, *self._links.binders.channels()]
-            answers = await asyncio.gather(*(_ask(channel) for _, channel in channels))
+            answers = await asyncio.gather(*(_request_statistics(channel) for _, channel in channels))
             self._of_phases = [entry for answer in answers for entry in answer]
             for (address, _), answer in zip(channels, answers, strict=True):
                 self._failures.observe(address, answer)
@@ -64,7 +64,7 @@ class PluginCalls:
         found = [*self._of_phases, *self._own()]
         streams = self._streams()
         return [
-            _row(
+            _plugin_row(
                 status,
                 [entry for entry in found if entry.plugin == status.name],
                 self._failures.recent(status.name),
@@ -114,7 +114,8 @@ def one_line(row: Json) -> str:
     )
 
 
-async def _ask(channel: aio.Channel) -> Sequence[plugin_pb2.PluginStatistics]:
+async def _request_statistics(channel: aio.Channel) -> Sequence[plugin_pb2.PluginStatistics]:
+    """Get one process's statistics of its calls to plugins; none if it is not connected or does not answer."""
     # Does not wait for a phase that is not connected, and does not connect to it.
     if channel.get_state() is not grpc.ChannelConnectivity.READY:
         return ()
@@ -132,12 +133,17 @@ async def _ask(channel: aio.Channel) -> Sequence[plugin_pb2.PluginStatistics]:
     return statistics
 
 
-def _row(
+def _plugin_row(
     status: plugin_monitor.PluginStatus,
     found: Sequence[plugin_pb2.PluginStatistics],
     failed_recently: bool,
     stream: replica_link.LinkStatistics | None,
 ) -> Json:
+    """Make a plugin's row of the status page: calls and durations of all processes together, and its health.
+
+    The breaker shown is the worst of all processes, and the last error one of a process with that breaker. The problem
+    is what explains the health: the last error, that of the snapshot stream, or that of the handshake.
+    """
     durations = call_durations.CallDurations()
     for entry in found:
         durations.add(entry.durations)

@@ -9,7 +9,7 @@ from trireme.v1 import plugin_pb2
 
 
 def check_profiles(info: plugin_pb2.PluginInfo, profiles: Iterable[model.CompletedProfile]) -> None:
-    """Every extension point at which a profile enables the plugin must be one that the plugin has.
+    """Check that a plugin has every extension point at which some profile enables it; it may have more.
 
     Raises: ValueError naming the field, the profile and the extension points that the plugin has.
     """

@@ -8,7 +8,7 @@ from trireme.v1 import plugin_pb2
 
 
 class PluginMembership:
-    """The remote plugins with their latest descriptions."""
+    """Which remote plugins take part, with their latest descriptions, and which are missing or rejected."""
 
     def __init__(
         self,

@@ -106,7 +106,10 @@ class _Plugin:
 
 
 class PluginMonitor:
-    """All remote plugins of the configuration. Made on the running loop."""
+    """Connects to all remote plugins of the configuration, and watches whether they can take part.
+
+    It is made on the running loop.
+    """
 
     def __init__(self, completed: commandline.CompletedConfig) -> None:
         """Raises: HandshakeError naming what is wrong with the configuration."""
@@ -137,11 +140,12 @@ class PluginMonitor:
         return [plugin.status() for plugin in self._plugins]
 
     async def start(self, seconds: float = START_SECONDS) -> None:
-        """Connect to the plugins that answer within so many seconds.
+        """Connect to the plugins that answer within so many seconds; `run` lets the others take part later.
 
-        Raises: HandshakeError for a plugin with a wrong description, or one that refuses its configuration.
+        Raises:
+            HandshakeError: a plugin that answers has a wrong description, or refuses its configuration.
         """
-        await asyncio.gather(*(self._meet(plugin, seconds) for plugin in self._plugins))
+        await asyncio.gather(*(self._connect_within(plugin, seconds) for plugin in self._plugins))
         configuration = phase_configuration.make_configuration(self._completed, self.infos())
         config_hash = phase_configuration.config_hash(configuration)
         for plugin in self._plugins:
@@ -164,7 +168,7 @@ class PluginMonitor:
         async with asyncio.TaskGroup() as group:
             lock = asyncio.Lock()
             for plugin in self._plugins:
-                work = functools.partial(self._watch, plugin, lock, changed)
+                work = functools.partial(self._watch_plugin, plugin, lock, changed)
                 group.create_task(supervision.supervise(plugin.where, work), name=plugin.where)
 
     async def close(self) -> None:
@@ -181,12 +185,16 @@ class PluginMonitor:
             raise remote_client.HandshakeError(f"plugin {config.name} at {config.address}: {error}") from error
         return dialer.open(config.address, remote_endpoint.OPTIONS)
 
-    async def _meet(self, plugin: _Plugin, seconds: float) -> None:
+    async def _connect_within(self, plugin: _Plugin, seconds: float) -> None:
+        """Get a plugin's description, trying until it answers; if it does not in time, its `problem` says why.
+
+        Raises: HandshakeError if it answers with a description that is wrong.
+        """
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     try:
-                        response = await self._ask(plugin, seconds)
+                        response = await self._request_info(plugin, seconds)
                         break
                     except _Unreachable as error:
                         plugin.problem = str(error)
@@ -200,16 +208,22 @@ class PluginMonitor:
         plugin.restarts.report()
         plugin.reachable, plugin.problem = True, ""
 
-    async def _watch(
+    async def _watch_plugin(
         self,
         plugin: _Plugin,
         lock: asyncio.Lock,
         changed: Changed,
     ) -> None:
+        """Ask a plugin for its description again and again, until cancelled; follow what changed.
+
+        A new description or instance is admitted or rejected, one plugin at a time (`lock`). A plugin that cannot be
+        reached keeps its description: only its calls fail. One without an `instance` is configured anew at each check,
+        since its restart could not be seen.
+        """
         while True:
             await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.takes_part else MISSING_SECONDS)
             try:
-                response = await self._ask(plugin, CHECK_TIMEOUT_SECONDS)
+                response = await self._request_info(plugin, CHECK_TIMEOUT_SECONDS)
                 # Without an instance a restart, after which it lacks its configuration, would go unnoticed.
                 known = response == plugin.admitted and response.instance and plugin.takes_part
                 if not known or self._unsynced_too_long(plugin):
@@ -301,7 +315,7 @@ class PluginMonitor:
         if was != (plugin.reachable, plugin.problem):
             log.warning("%s: %s", plugin.where, plugin.problem.removeprefix(f"{plugin.where}: "))
 
-    async def _ask(self, plugin: _Plugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
+    async def _request_info(self, plugin: _Plugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
         try:
             return await plugin_control.get_plugin_info(plugin.connection.channel, seconds)
         except message.DecodeError as error:
@@ -311,7 +325,7 @@ class PluginMonitor:
             raise self._rpc_error(plugin, error) from error
 
     async def _check_follower(self, plugin: _Plugin, info: plugin_pb2.PluginInfo) -> None:
-        """A plugin that is called by slot must serve the stream that says which nodes those are.
+        """Check that a plugin which gets nodes by slot serves the snapshot stream; any other plugin passes.
 
         Raises: HandshakeError, _Unreachable.
         """

@@ -26,7 +26,7 @@ from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 
 class QueueExecutor:
-    """Makes the queue, and executes its instructions."""
+    """Holds the queue, and executes the instructions that it returns: calls of remote plugins, waking the scheduler."""
 
     def __init__(
         self,
@@ -104,7 +104,8 @@ class QueueExecutor:
     def plugin_changed(self, name: str) -> None:
         """Follow a change of this remote plugin: whether it can be called, or its version or instance.
 
-        Schedules pods that waited for it or that it refused, and holds back those that need a rejected one.
+        Pods that waited for it or that it refused are tried again; profiles that need a rejected plugin hold their pods
+        back. `on_event` wakes by the old registrations, and those of a new description apply from then on.
         """
         absent = self._membership.is_rejected(name) or self._membership.is_unsynced(name)
         event = remote_plugins.PLUGIN_REJECTED if absent else remote_plugins.PLUGIN_JOINED

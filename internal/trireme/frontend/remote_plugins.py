@@ -151,7 +151,11 @@ class RemoteQueue:
         self.configure(configuration)
 
     def configure(self, configuration: snapshot_pb2.Configuration) -> None:
-        """`configuration` names the plugins from now on."""
+        """Connect to the plugins of `configuration`, which replaces the one before.
+
+        A plugin whose entry is the same keeps its connection; connections of others are closed in the background.
+        PreEnqueue calls that waited for a plugin are tried at once.
+        """
         before, self._clients, self._plugins = self._clients, {}, {}
         for config in configuration.remote_plugins:
             key = config.SerializeToString(deterministic=True)
@@ -188,9 +192,13 @@ class RemoteQueue:
             if isinstance(instruction, remote_calls.CallPreEnqueue):
                 self.background.start(self.pre_enqueue_calls.call(instruction))
             else:
-                self.background.start(self._ask_hint(instruction))
+                self.background.start(self._call_hint(instruction))
 
-    async def _ask_hint(self, call: remote_calls.CallQueueingHint) -> None:
+    async def _call_hint(self, call: remote_calls.CallQueueingHint) -> None:
+        """Call a remote plugin's queueing hint for these pods, and report a hint for each to the queue.
+
+        If the plugin is gone or does not answer, the queue is told that the call failed (None).
+        """
         event = plugin_pb2.ClusterEvent(
             resource=call.event.resource, actions=cluster_event.action_names(call.event.action), hint=True
         )

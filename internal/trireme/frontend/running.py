@@ -101,7 +101,11 @@ async def _run_until_ended(
     local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
 ) -> _EndReason:
-    """Assemble the frontend and its servers, and run it until a signal, the end of leadership or a failure."""
+    """Assemble the frontend and its servers, run it until something ends it, and return what that was.
+
+    That is a signal, the end of leadership, the deletion of its namespace, or a failure. Whatever fails before it runs
+    (a plugin's handshake, an address, a certificate) is raised, once all that was started has been closed.
+    """
     stopping = asyncio.Event()
     # Set from the loop, so that the loop wakes up.
     stop.on_stop(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
@@ -218,7 +222,7 @@ def _log_failure(error: BaseException) -> None:
 
 
 class Elector:
-    """Contends for the Lease, or leads without one."""
+    """Contends for the Lease, or leads without one if leader election is off. `lost` is set when leadership ends."""
 
     def __init__(
         self,
@@ -239,7 +243,11 @@ class Elector:
         self.lost = asyncio.Event()
 
     async def wait_until_elected(self) -> Term:
-        """Return once we lead."""
+        """Return the term of our leadership once we lead; without leader election that is at once.
+
+        The term also says for how long a predecessor's writes may take effect. While the API server cannot be reached,
+        it waits.
+        """
         if not self._config.leader_elect:
             return await self._without_election()
         config = self._config
@@ -301,10 +309,10 @@ class Elector:
         return 0.0 if self._elector is None else self._elector.remaining_seconds
 
     async def _without_election(self) -> Term:
-        """The epoch is the version of a list made now; nobody else schedules, so the term does not end.
+        """Make a term that does not end, as nobody else schedules; its epoch is the version of a list made now.
 
-        Our own bind replicas end with us, so no earlier frontend's bindings can still be in flight; those of configured
-        replicas may be.
+        It waits until the API server answers. Our own bind replicas end with us, so no earlier frontend's bindings can
+        still be in flight; those of configured replicas may be.
         """
         async with await client.connect(self._settings) as connection:
             while True:

@@ -17,7 +17,7 @@ _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0
 
 
 class SchedulerInstruments:
-    """Counters and histograms of the frontend."""
+    """The counters and histograms that `SchedulerMetrics` records in: each metric's name, help and labels."""
 
     def __init__(self, *, groups: bool, placements: bool) -> None:
         """`groups`: there are groups of pods; `placements`: they may have to be in one domain."""
@@ -32,6 +32,7 @@ class SchedulerInstruments:
         self._make_requests()
 
     def _make_attempts(self) -> None:
+        """Declare the metrics of attempts at pods: results, durations, preemption, batches."""
         self.schedule_attempts = Counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by result: 'unschedulable' means that a pod could not be scheduled, 'error' "
@@ -96,6 +97,7 @@ class SchedulerInstruments:
         )
 
     def _make_placements(self) -> None:
+        """Declare the metrics of groups' placements; made only if groups may have to be in one domain."""
         self.generated_placements = Counter(
             "scheduler_generated_placements_total", "Placements generated for groups of pods.", ("profile",)
         )
@@ -112,6 +114,7 @@ class SchedulerInstruments:
         )
 
     def _make_groups(self) -> None:
+        """Declare the metrics of attempts at pod groups, and of preemption by how it is done for them."""
         self.group_attempts = Counter(
             "scheduler_podgroup_schedule_attempts_total",
             "Attempts to schedule groups of pods, by result.",
@@ -161,6 +164,7 @@ class SchedulerInstruments:
         )
 
     def _make_framework(self) -> None:
+        """Declare the metrics of plugins and extension points, hints, events, and waits on Permit."""
         self.point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Time for all plugins of an extension point: a pod's share of its batch.",
@@ -199,6 +203,7 @@ class SchedulerInstruments:
         )
 
     def _make_volumes(self) -> None:
+        """Declare the metrics of volumes and devices."""
         self.volume_errors = Counter(
             "scheduler_volume_scheduling_stage_error_total",
             f"Errors of {_VOLUMES_PLUGIN} by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
@@ -233,6 +238,7 @@ class SchedulerInstruments:
         )
 
     def _make_requests(self) -> None:
+        """Declare the metrics of requests to the API server, as client-go has them."""
         self.requests = Counter(
             "rest_client_requests_total",
             "Number of HTTP requests, partitioned by status code, method, and host.",

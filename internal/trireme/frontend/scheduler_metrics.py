@@ -88,7 +88,11 @@ class SchedulerMetrics:
         placed: PlaceResult,
         again: bool = False,
     ) -> None:
-        """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
+        """Record that one answer of filter and score placed `pods` pods (at least one) in so many seconds.
+
+        `again`: the same answer had placed others before, so its timings are recorded already. The first pod of an
+        answer counts as `no_hint` in scheduler_batch_attempts_total, all others as `hint_used`.
+        """
         self.instruments.algorithm_seconds.observe(seconds / pods, (), pods)
         self.record_plugins(profile, "Filter", filtered.evaluated, pods)
         self.record_plugins(profile, "Score", placed.evaluated, pods)
@@ -282,6 +286,11 @@ class SchedulerMetrics:
         ]
 
     def _timed_hint(self, registration: queueing_hint_map.EventRegistration) -> queueing_hint_map.HintFunction:
+        """Wrap a registration's hint so that its duration is recorded, once for each pod with the pod's share.
+
+        A registration without a hint answers QUEUE for every pod. If the hint raises, all its answers count as errors,
+        and the exception goes on.
+        """
         plugin, hint = registration.plugin, registration.hint
 
         def timed(

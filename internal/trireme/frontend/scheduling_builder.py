@@ -220,6 +220,10 @@ def _build_scheduler(
     pacer: pacing.Pacer,
     groups: "pod_group_assembly.PodGroupAssembly | None",
 ) -> scheduler.Scheduler:
+    """Build the loop that takes batches and groups from the queue, with the cycles that it runs them through.
+
+    Without `groups` there is no cycle of pod groups; with extenders nothing is speculated.
+    """
     completed, publish = context.completed, phases.publisher.publish
     attempts = _build_attempt_runner(context, cluster, phases, executor, reserved, limit)
     post_filters = _build_post_filters(
@@ -280,6 +284,7 @@ def _build_attempt_runner(
     reserved: reservations.Reservations,
     limit: batch_limit.BatchLimit,
 ) -> attempt.AttemptRunner:
+    """Build what filters, places, assumes and reserves pods; the cycles of batches and of groups share it."""
     return attempt.AttemptRunner(
         cache=cluster.cache,
         nominations=executor.queue.nominator,
@@ -302,6 +307,7 @@ def _build_post_filters(
     preemptions: preemption_executor.PreemptionExecutor,
     limit: batch_limit.BatchLimit,
 ) -> post_filtering.PostFilters:
+    """Build PostFilter; profiles that enable no plugin there are not in `asynchronous`, and never preempt."""
     asynchronous = context.completed.gates.enabled("SchedulerAsyncPreemption")
     return post_filtering.PostFilters(
         cache=cluster.cache,

@@ -103,7 +103,10 @@ def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolA
 async def _score_feasible(
     evaluating: engine.Engine, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
 ) -> NodeScores | status.Status:
-    """The normalised scores of the feasible slots, in the order in which Place would choose them for one pod."""
+    """Score the feasible slots; the result is in the order in which Place would choose them for one pod.
+
+    The status where a plugin fails. Raises: OutOfStepError if the snapshot was replaced meanwhile.
+    """
     incarnation = evaluating.snap.incarnation
     raw = await evaluating.score.raw_scores(cycle, slots)
     if isinstance(raw, status.Status):

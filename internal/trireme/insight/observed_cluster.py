@@ -12,7 +12,7 @@ from trireme.v1 import snapshot_pb2
 
 
 class ObservedCluster:
-    """A snapshot without trials, and the pods in the queue. A follower keeps it up to date (`follower.State`)."""
+    """A snapshot that never shows trials of groups, and the pods in the queue; a follower updates it."""
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self.snap = snap

@@ -4,7 +4,7 @@ from trireme.v1 import snapshot_pb2
 
 
 class QueuedPods:
-    """The pods in the queue."""
+    """The pods in the frontend's queue, as its stream to insight describes them."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, snapshot_pb2.QueuedPod] = {}

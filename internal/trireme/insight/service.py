@@ -37,7 +37,7 @@ class ExplainError(Exception):
 
 
 class InsightService(insight_pb2_grpc.InsightServiceServicer):
-    """Answers from one snapshot, which `follow` keeps up to date."""
+    """The gRPC service of insight: explains queued pods on a snapshot that `follow` keeps up to date."""
 
     def __init__(
         self,
@@ -87,7 +87,11 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         return response
 
     async def _explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
-        """The response. Raises: ExplainError, and what `explanation.explain` raises."""
+        """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.
+
+        A pod without a class (its object is invalid) has no evaluation. Raises: ExplainError, and what
+        `explanation.explain` raises.
+        """
         pod = request.pod
         for name in ("namespace", "name"):
             if not getattr(pod, name):
@@ -125,7 +129,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         request: insight_pb2.ExplainRequest,
         response: insight_pb2.ExplainResponse,
     ) -> None:
-        """Add to the response what filter and score say of the pod."""
+        """Add to the response what filter and, if requested, score say of the pod on the snapshot as it is now.
+
+        Raises: ExplainError: the pod's class has not arrived yet.
+        """
         if queued.pod_class not in self._snap.classes:
             text = f"pod: its class {queued.pod_class} has not arrived on the stream yet; ask again"
             raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)

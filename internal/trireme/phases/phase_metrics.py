@@ -97,7 +97,7 @@ def _snapshot_instruments(follow: follower.Follower) -> Iterable[Instrument]:
 
 
 def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
-    """The calls to remote plugins, and how the plugins do."""
+    """Yield the metrics of calls to remote plugins, with the state of their circuit breakers by RPC."""
     labels = ("plugin",)
 
     def each(attribute: str) -> Reading:

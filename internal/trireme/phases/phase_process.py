@@ -28,16 +28,22 @@ from trireme_kube.componentbase.tls import certificate_expiry
 
 
 class _Plugin(Protocol):
+    """A plugin of a chain, as the handshake names it."""
+
     @property
     def name(self) -> str: ...
 
 
 class _Chain(Protocol):
+    """The plugins of a profile, whichever phase's they are."""
+
     @property
     def plugins(self) -> Sequence[_Plugin]: ...
 
 
 class _PhaseService(Protocol):
+    """What a phase's service has for this process: its follower, chains and statistics."""
+
     follow: follower.Follower
 
     @property

@@ -40,7 +40,7 @@ class NextClass(NamedTuple):
 
 
 class ClassPods:
-    """The pods of one class at one level."""
+    """The waiting pods of one class at one priority level, in the order in which they are tried."""
 
     __slots__ = ("alive", "band", "heap", "key", "served", "turn")
 
@@ -211,7 +211,7 @@ class PriorityBand:
 
 
 class ActiveQueue:
-    """Pods in order, by class. `size` is their number."""
+    """The pods that may be tried now, by priority level and class. `size` is their number."""
 
     __slots__ = ("_bands", "_levels", "_stale", "size")
 

@@ -102,7 +102,7 @@ class _ExpiryHeap:
 
 
 class BackoffQueue:
-    """The pods that back off."""
+    """The pods that back off: those refused by plugins, which may be taken early, and those that failed by error."""
 
     __slots__ = ("_due", "_errors", "_policy", "_windows")
 

@@ -20,7 +20,10 @@ from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
 
 
 class EventRequeuer:
-    """Moves pods out of `unschedulable`. Calls of remote hints become instructions of `calls`."""
+    """Moves refused and gated pods to the active or back-off queue when an event may help them.
+
+    Remote hints are not waited for: their calls become instructions of `calls`.
+    """
 
     __slots__ = ("_calls", "_hints", "_transitions", "_unschedulable")
 
@@ -47,7 +50,11 @@ class EventRequeuer:
                 self._evaluate_groups(profile, groups, (event, old, new), now, exclude_uid)
 
     def on_own_events(self, pod: QueuedPodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> None:
-        """Evaluates the changes of its own object for an unschedulable pod: the first that helps moves it."""
+        """Move an unschedulable or gated pod if a change of its own object helps: the first event that does moves it.
+
+        Where a remote hint has to be called, the answer moves it; if too many calls are open, it moves at once, to back
+        off.
+        """
         profile = pod.record.profile
         for event in events:
             if not isinstance(pod.state, (Unschedulable, Gated)):
@@ -99,7 +106,11 @@ class EventRequeuer:
         now: float,
         exclude_uid: str,
     ) -> None:
-        """Evaluates one pod of each group, and moves the pods of the groups that the event may help."""
+        """Evaluate one pod of each group, and move all pods of the groups that the event may help.
+
+        Not moved are pods that are still gated, and `exclude_uid`. If too many remote calls are open, the event counts
+        as help.
+        """
         event, old, new = change
         examples = [group.any_pod() for group in groups]
         decisions, remote = self._hints.evaluate(profile, event, old, new, examples)

@@ -35,7 +35,7 @@ class CachedDecision:
 
 
 class InFlightEventEvaluator:
-    """Evaluates the recorded events for pods that come back."""
+    """Decides where a pod goes whose attempt failed, by the events that came during the attempt."""
 
     __slots__ = ("_calls", "_events", "_hints")
 
@@ -45,9 +45,10 @@ class InFlightEventEvaluator:
         self._calls = calls
 
     def evaluate(self, pod: QueuedPodInfo, state: InFlight | Done) -> tuple[Decision, list[QueueingHintCall]]:
-        """Where a pod goes whose attempt failed, and the open calls on which that depends if it is to wait.
+        """Return where a pod goes whose attempt failed, and the open calls on which that depends if it is to wait.
 
-        `state` is that of the attempt. While a pod is being bound (Done) no events are recorded: it backs off.
+        `state` is that of the attempt. SKIP: it waits for an event. It backs off without a look at events if it failed
+        by error, if it was being bound (Done: no events are recorded then), or if too many calls would be needed.
         """
         if not isinstance(state, InFlight) or state.cursor is None:
             return Decision.AFTER_BACKOFF, []
@@ -109,7 +110,11 @@ class InFlightEventEvaluator:
     def _call_remote_hints(
         self, pod: QueuedPodInfo, cached: CachedDecision, own: list[_HintToCall]
     ) -> tuple[Decision, list[QueueingHintCall]]:
-        """Makes the calls that were not made yet. Answers that have come meanwhile, for a pod before, count."""
+        """Make the calls for this kind of pod that were not made yet, and those for the pod's `own` changes.
+
+        Calls are shared: answers that have come meanwhile, for a pod before, count. Returns SKIP with the calls still
+        open; if too many are open, the pod backs off.
+        """
         calls = cached.calls
         while len(calls) < len(cached.remote):
             call = self._open_call(pod, cached.remote[len(calls)])

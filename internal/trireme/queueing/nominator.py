@@ -16,7 +16,7 @@ from trireme.queueing.pod_info import PodInfo
 
 
 class NominatedPod(NamedTuple):
-    """A pod that waits for a node."""
+    """A pod that is nominated to a node, with what others have to know of it."""
 
     uid: str
     key: str
@@ -55,9 +55,10 @@ class Nominator:
         return len(self._node_of)
 
     def nominate(self, record: PodInfo, node: str | None = None) -> None:
-        """Nominates the pod to `node`; empty: to none; None: to the node that its object names.
+        """Nominate the pod to `node`, in place of its nomination before; empty: none; None: the node in its status.
 
-        A pod that is gone, or has a node by now, loses its nomination.
+        A pod that is gone, or has a node by now, only loses its nomination. Nominations that are withheld during a
+        group's trial are notified when it ends.
         """
         new_node = record.nominated_node if node is None else node
         if new_node and not self._still_pending(record.key, record.uid):

@@ -42,7 +42,11 @@ class PreEnqueueAnswers:
         return True
 
     def apply(self, call_id: int, gated_by: str, now: float, reason: str) -> None:
-        """The plugins allowed the pod (empty), or this one refused it, for this reason."""
+        """Apply the answer to a call: its pod enters the queue (`gated_by` empty), or this plugin gates it.
+
+        Answers to calls that are not open any more are ignored. If an event that may help came during the call, the
+        plugins are called again instead. `reason` is the plugin's text.
+        """
         pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
         if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
             groups.pre_enqueue_answered(group, pod, gated_by, now, reason)
@@ -64,7 +68,11 @@ class PreEnqueueAnswers:
             transitions.gate(pod, gated_by, call.label, now, reason=reason)
 
     def recheck(self, profile: str, event: ClusterEvent, now: float) -> None:
-        """Has all pods of the profile that passed PreEnqueue, or for which it is called, pass it again."""
+        """Have all pods of the profile that passed PreEnqueue, or for which it is called, pass it again.
+
+        Pods that are gated, refused or in flight are left alone: they pass PreEnqueue when they are queued again
+        anyway.
+        """
         transitions = self._transitions
         for pod in [pod for pod in transitions.queued.values() if pod.record.profile == profile]:
             match pod.state:

@@ -106,7 +106,7 @@ class QueueContents:
                 return isinstance(pod.state, Active)
 
     def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
-        """The pod's state and what it waits for."""
+        """Return the pod's state, what refused it, the events that may help it, and its group if it has one."""
         match pod.state:
             case Gated(plugin):
                 events = self._hints.registrations.event_labels(pod.record.profile, (plugin,))
@@ -134,7 +134,10 @@ class QueueContents:
         self._transitions.log.ignore_changes()
 
     def statistics(self) -> QueueStatistics:
-        """The queue in numbers, of pods."""
+        """Count the queue: pods by state, and what `Transitions`, hints and events in flight have counted.
+
+        With groups, members count as pods, and a group that is queued as one does not.
+        """
         transitions = self._transitions
         whole = QueueStatistics(
             active=self._active.size,

@@ -8,7 +8,7 @@ from trireme.queueing.states import QueueState
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
-    """The queue at one moment. Counters count since start."""
+    """The queue in numbers at one moment, for metrics and the status page. Counters count since start."""
 
     #: Pods that may be tried now.
     active: int

@@ -71,7 +71,7 @@ class QueueingHintCall:
 
 
 class RemoteCalls:
-    """The calls that are open, and the instructions that the current stimulus will return."""
+    """The calls of remote plugins that the queue wants: the open ones, and the current stimulus's instructions."""
 
     __slots__ = ("_instructions", "_last_id", "_open", "_pre_enqueue")
 
@@ -122,7 +122,7 @@ class RemoteCalls:
         pods: Sequence[QueuedPodInfo],
         targets: list[list[Target]],
     ) -> QueueingHintCall | None:
-        """Opens a call of a hint; None: there are too many."""
+        """Open a call of a hint, and add it to the instructions; None: too many calls are open, and none is made."""
         if len(self._open) >= MAX_OPEN:
             return None
         event, old, new = change

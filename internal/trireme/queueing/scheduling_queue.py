@@ -122,7 +122,10 @@ class SchedulingQueue:
     # --- pods come, change and go ------------------------------------------------------------------------------------
 
     def add(self, record: PodInfo, now: float) -> Instructions:
-        """A pod without a node appeared. One that is known already is updated."""
+        """Take in a pod without a node: it enters the active queue, or is gated. One that is known already is updated.
+
+        A queued pod of the same name and another UID is replaced. A member of a group joins its group instead.
+        """
         groups, transitions = self._groups, self._transitions
         if groups is not None and record.pod.parsed.group:
             if groups.of_member(record.uid) is not None:
@@ -144,9 +147,10 @@ class SchedulingQueue:
         return self._calls.take_instructions()
 
     def update(self, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
-        """The object of a pod without a node changed; `events`: how, as `pod_update_events(target=True)`.
+        """Follow a change of a pod without a node; `events`: how it changed, as `pod_update_events(target=True)`.
 
-        Of a pod that is in flight or done the change is only recorded. An unknown pod is added.
+        A refused or gated pod moves if one of the events helps it; one in flight or done is not moved, and its failure
+        sees the change. An unknown pod is added. An object of the version that is known changes nothing.
         """
         groups = self._groups
         self._transitions.log.object_changed(record.key, record.uid)
@@ -346,9 +350,10 @@ class SchedulingQueue:
         max_priority: int | None = None,
         exclude_uid: str = "",
     ) -> Instructions:
-        """Something changed: wakes the pods that it may help, and records it for those in flight.
+        """Wake the waiting pods that a change in the cluster may help, and record it for those in flight.
 
-        `max_priority`: it can only help pods of at most this priority. `exclude_uid`: nor this waiting pod.
+        An event that no plugin registered is ignored. `max_priority`: it can only help pods of at most this priority.
+        `exclude_uid`: nor this waiting pod.
         """
         if not self._hints.registrations.matching_by_profile(event):
             return ()

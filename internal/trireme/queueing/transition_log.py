@@ -19,7 +19,7 @@ BOUND: Final = "bound"
 
 
 class Transition(NamedTuple):
-    """A pod got into another state."""
+    """One change of state of a pod or group, as the page of its history shows it."""
 
     at: float
     key: str

@@ -105,9 +105,10 @@ class Transitions:
         pre_enqueue: bool = True,
         counted: bool = True,
     ) -> None:
-        """Puts a pod that is in no structure into the active or back-off queue, if PreEnqueue allows it.
+        """Put a pod that is in no structure into the active or back-off queue, if PreEnqueue allows it.
 
-        Otherwise it is gated; `counted`: as one that comes from elsewhere.
+        Otherwise it is gated, or waits for the remote plugins that have to be called. `counted`: a pod that is gated
+        counts as incoming. PreEnqueue is not called before back-off unless pods may be taken from there early.
         """
         if pre_enqueue and (destination is Destination.ACTIVE or self.policy.pop_early):
             result = self._pre_enqueue(pod)
@@ -198,7 +199,11 @@ class Transitions:
         self.log.append(now, pod, cause)
 
     def replace_record(self, pod: QueuedPodInfo, record: PodInfo) -> None:
-        """Gives a waiting pod its new record, and the position that follows from it."""
+        """Give a waiting pod its new record, and the position that follows from it; its state stays.
+
+        A record that sorts as the one before changes no position. A refused pod moves to the group of its new class,
+        and open hint calls about it follow.
+        """
         container, stamp = pod.container, pod.stamp
         if container is None or pod.record.sort_identity == record.sort_identity:
             pod.record = record

@@ -51,7 +51,7 @@ class RefusalGroup:
 
 
 class UnschedulablePods:
-    """All groups. `gated` and `refused` are numbers of pods."""
+    """The pods that were refused or are gated, in groups that no event can tell apart; both are counted."""
 
     __slots__ = ("_by_plugin", "_groups", "gated", "refused")
 
@@ -116,7 +116,7 @@ class UnschedulablePods:
         return self._groups.get(key)
 
     def pods_since_before(self, moment: float) -> list[QueuedPodInfo]:
-        """The pods that have been here, unflushed, since before `moment`; the caller takes them all out."""
+        """Return the pods that have been here, unflushed, since before `moment`; the caller takes them all out."""
         found: list[QueuedPodInfo] = []
         for group in self._groups.values():
             if group.not_before >= moment:

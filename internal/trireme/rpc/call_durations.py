@@ -13,7 +13,7 @@ BOUNDS_SECONDS: Sequence[float] = tuple(_FIRST_SECONDS * 2 ** (at / 4) for at in
 
 
 class CallDurations:
-    """Counts of calls by duration."""
+    """Counts of calls by duration, in buckets, from which quantiles are estimated."""
 
     __slots__ = ("_counts",)
 

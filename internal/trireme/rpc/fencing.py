@@ -56,7 +56,7 @@ def reason_of(error: aio.AioRpcError) -> str:
 
 
 class Refusal(Exception):
-    """The call is refused."""
+    """A call is refused because of who makes it; `reason` says what the caller does next."""
 
     def __init__(self, reason: RefusalReason, message: str) -> None:
         super().__init__(message)
@@ -112,7 +112,10 @@ class EpochGuard:
         return self._refused
 
     def check(self, epoch: int, scheduler_id: str = "") -> None:
-        """Refuse a stale epoch; changes nothing.
+        """Raise if the epoch is stale; changes nothing but the count of refusals.
+
+        Before the first epoch is admitted none is stale. Of another scheduler than the present one, epochs up to the
+        highest that it had when it was replaced are stale.
 
         Raises:
             Refusal: the epoch is stale.

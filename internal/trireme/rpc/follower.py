@@ -67,11 +67,7 @@ class State(Protocol):
 
 
 class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
-    """One replica's end of the stream.
-
-    `configured` is called with each new configuration, before anything else of it; where it raises ValueError, it has
-    changed nothing.
-    """
+    """One replica's end of the stream of deltas: applies and acknowledges them, and has calls wait for them."""
 
     def __init__(
         self,
@@ -183,7 +179,11 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             await stream.write(answer)
 
     async def wait_until_synced(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
-        """Return once the snapshot satisfies the cycle; else abort the call with FAILED_PRECONDITION."""
+        """Wait until the snapshot has reached the cycle's generation, at most until the call's deadline.
+
+        Else the call is aborted: FAILED_PRECONDITION if it is not reached, or if it names a stale leader or another
+        configuration.
+        """
         fence = cycle.fence
         # Only a stream switches to another scheduler: a call of one is checked, and deposes nobody.
         follows = fence.scheduler_id == self._guard.scheduler_id

@@ -106,7 +106,7 @@ def caller_identities(context: aio.ServicerContext[Any, Any]) -> set[str]:
 
 
 class ReplicaServer:
-    """A server that is made, started, and stopped once."""
+    """A gRPC server of services with health and reflection; it is made, started, and stopped once."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ def serve(
 
 
 async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: float = GRACE_SECONDS) -> int:
-    """Serve as `serve` does, on the running loop."""
+    """Serve as `serve` does, on the running loop, until a signal or a task's failure; returns the exit code."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -47,7 +47,7 @@ class Content:
 
 
 class WatchedFiles:
-    """The last valid content of the files."""
+    """The last valid content of certificate files, reloaded when they change."""
 
     def __init__(self, files: Files) -> None:
         """Read the files.
@@ -63,7 +63,10 @@ class WatchedFiles:
         self.reloads = 0
 
     def reload_if_changed(self) -> bool:
-        """Reload changed files; return whether there is new content."""
+        """Reload the files if any has changed; return whether there is new content.
+
+        Files that cannot be used are logged once, and the content before them stays in use.
+        """
         stamp: _FileStamp = ()
         try:
             stamp = _stamps_of_files(self._all)
@@ -93,6 +96,10 @@ def _stamps_of_files(files: Sequence[NamedFile]) -> _FileStamp:
 
 
 def _load_contents(files: Files) -> Content:
+    """Read the files, and check that the key is that of the certificate. Raises: ListenError.
+
+    Without both certificate and key only the authorities are read.
+    """
     authorities = _read_certificates(files.authorities) if files.authorities else None
     if files.certificate is None or files.private_key is None:
         return Content(None, None, authorities)

@@ -47,11 +47,7 @@ class PlacedPods:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attempt:
-    """How an attempt ended for `pods`, the first ones of those that it was called for: in one of three ways.
-
-    `placed`: there are nodes for them; a pod that is not mentioned is gone, or is to be tried again because its node is
-    gone. `refused`: by this answer of Filter no node takes any of them. `error`: all of them failed.
-    """
+    """How an attempt ended for `pods`, the first of those that it was made for: placed, refused, or by error."""
 
     pods: list[queued_pod.QueuedPodInfo]
     placed: PlacedPods | None = None
@@ -69,7 +65,7 @@ class NodeChoice:
 
 
 class AttemptRunner:
-    """Runs attempts."""
+    """Runs attempts (Filter, Place, assume, Reserve) for the cycles of batches and of pod groups."""
 
     def __init__(
         self,
@@ -245,10 +241,10 @@ class AttemptRunner:
     async def _choose_nodes(
         self, class_key: ports.ClassKey, pods: int, slot: int, filtered: FilterResult, extra_scores: Sequence[int]
     ) -> NodeChoice:
-        """The nodes of the next pods.
+        """Choose the nodes of the next pods, as many as one answer of score places.
 
-        `slot` is that of the node that the pod is nominated for: it is taken without a look at other nodes if it
-        passes.
+        `slot` is that of the node that the pod is nominated for: if it passes, it is taken without calling score.
+        Raises: PhaseFault if score places none.
         """
         if filtered.answer.admits(slot):
             return NodeChoice(filtered, PlaceResult((slot,), None, False), (1, 1))

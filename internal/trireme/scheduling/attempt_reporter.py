@@ -48,9 +48,10 @@ class AttemptReporter:
         self._observer = observer
 
     def report_failure(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
-        """The attempt failed: requeue the pod, record an event and send its condition.
+        """Requeue a pod whose attempt failed, record an event and send its condition.
 
-        A pod that is deleted, or has a node by now, gets neither event nor condition.
+        A failure with other reasons than Unschedulable counts as an error. A pod that is deleted, or has a node by now,
+        gets neither event nor condition.
         """
         refused = failure.reason == UNSCHEDULABLE_REASON
         self._observer.on_attempt_failed(
@@ -116,7 +117,10 @@ class AttemptReporter:
         await self._outbox.wait_until_written(uid)
 
     def report_bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, node_counts: tuple[int, int]) -> None:
-        """The pod is on the node. `node_counts`: the number of nodes, and of feasible ones."""
+        """Record that the pod was bound to the node: metric, log, event Scheduled; forget its earlier failures.
+
+        `node_counts`: the number of nodes, and of feasible ones, for the log.
+        """
         self._observer.on_pod_bound(pod, self._now())
         if klog.enabled(log, 2):
             evaluated, feasible = node_counts

@@ -43,7 +43,7 @@ _CLAIM = "resource_claim"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AssumedPod:
-    """A pod that was placed, and its node."""
+    """A pod that is assumed on a node, with what Reserve left for PreBind; from here on the binding cycle holds it."""
 
     pod: queued_pod.QueuedPodInfo
     node_name: str
@@ -76,13 +76,7 @@ class AssumedPod:
 
 
 class BindingCycle:
-    """Binds what was placed.
-
-    `permit_profiles` are the profiles that have Permit plugins, `pre_bind_profiles` those with PreBind plugins that
-    have to be called for every pod, `post_bind_profiles` those with PostBind plugins. `remote_profiles` have remote
-    plugins at Permit, PreBind, Bind or PostBind; these get the pod, because bind does not follow the snapshot stream.
-    `remote_bind_profiles` have them at Bind.
-    """
+    """Binds what was placed while others are scheduled: Permit, PreBind, Bind, PostBind; undoes it where one fails."""
 
     def __init__(
         self,
@@ -281,7 +275,7 @@ class BindingCycle:
     async def _run_pre_bind(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, item: bind_pb2.BindItem
     ) -> status.Status:
-        """PreBind, with an event if it waits for devices."""
+        """Run PreBind, and return its result; if it waits for devices, that is an event and is measured by driver."""
         drivers: list[str] = []
         started = self._observer.clock()
 
@@ -305,7 +299,10 @@ class BindingCycle:
             self._reporter.note_nomination_written(assumed.pod, assumed.node_name)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
-        """Have an extender bind the pod. If it fails and is ignorable, the Bind plugins do."""
+        """Have an HTTP extender bind the pod, or the Bind plugins if none is interested or an ignorable one fails.
+
+        The pod stays assumed until the watch shows it bound, since we have only the extender's word (`reported_bound`).
+        """
         assert self._http_extenders is not None
         async with self._extender_turns:
             started = self._observer.clock()
@@ -348,6 +345,11 @@ class BindingCycle:
         await self._bind_by_plugins(cycle, pods)
 
     async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+        """Have the Bind plugins bind these pods of one profile, and act on each result.
+
+        Pods of a profile with remote Bind plugins take turns by profile and do not count in the room for bindings: a
+        slow plugin holds up no other profile. All others count until their result is there.
+        """
         request = bind_pb2.BindRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         if cycle.profile in self._remote_bind_profiles:
             async with self._bind_turns.of(cycle.profile):
@@ -366,7 +368,7 @@ class BindingCycle:
     async def _bind_results(
         self, request: bind_pb2.BindRequest, pods: list[AssumedPod]
     ) -> AsyncIterator[bind_pb2.BindResult]:
-        """Have bind bind the pods; yields each result when it has been acted on."""
+        """Have bind bind the pods; yields each result once the pod is reported, or unassumed and requeued."""
         cycle, started = request.cycle, self._observer.clock()
         async for result in self._binder.bind(request):
             assumed = pods[result.index]

@@ -35,7 +35,10 @@ class Send(Protocol[ItemContra, ResultCo]):
 
 
 class CallBatches(Generic[Item, Result]):
-    """Sends items by `send`. Its bound are its callers: each waits until its results are there."""
+    """Gathers items of concurrent callers, and sends them by `send` in batches; each caller waits for its own result.
+
+    So what is pending is bounded by the number of callers.
+    """
 
     def __init__(
         self, send: Send[Item, Result], max_under_way: int = MAX_UNDER_WAY, max_calls: int | None = None

@@ -46,7 +46,7 @@ class RoomForBindings:
 
 
 class CallTurns:
-    """Turns for the calls of one extension point to plugins of others."""
+    """Limits how many calls of one extension point are under way at a time for each profile."""
 
     def __init__(self) -> None:
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MAX_CALLS_OF_PROFILE))

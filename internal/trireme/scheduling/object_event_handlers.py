@@ -65,7 +65,11 @@ class ObjectEventHandlers:
             )
 
     def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
-        """Objects of the kind were listed, added, changed or deleted."""
+        """Apply events of objects of one kind: each is stored or removed, and the queue is notified of what changed.
+
+        At the end of a list, what was known and is not in it counts as deleted. Raises nothing for an event that comes
+        late.
+        """
         for event_kind, entry in events:
             if entry is None:
                 self._relists.on_marker(
@@ -84,7 +88,11 @@ class ObjectEventHandlers:
             self._set_object(kind, key, entry)
 
     def _set_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str], entry: Any) -> None:
-        """The informer shows the object: store it, and notify the queue if it differs from what the queue knows."""
+        """Store an object that the informer shows, and notify the queue if it differs from what the queue knows.
+
+        Older versions, and what is equal to what is stored, change nothing. An update of a claim that only shows what
+        the scheduler assumed is stored without an event.
+        """
         known = self._cache.get_object(kind.field, *key)
         before = None if known is None else getattr(known, kind.field)
         if before == entry or (before is not None and cluster_cache.is_older_version(before, entry)):

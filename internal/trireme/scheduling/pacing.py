@@ -17,7 +17,7 @@ _RATE_SECONDS = 0.5
 
 
 class Pacer:
-    """Decides how long the batch that comes next may grow. Times in seconds."""
+    """Decides how long the next batch may grow, from the rate at which pods arrive. Times in seconds."""
 
     def __init__(self, clock: Callable[[], float], linger: float, limit: batch_limit.BatchLimit) -> None:
         """No pod waits longer than `linger` for its batch to grow."""
@@ -40,10 +40,11 @@ class Pacer:
         self._rate_at = self._last_arrival = now
 
     def batch_delay(self, waiting: int, classes: int, oldest: float, binding: int) -> float:
-        """How long to wait before taking the next batch; 0: take it.
+        """Return how long to wait before taking the next batch; 0: take it now.
 
-        `waiting` pods of the next class wait, the oldest one for `oldest` seconds; `classes` classes wait in all, and
-        `binding` pods are being bound and are not yet seen as bound.
+        It is 0 unless the load is high, bindings are under way and the batch is not full. Never more than 10 ms: the
+        caller asks again. `waiting` pods of the next class wait, the oldest one for `oldest` seconds; `classes` classes
+        wait in all, and `binding` pods are being bound and are not yet seen as bound.
         """
         rate = self.rate
         if not binding or waiting >= self._target or rate < BUSY_RATE:

@@ -78,7 +78,11 @@ class PodEventHandlers:
         return str(placed.version) if placed is not None and placed.version else ""
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
-        """Pods were listed, added, changed or deleted."""
+        """Apply events of pods, placed, pending and those of other schedulers, to the cache and the queue.
+
+        At the end of a list, pods that were known and are not in it count as deleted. Afterwards all pods whose class
+        depends on label keys that are read only now are reclassified.
+        """
         logged = event_log.logs_each_event()
         listed = self._relists.seen("pods")
         for kind, parsed in events:
@@ -118,7 +122,11 @@ class PodEventHandlers:
             self._foreign[parsed.uid] = parsed.key, parsed.scheduler_name
 
     def _set_placed(self, parsed: ParsedPod) -> None:
-        """The pod has a node."""
+        """Apply an informer's pod that has a node: it is in the cache from now on, and no longer pending.
+
+        An older version than the known one is ignored. The queue is notified of a new placed pod (confirming an assumed
+        one counts as new), or of how a known one changed; a change that no plugin reads notifies nobody.
+        """
         known = self._cache.pod(parsed.uid)
         if known is not None and known.version > parsed.resource_version:
             return
@@ -160,7 +168,11 @@ class PodEventHandlers:
             self._notifier.count_ignored(cluster_event.ASSIGNED_POD_ADD)
 
     def _set_pending(self, parsed: ParsedPod) -> None:
-        """The informer shows a pod without a node: queue it, or update it. Older versions change nothing."""
+        """Apply an informer's pod without a node: queue it, or update it. Older versions change nothing.
+
+        An event that comes after the pod was assumed is ignored: a pod that has a node keeps it. A nomination that
+        others removed from its status is an event for the pods that it kept out.
+        """
         pending = self._pending.get(parsed.uid)
         if pending is not None:
             if pending.parsed.resource_version > parsed.resource_version:

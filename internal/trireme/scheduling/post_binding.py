@@ -47,6 +47,10 @@ class PostBinding:
             pending.append(item)
 
     async def _call_post_bind(self, key: tuple[str, int], cycle: cycle_pb2.Cycle) -> None:
+        """Call PostBind for pods of this profile and class until none is left; those bound meanwhile share a call.
+
+        A failed call is logged and not repeated: the pods are bound.
+        """
         try:
             while self._pending[key]:
                 async with self._turns.of(cycle.profile):

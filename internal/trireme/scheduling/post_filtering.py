@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class PostFilters:
-    """Runs PostFilter and executes what it decides."""
+    """Runs PostFilter for pods that Filter refused, executes its results (evictions, nominations), and reports them."""
 
     def __init__(
         self,
@@ -129,9 +129,9 @@ class PostFilters:
         refusal: Refusal,
         result: PostFilterResult,
     ) -> list[queued_pod.QueuedPodInfo]:
-        """End the attempt of the first pod: execute its result, and report the failure.
+        """End the attempt of the first pod: execute its result, and report the failure. Returns the pods that are left.
 
-        Returns the pods that are left: none if the result holds for all of them.
+        A result that neither nominates nor acts holds for all of them: all are reported, and none is left.
         """
         profile, _ = class_key
         helpful = bool(result.actions or result.nominated_node)
@@ -150,7 +150,11 @@ class PostFilters:
     async def _run_plugins(
         self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
-        """Have filter run the PostFilter plugins for the first pods, at least for one."""
+        """Have filter run the PostFilter plugins for the first pods, at least for one; returns a result for each.
+
+        With extenders that preempt it is one pod: filter lists candidates, the extenders trim them, filter selects. An
+        extender that fails and is not ignorable makes the result an error.
+        """
         profile, class_id = class_key
         generation, started = filtered.answer.generation, self._observer.clock()
         trim = None if self._http_extenders is None else self._http_extenders.candidate_trimmer(pods[0].uid, class_id)

@@ -59,7 +59,10 @@ class _CallsByProfile(Generic[Result]):
 
 
 class PreBinding:
-    """Has bind prepare pods. `nominating`: before a PreBind that has work to do the pod's status names the node."""
+    """Has bind run PreBindPreFlight and PreBind, and waits for the objects that PreBind needs changed.
+
+    `nominating`: before a PreBind that has work to do the pod's status names the node.
+    """
 
     def __init__(
         self,
@@ -121,8 +124,9 @@ class PreBinding:
         rank: call_batches.Rank,
         on_wait: Callable[[str, frozenset[object_waits.Key]], None],
     ) -> status.Status:
-        """SUCCESS once everything is done; else why not.
+        """Run PreBind, again after each change that it waits for; SUCCESS once everything is done, else why not.
 
+        The time-out of the first wait is that of all of them together; when it is over, the result is an error.
         `on_wait` is called once, with the plugin for which the pod waits, and the objects that it waits for.
         """
         ends, seconds = None, 0.0

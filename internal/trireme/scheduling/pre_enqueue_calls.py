@@ -31,7 +31,7 @@ class FailedCall(NamedTuple):
 
 
 class PreEnqueueCalls:
-    """The calls of remote PreEnqueue plugins for all pods."""
+    """Calls the remote PreEnqueue plugins for pods, repeats calls that failed, and tells the queue the answers."""
 
     def __init__(
         self,
@@ -61,7 +61,11 @@ class PreEnqueueCalls:
             self._end_back_offs(name)
 
     async def call(self, request: remote_calls.CallPreEnqueue) -> None:
-        """Call the plugins for one pod until there is an answer, or the queue wants none any more."""
+        """Call the plugins for one pod until there is an answer, or the queue wants none any more.
+
+        A call that failed is repeated after a back-off that doubles, or as soon as its plugin answers about another
+        pod. Meanwhile the pod stays held back.
+        """
         uid = request.pod.uid
         backoff = FIRST_BACKOFF_SECONDS
         try:
@@ -82,7 +86,11 @@ class PreEnqueueCalls:
             raise
 
     async def _call_once(self, request: remote_calls.CallPreEnqueue) -> tuple[str, str] | None:
-        """Answers the plugin whose call failed and the error; None: the queue has its answer."""
+        """Call the profile's plugins in order up to the first that refuses or fails, and report the answer.
+
+        Returns the plugin whose call failed and the error, of which the queue is not told; None: the queue has its
+        answer.
+        """
         profile = request.pod.record.profile
         pod = self._pod_of(request.pod)
         for plugin in self._gates(profile):

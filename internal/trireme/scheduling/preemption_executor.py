@@ -87,7 +87,7 @@ class _Preemption:
 
 
 class PreemptionExecutor:
-    """The preemptions under way."""
+    """Executes what PostFilter decides (evictions, nominations), and holds the preemptions under way."""
 
     def __init__(
         self,
@@ -177,7 +177,11 @@ class PreemptionExecutor:
     def evict_in_background(
         self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]
     ) -> None:
-        """Execute these evictions for the pod in a task of its own; from now on the pod is gated."""
+        """Start these evictions for the pod in a task of its own; without victims it does nothing.
+
+        From now on the pod is gated: it is tried again when its last victim is seen to leave, or when the evictions
+        fail. An earlier preemption of the same pod goes on, but no longer gates it.
+        """
         if not victims:
             return
         count, preemptor = len(victims), klog.Ref(pod.key)
@@ -311,7 +315,11 @@ class PreemptionExecutor:
         victims: Sequence[bind_pb2.Action],
         preemption: _Preemption,
     ) -> _EvictionResult:
-        """Evict all victims but the last at once, and the last one if none of them failed; return how that ended."""
+        """Evict all victims but the last concurrently, then the last one; return how that ended.
+
+        Nominations of pods of lower priority to the node are removed first. If another victim failed, the last one
+        stays: its event would have the preemptor tried too early.
+        """
         await self._clear_lower_nominations(pod, node_name)
         *others, last = victims
         results = await asyncio.gather(*(self._evict_once(pod, node_name, victim, preemption) for victim in others))
@@ -361,7 +369,7 @@ class PreemptionExecutor:
     async def _evict_once(
         self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption
     ) -> _EvictionResult:
-        """Evict one victim, or wait for the preemption that evicts it; return how that ended."""
+        """Evict one victim, or wait for the other preemption that evicts it already; return how that ended."""
         uid = victim.pod.uid
         eviction = preemption.own.get(uid)
         if eviction is not None:
@@ -393,7 +401,8 @@ class PreemptionExecutor:
     ) -> _EvictionResult:
         """Evict one victim: requeue it where it is not bound yet, else have bind delete it. Events report either.
 
-        A failure is kept in `preemption`, reported, and answered as FAILED.
+        A victim that has left the cache counts as deleted, without an event. A failure is kept in `preemption`,
+        reported, and answered as FAILED.
         """
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:

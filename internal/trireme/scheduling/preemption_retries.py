@@ -29,7 +29,7 @@ class _Retry:
 
 
 class PreemptionRetries:
-    """The preemptors whose last preemption failed, by UID."""
+    """The preemptors whose last preemption failed, by UID, and when each may be tried again."""
 
     def __init__(
         self,

@@ -16,7 +16,10 @@ from trireme.scheduling.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The distinct statuses of `nodes` nodes and how many nodes have each. `pre_filter`: PreFilter refused the pod."""
+    """Why nodes refuse a pod: the distinct statuses of `nodes` nodes with their counts.
+
+    `pre_filter`: the status with which PreFilter refused the pod, if it did.
+    """
 
     nodes: int
     statuses: list[tuple[status.Status, int]]
@@ -27,7 +30,10 @@ class Refusal:
     def of(
         filtered: FilterResult, nodes: int, changed: Mapping[int, status.Status] = MappingProxyType({})
     ) -> "Refusal":
-        """Filter's refusal on `nodes` nodes. `changed`: the slots of those that have another status by now."""
+        """Make the refusal of Filter's answer about `nodes` nodes; if PreFilter refused, its status counts for all.
+
+        `changed`: the statuses by slot of nodes that refuse for another reason since.
+        """
         if filtered.refusal is not None:
             return Refusal(nodes, [(filtered.refusal, nodes)], filtered.refusal, filtered.narrowed_by)
         answer = filtered.answer

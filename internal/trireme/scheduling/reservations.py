@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Reservations:
-    """Reserves in filter, assumes in the cache."""
+    """Calls Reserve in filter and assumes what it wants in the cache; undoes both when a pod is not bound."""
 
     def __init__(
         self,
@@ -35,9 +35,10 @@ class Reservations:
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], group: str = ""
     ) -> list[bytes | status.Status]:
-        """For each placement the state for PreBind, or why Reserve failed.
+        """Call Reserve for these placements; for each the state for PreBind, or a status that says why it failed.
 
-        `group`: the pod group that is being tried; its members may share the claims of those before them.
+        What a plugin wants assumed is in the cache on return; a phase that does not answer fails all of them. `group`:
+        the pod group that is being tried; its members may share the claims of those before them.
         """
         try:
             answers = await self._evaluators.reserve(cycle, placements)
@@ -65,7 +66,10 @@ class Reservations:
     def _assume_objects(
         self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation, group: str
     ) -> bytes | status.Status:
-        """Assume what Reserve wants beside a pod; returns the state for PreBind, or a status if nothing is assumed."""
+        """Assume the objects that Reserve wants for a pod (claims, volumes); returns the state for PreBind.
+
+        A status instead: Reserve failed, or an object has changed since filter saw it; then nothing is assumed.
+        """
         result = wire_status.from_message(answer.status)
         if result.code is not status.Code.SUCCESS:
             return result

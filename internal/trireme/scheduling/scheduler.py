@@ -31,14 +31,14 @@ NO_ROOM_LOG_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The scheduler's progress."""
+    """How far the scheduler has got, for the liveness check."""
 
     completed: int  # cycles
     work_waiting: bool  # a cycle is under way, or could begin: there are pods, all phases, and room for bindings
 
 
 class Scheduler:
-    """Runs while this frontend leads."""
+    """The loop that takes batches from the queue and runs their cycles, one by one, while this frontend leads."""
 
     def __init__(
         self,
@@ -175,7 +175,11 @@ class Scheduler:
         )
 
     def _prepare_ahead(self) -> None:
-        """Have the replicas that will filter the next classes compute the columns of new classes, once."""
+        """Have replicas of filter compute the columns of the next classes in the background, once for each class.
+
+        Skipped are classes with an answer, pod groups and pods without a class. Failures are ignored: it only saves
+        time.
+        """
         coming = [
             (ahead.head.record.profile, ahead.key)
             for ahead in self._queue.peek_next_classes(NEXT_CLASSES)

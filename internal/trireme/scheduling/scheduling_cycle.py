@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class SchedulingCycle:
-    """Runs batches."""
+    """Runs the scheduling cycle of a batch: attempts until each of its pods is placed, refused or failed."""
 
     def __init__(
         self,
@@ -82,7 +82,11 @@ class SchedulingCycle:
         return [pod for pod in (*left, *pods[len(made.pods) :]) if self._still_in_attempt(pod)]
 
     async def _make_attempt(self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]) -> attempt.Attempt:
-        """An attempt for the first of the pods, by the shortest way."""
+        """Make an attempt for the first of the pods, as many as it can take, by the shortest way.
+
+        Nominated pods are tried on their nodes first; a speculative placement is used if nothing has changed since;
+        otherwise filter is called, with the pods as preemptors if the pod before them preempted.
+        """
         nominated = bool(self._queue.nominator.node_of(pods[0].uid))
         if nominated and (len(pods) == 1 or pods[0].record.nominated):
             made = await self._attempts.attempt_nominated(class_key, pods)
@@ -121,7 +125,7 @@ class SchedulingCycle:
     async def _commit(
         self, class_key: ports.ClassKey, made: attempt.Attempt, started: float
     ) -> list[queued_pod.QueuedPodInfo]:
-        """Have what was placed bound, or run PostFilter. Answers those of the attempt's pods that are left."""
+        """Have pods that were placed bound, or run PostFilter for those refused; returns those still to be tried."""
         if made.error is not None:
             self._reporter.report_failures(made.pods, made.error)
             return []

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(slots=True)
 class SpeculativePlacement:
-    """Where the next pods of a class go, in order."""
+    """The nodes where the next pods of a class would go, in order; good while the cache's `revision` is the same."""
 
     class_key: ports.ClassKey
     revision: int  # the cache's, as long as the answers hold
@@ -68,7 +68,11 @@ class Speculation:
             self._latest = None
 
     async def speculate(self, batch: scheduling_queue.PodBatch) -> None:
-        """Once all pods of the batch are placed, find places for more pods like them, though there may never be any."""
+        """Find places for more pods like those of the batch, once all of it is placed, though there may never be any.
+
+        Nothing is found, and the placement before is dropped, if a pod of the batch has no node, the class needs
+        Reserve, it fits nowhere, or a phase does not answer.
+        """
         if any(self._cache.pod(pod.uid) is None or pod.record.pod.resized for pod in batch.pods):
             return
         profile, class_id = class_key = batch.profile, batch.class_id

@@ -28,8 +28,8 @@ MAX_UNDER_WAY = 256
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """An action that waits."""
+class _UnsentAction:
+    """A condition or nomination that is still to be sent."""
 
     action: bind_pb2.Action
     #: Whether no caller waits for it, the pod's priority negated, and its turn among equals.
@@ -44,7 +44,7 @@ class StatusOutbox:
 
     def __init__(self, apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult]) -> None:
         self._apply = apply
-        self._waiting: dict[str, _Waiting] = {}  # by the pod's UID
+        self._waiting: dict[str, _UnsentAction] = {}  # by the pod's UID
         # Rank and UID of what waits and may be sent; an entry whose rank is not that of the action is out of date.
         self._order: list[tuple[tuple[bool, int, int], str]] = []
         self._turns = itertools.count()
@@ -60,7 +60,7 @@ class StatusOutbox:
         uid = action.pod.uid
         before = self._waiting.get(uid)
         if before is None:
-            self._waiting[uid] = _Waiting(action, (uid not in self._written, -priority, next(self._turns)))
+            self._waiting[uid] = _UnsentAction(action, (uid not in self._written, -priority, next(self._turns)))
             self._put_in_order(uid)
         else:
             if _has_nomination(before.action) and action.HasField("set_condition") and not _has_nomination(action):

@@ -16,14 +16,16 @@ MAX_WAIT_SECONDS = 15 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """One pod that waits, and the plugins that it waits for."""
+    """A pod that waits on Permit, and the plugins that it waits for, as others see it."""
 
     key: str
     uid: str
     plugins: tuple[str, ...]
 
 
-class _Waiting:
+class _PermitWait:
+    """A pod that waits on Permit: the plugins that have not allowed it yet, and the decision once there is one."""
+
     __slots__ = ("decided", "key", "plugins")
 
     def __init__(self, key: str, plugins: set[str]) -> None:
@@ -33,21 +35,22 @@ class _Waiting:
 
 
 class WaitingPods:
-    """The pods that wait, by UID."""
+    """The pods that wait on Permit, by UID; plugins, preemption and the end of leadership end their waits."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, _Waiting] = {}
+        self._pods: dict[str, _PermitWait] = {}
 
     def pods(self) -> list[WaitingPod]:
         """All of them."""
         return [WaitingPod(entry.key, uid, tuple(sorted(entry.plugins))) for uid, entry in self._pods.items()]
 
     async def wait_until_allowed(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
-        """Return when all plugins allowed the pod, one rejected it, or its timeout for one is over.
+        """Wait until all plugins have allowed the pod (SUCCESS), or one rejects it, or its shortest time-out is over.
 
-        `plugins` are the seconds that it may wait for each.
+        `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. After a time-out it is
+        unschedulable by that plugin, whichever others are missing.
         """
-        entry = self._pods[uid] = _Waiting(key, set(plugins))
+        entry = self._pods[uid] = _PermitWait(key, set(plugins))
         first = min(plugins, key=lambda plugin: plugins[plugin])
         seconds = min(plugins[first], MAX_WAIT_SECONDS)
         try:

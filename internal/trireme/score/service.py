@@ -32,7 +32,7 @@ class ScorePhaseStatistics:
 
 
 class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
-    """Answers from one snapshot, which `follow` keeps up to date."""
+    """The gRPC service of score: converts messages for the ScoreEngine, on a snapshot that `follow` updates."""
 
     def __init__(self, snap: snapshot.Snapshot, make_remote: score_profiles.MakeRemoteScore) -> None:
         self._snap = snap
@@ -85,7 +85,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     async def Place(
         self, request: score_phase_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_phase_pb2.PlaceResponse:
-        """The hosts of the next pods."""
+        """Choose the nodes of the next pods, in order; fewer if no more fit, and only a status if a plugin failed."""
         engine = await self._engine_when_synced(request.cycle, context)
         answer = await answering.answer_or_abort(_decode_and_place(engine, request), context)
         if answer.failure is not None:

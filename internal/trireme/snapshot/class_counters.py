@@ -63,7 +63,7 @@ class DomainSums:
 
 
 class ClassCounter:
-    """Sums of weights per topology key and slot."""
+    """Sums of class weights over the placed pods, by topology key and slot; follows the snapshot's placements."""
 
     __slots__ = ("_arrival", "_domains", "_generation", "_sums", "_weigh", "_weights", "live_only")
 
@@ -113,9 +113,10 @@ class ClassCounter:
         key: str,
         snap: snapshot_view.SnapshotView,
     ) -> DomainSums:
-        """The sums under a key by domain.
+        """Return the sums under a key by domain; cached until a node changes, and kept up to date by placements.
 
-        `domains` stands for how slots are numbered, until a node changes; there are `count` of them.
+        `domains` stands for how slots are numbered, until a node changes; there are `count` of them. `numbers` is
+        called only where the sums have to be made.
         """
         nodes_at = snap.nodes.object_changes.latest
         sums = self._domains.get((key, domains))

@@ -19,12 +19,7 @@ Port = tuple[str, str, int]  # host IP, protocol, port
 
 
 class PodClass:
-    """One class of pods.
-
-    `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing. `arrival` is its place in
-    the order in which the snapshot received its classes, from 1. `labels_projected`: its pods have further labels that
-    no selector names. `resize_deferred`: its pods wait for room for a resize.
-    """
+    """One class of pods: the fields that its pods share, as a pod, and what is computed of them once."""
 
     __slots__ = (
         "_memo",

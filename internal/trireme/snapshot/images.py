@@ -122,7 +122,10 @@ class ImageIndex:
         return out
 
     def replace(self, slot: int, images: Iterable[core_pb2.ContainerImage], generation: int) -> None:
-        """Set the images of a slot."""
+        """Set the images of a slot, in place of those before; the same list as before changes nothing.
+
+        Of a name that is listed twice the first size counts.
+        """
         sizes: dict[str, int] = {}
         for image in images:
             for name in image.names:

@@ -45,7 +45,10 @@ class LabelColumn:
         return out
 
     def set(self, slot: int, value: str | None, capacity: int) -> None:
-        """Set or remove the slot's value; `capacity` is the number of slots."""
+        """Set the slot's value, or remove it (None); `capacity` is the number of slots.
+
+        A column begins sparse, and becomes an array when many slots have a value; it never becomes sparse again.
+        """
         number = ABSENT if value is None else self.dictionary.intern(value)
         self._spread = None
         if self._dense is not None:

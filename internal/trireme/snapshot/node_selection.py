@@ -54,6 +54,10 @@ def _slots_of_names(table: nodes.NodeTable, names: frozenset[str]) -> list[int]:
 def _meets_requirement(
     table: nodes.NodeTable, requirement: selectors.Requirement, slots: arrays.SlotArray
 ) -> arrays.BoolArray:
+    """Return for each slot whether its labels meet the requirement. Shape: as `slots`.
+
+    A node without the label meets NotIn and DoesNotExist; Gt and Lt need a value that is an integer.
+    """
     column = table.labels.column(requirement.key)
     values = column.at(slots)
     if requirement.operator == selectors.EXISTS:

@@ -148,7 +148,7 @@ class NodeTable:
         nonzero: arrays.Int64Array,
         generation: int,
     ) -> None:
-        """`counts[i]` pods more (or fewer, negative) of one class on the distinct `slots[i]`.
+        """Count `counts[i]` pods more (fewer if negative) of one class on `slots[i]`; slots are distinct.
 
         Shapes: slots and counts (n,); requests (resource,); nonzero (2,).
         """

@@ -24,7 +24,7 @@ _ONE = np.ones(1, dtype=np.int64)
 
 
 class _BufferPool:
-    """Differences of zero, to be borrowed. Shape: each (row, slot)."""
+    """Arrays of zeros for overlays' differences, to be borrowed and given back. Shape: each (row, slot)."""
 
     nbytes = None
 

@@ -32,7 +32,10 @@ class PlacementLog:
         flags: arrays.UInt8Array,
         sign: int,
     ) -> None:
-        """Record pods of these classes added to, or removed from, these slots. Shapes: all (n,)."""
+        """Record pods of these classes added to slots (sign 1) or removed from them (−1). Shapes: all (n,).
+
+        More changes at once than the log keeps empty it: `since` then answers None for what was before.
+        """
         count = class_ids.shape[0]
         if count > self._keep:
             self._size = 0

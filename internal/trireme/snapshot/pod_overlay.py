@@ -9,12 +9,7 @@ from trireme.snapshot import arrays, pods
 
 
 class Semantics(enum.Enum):
-    """What plugins answer over an overlay.
-
-    DRY_RUN: what kube-scheduler's plugins answer after AddPod and RemovePod, inaccuracies included. Preemption and
-    nominated pods are evaluated so, since other answers would mean other victims. HYPOTHETICAL: what they would answer
-    if the cluster were so.
-    """
+    """How plugins are to answer over an overlay: as in kube-scheduler's dry runs, or as if the changes were real."""
 
     DRY_RUN = enum.auto()
     HYPOTHETICAL = enum.auto()
@@ -118,10 +113,10 @@ class OverlaidPods:
         self._record_change()
 
     def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array, *, live_only: bool) -> arrays.Int64Array:
-        """Sums of weights over the pods of the table, adjusted for the changes.
+        """Adjust sums of weights over the table's pods for the changes; returns `sums` itself if none counts.
 
-        `live_only`: the sums leave out pods that are being deleted. In a dry run removed pods count nevertheless, as
-        in kube-scheduler. Shapes: sums (slot,), weights (class,).
+        `live_only`: the sums leave out pods that are being deleted. In a dry run removed pods count nevertheless, as in
+        kube-scheduler. Shapes: sums (slot,), weights (class,).
         """
         class_ids, slots, signs, live = self.columns()
         counted = class_ids < weights.shape[0]

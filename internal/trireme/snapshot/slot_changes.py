@@ -59,7 +59,10 @@ class SlotChanges:
         return out
 
     def since(self, generation: int, size: int) -> arrays.SlotArray:
-        """The slots below `size` that changed after the generation, ascending."""
+        """Return the slots below `size` that changed after the generation, ascending.
+
+        Recent changes are read from a log; if it does not reach back, or is long, all slots are compared.
+        """
         if self.latest <= generation:
             return NO_SLOTS
         if generation >= self._floor:

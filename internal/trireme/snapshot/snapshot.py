@@ -34,11 +34,7 @@ class SnapshotStatistics:
 
 
 class Snapshot:
-    """The state of the cluster at `generation`; 0 before the first full sync is complete.
-
-    A reset starts a new `incarnation`: slots, classes and dictionary numbers are assigned again, and generations may
-    restart. Values derived from an earlier incarnation are invalid in a later one.
-    """
+    """The cluster as columns, at `generation`; 0 before the first full sync is complete. Only deltas change it."""
 
     def __init__(self) -> None:
         self._keep_messages = False
@@ -59,6 +55,11 @@ class Snapshot:
         self._keep_json |= json
 
     def _reset(self) -> None:
+        """Empty the snapshot, as a full sync begins or a delta did not fit; what is derived from it is dropped.
+
+        `incarnation` grows, which is how callers notice after an await that it is not the snapshot that they began
+        with.
+        """
         self.incarnation += 1
         self.generation = 0
         self.synced = False
@@ -118,7 +119,10 @@ class Snapshot:
             raise OutOfStepError(f"the delta does not fit: {type(error).__name__}: {error}") from error
 
     def _apply_changes(self, delta: snapshot_pb2.Delta) -> None:
-        """Apply a delta's changes, in the order in which they may refer to each other."""
+        """Apply a delta's changes, in the order in which they may refer to each other.
+
+        In the middle of a full sync (`partial`) the snapshot is not `synced` yet.
+        """
         generation = delta.to_generation
         self._remove_pods(delta.removed_pods, generation)
         for slot in delta.removed_slots:

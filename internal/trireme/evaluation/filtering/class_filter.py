@@ -16,7 +16,7 @@ from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
 
 class ClassFilter:
-    """PreFilter and Filter of one profile, on one snapshot."""
+    """Brings a class's filter columns up to date: calls PreFilter and Filter of one profile where something changed."""
 
     def __init__(
         self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain, nominated: nominated_filter.NominatedPodFilter
@@ -156,7 +156,10 @@ class ClassFilter:
         with_nominees: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
         stamp: int,
     ) -> None:
-        """Combine the plugins' verdicts on slots that hold nodes. If PreFilter named nodes, it refuses all others."""
+        """Combine the plugins' verdicts on slots that hold nodes. If PreFilter named nodes, it refuses all others.
+
+        `with_nominees` are the verdicts on slots where nominated pods count; both must pass there.
+        """
         order = self._chain.order
         allowed: arrays.BoolArray | None = None
         outside = interfaces.PASSES

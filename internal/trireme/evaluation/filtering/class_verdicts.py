@@ -124,7 +124,11 @@ class ClassVerdicts:
         index: arrays.Int16Array,
         capacity: arrays.Int32Array,
     ) -> None:
-        """Put the plugins' verdicts on the slots into `index` and `capacity`. Shapes: (n,)."""
+        """Put the plugins' verdicts on the slots into `index` (the first refusal counts) and `capacity`. Shapes: (n,).
+
+        A refusal of a whole domain leaves the capacity: a placement elsewhere may lift it. An asynchronous plugin whose
+        answer is out of date refuses with a status of its own, but only where no other plugin does.
+        """
         unanswered: arrays.Int16Array | None = None
         for name in order:
             column = self.plugins[name]

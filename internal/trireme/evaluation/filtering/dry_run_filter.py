@@ -108,6 +108,10 @@ class DryRunFilter:
         return out
 
     def _filter_by_all_plugins(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
+        """Return the plugins' verdicts on the slots over the overlay: the first refusal, and the least capacity.
+
+        Once all slots are refused, the plugins left are not called.
+        """
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
         for plugin, column in self._plugins:

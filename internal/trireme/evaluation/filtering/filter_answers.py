@@ -60,7 +60,7 @@ class FilterAnswers:
         constraints: Sequence[domain_rules.DomainConstraint],
         timer: plugin_timer.PluginTimer,
     ) -> FilterAnswer:
-        """The answer about all nodes. `columns` None: PreFilter refused the class.
+        """Make the answer about all nodes. `columns` None: PreFilter refused the class.
 
         The batch is as small as the plugins want it: 1 where pods are placed one at a time, 0 where none has a limit.
         """

@@ -98,7 +98,10 @@ class FilterColumn:
             self.affected = affected if self.affected is None else np.union1d(self.affected, affected)
 
     def write_verdicts(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
-        """Verdicts about these slots from now on; `size` is how many slots there may be."""
+        """Store a plugin's verdicts about these slots; `size` is how many slots there may be.
+
+        Verdicts without capacities mean unlimited, and without `domain_refused` that no refusal is of a domain.
+        """
         where = arrays.slot_index(slots)
         if verdicts.domain_refused is not None or self.domain_refused is not None:
             if self.domain_refused is None:

@@ -63,9 +63,10 @@ class FilterEvaluator:
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> class_verdicts.ClassVerdicts:
-        """The class's columns, no older than the snapshot was when this was called. `timer` gets what took how long.
+        """Return the class's columns, no older than the snapshot was when called. `timer` gets what took how long.
 
-        Raises: OutOfStepError where the snapshot was replaced while plugins prepared their answers.
+        If a remote plugin fails, or nodes change faster than it can be called about them, the columns refuse everywhere
+        by error. Raises: OutOfStepError where the snapshot was replaced while plugins prepared their answers.
         """
         cached = self._cache.columns_of(profile, pod_class)
         timer = timer or plugin_timer.PluginTimer()

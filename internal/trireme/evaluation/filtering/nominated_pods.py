@@ -27,7 +27,10 @@ _NONE = Nominees(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
 
 
 def nominees_of_priority(snap: snapshot.Snapshot, priority: int, *but: str) -> Nominees:
-    """The nominated pods of at least this priority, but for the pods of these UIDs."""
+    """Return the nominated pods of at least this priority, but for the pods of these UIDs.
+
+    Left out are those whose class or node is not known (any more).
+    """
     nominated = snap.nominations
     if not len(nominated):
         return _NONE

@@ -57,7 +57,11 @@ class PreFiltering:
         return by_domain.affected_slots(self._snap, before, answer.state, column.generation)
 
     def _merge_answers(self, cached: class_verdicts.ClassVerdicts) -> bool:
-        """Put the answers of all plugins together; return whether the class is refused, or other nodes are left."""
+        """Merge all plugins' PreFilter answers; return whether the class is refused, or other nodes are left.
+
+        Any refusal but a plain UNSCHEDULABLE ends it; of plain ones the last in order counts. Node names that plugins
+        give are intersected: none left is a refusal too.
+        """
         cached.refusal = None
         cached.narrowed_by = ()
         narrowed: frozenset[str] | None = None

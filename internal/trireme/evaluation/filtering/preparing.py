@@ -60,9 +60,10 @@ class Preparation:
         return None
 
     async def prepare_synchronous(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
-        """Let plugins of this process whose answers take long find them, while other calls are answered.
+        """Let plugins of this process whose answers take long find them in steps, while other calls are answered.
 
-        Raises: OutOfStepError where the snapshot was replaced meanwhile.
+        Only for slots that Filter will be called about, and nothing if the columns are up to date. Raises:
+        OutOfStepError where the snapshot was replaced meanwhile.
         """
         if not self._chain.preparing or cached.generation == self._snap.generation:
             return
@@ -146,7 +147,7 @@ class Preparation:
     def _due_slots(
         self, plugin: interfaces.AsyncFilter, cached: class_verdicts.ClassVerdicts, only_changed: bool
     ) -> arrays.SlotArray:
-        """The slots to call the plugin about.
+        """Return the slots to call the plugin about; none if its PreFilter skips or refuses the class.
 
         `only_changed`: those that changed since its last answer, ignored failures included; otherwise all those whose
         verdict may have changed.

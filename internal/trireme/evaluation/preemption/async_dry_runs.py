@@ -62,7 +62,11 @@ class AsyncDryRuns:
         return await self.run([interfaces.DryRun(slot, removed[on == slot].tolist()) for slot in slots.tolist()])
 
     async def run(self, dry_runs: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
-        """Filter these hypothetical nodes. Shape of the result: (dry run,), numbers of the class's statuses."""
+        """Filter these hypothetical nodes by each asynchronous plugin, in order, those that passed before.
+
+        Where nominated pods count, a node is tried with and without them, and the first refusal counts. Shape of the
+        result: (dry run,), numbers of the class's statuses.
+        """
         index = np.zeros(len(dry_runs), dtype=np.int16)
         for plugin in self._plugins:
             passing = np.flatnonzero(index == interfaces.PASSES)

@@ -62,7 +62,7 @@ def to_messages(
 def from_messages(
     messages: Sequence[filter_phase_pb2.PreemptionCandidate], snap: snapshot.Snapshot
 ) -> list[dry_run.Candidate]:
-    """Return the candidates whose node and victims still exist.
+    """Return the candidates whose node and victims all still exist; one with a victim that is gone is left out.
 
     A victim is on the node, or belongs to a group that is disrupted as a whole.
     """

@@ -63,7 +63,7 @@ async def filter_slots(
 
 
 class DryRun:
-    """Finds the victims for one pod."""
+    """Finds, node by node, the victims whose eviction would let one pod run there."""
 
     def __init__(
         self,

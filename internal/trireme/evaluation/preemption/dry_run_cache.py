@@ -23,7 +23,7 @@ _RESULT_BYTES = 300
 
 
 class DryRunCache:
-    """Results by slot, as of the generation of the last refresh."""
+    """Results of dry runs for one class by slot, as of the generation of the last refresh."""
 
     def __init__(self, reads: Sequence[tuple[str, ...]]) -> None:
         """`reads` are the kinds of object that the class's plugins depend on beside nodes and pods."""
@@ -85,10 +85,10 @@ class _CachedDryRuns:
         self._pending = pending
 
     async def run(self, slots: arrays.SlotArray) -> dry_run.DryRunResult:
-        """Try these slots, which all have potential victims.
+        """Return the results of these slots, cached where nothing has changed since; all have potential victims.
 
-        Cached results hold, and those of nominations in this call before them; dry runs are made for slots without one,
-        and for the slot where the preemptor itself is nominated.
+        Results of nominations in this call count before cached ones. Dry runs are made for slots without a result, and
+        for the slot where the preemptor itself is nominated.
         """
         results = list(map(self._cache.results.get, slots.tolist()))
         if self._pending:

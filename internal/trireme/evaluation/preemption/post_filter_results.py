@@ -22,7 +22,7 @@ from trireme.wire import status as wire_status
 
 
 class PostFilterResults:
-    """Runs PostFilter for pods of one class, at the generation of its columns."""
+    """Runs PostFilter for several pods of one class in a row, each as if those before it were nominated."""
 
     def __init__(
         self,

@@ -22,7 +22,8 @@ def has_victims(snap: snapshot.Snapshot, priority: int) -> arrays.BoolArray:
 def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority: int) -> arrays.SlotArray:
     """Return the rows of the pods of lower priority on these slots: by slot, the most important first.
 
-    Of two pods of one priority the one that started earlier is more important. Shape: (victim,).
+    Of two pods of one priority the one that started earlier is more important; one that has not started is the least.
+    Shape: (victim,).
     """
     table = snap.pods
     # Rows without a pod are at slot −1: the last entry, which stays false.

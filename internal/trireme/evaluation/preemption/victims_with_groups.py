@@ -129,7 +129,10 @@ def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) ->
 
 
 def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | None = None) -> list[Victim]:
-    """Return the victims of lower priority, the most important first: all, or those with a pod on these slots."""
+    """Return the victims of lower priority, the most important first: all, or those with a pod on these slots.
+
+    A group that is disrupted as a whole is one victim, with its pods on other nodes too.
+    """
     table, member = snap.pods, group_membership_of(snap)
     rows = np.flatnonzero(table.slot[: table.size] >= 0)
     rows = rows[member.priority[table.pod_class[rows]] < priority]

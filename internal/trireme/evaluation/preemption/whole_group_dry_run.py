@@ -18,7 +18,7 @@ from trireme.snapshot import arrays, overlay, snapshot
 
 
 class WholeGroupDryRun:
-    """Finds the victims for one pod."""
+    """Finds the victims for one pod where some potential victims are groups that are disrupted as a whole."""
 
     def __init__(
         self,
@@ -51,7 +51,11 @@ class WholeGroupDryRun:
     async def _try_slot(
         self, slot: int, victims: Sequence[victims_with_groups.Victim], over: overlay.SnapshotOverlay
     ) -> dry_run.Candidate | int:
-        """Return the candidate, or the number of the status that the node has though all victims are removed."""
+        """Return the candidate, or the number of the status that the node has though all victims are removed.
+
+        All victims are removed; then each that still fits beside the pod is put back, first those that would violate a
+        budget.
+        """
         rows = [row for victim in victims for row in victim.rows]
         over.remove(np.array(rows, dtype=np.intp))
         refusal = await self._filter_slot(slot, over)

@@ -47,7 +47,7 @@ class ClassScores:
         return own + sum(column.raw.nbytes for column in self.plugins.values())
 
     def refresh_open_slots(self, table: nodes.NodeTable) -> None:
-        """Find out which slots are open as things are."""
+        """Update which slots take pods of the class: filter admits them, and there is a node in this snapshot."""
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
         size = min(table.size, self.capacity.shape[0])
         if self._unopened is None or self.open.shape[0] != size:

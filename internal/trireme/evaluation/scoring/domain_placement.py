@@ -29,7 +29,10 @@ class JointPlugin:
 
 
 class DomainPlacer:
-    """Places one batch of pods of one class on nodes which all take at least one by themselves."""
+    """Places a batch of one class where a placement changes other nodes' scores or admission, as by topology domain.
+
+    All nodes take at least one pod by themselves.
+    """
 
     def __init__(
         self,
@@ -96,7 +99,7 @@ class DomainPlacer:
             self._refresh_feasible()
 
     def _own_scores_by_copies(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
-        """The node's own scores with one copy, two, …: a few, or as many as there will be where a few were not enough.
+        """Return the node's own scores with one copy, two, …: a few, or `count` where a few were not enough.
 
         The likeliest nodes get theirs at the same time: asking for many costs little more than asking for one.
         """
@@ -164,7 +167,7 @@ def _reachable_nodes(
     constraints: Sequence[domain_rules.DomainConstraint],
     slots: arrays.SlotArray,
 ) -> reachable_nodes.ReachableNodes:
-    """The nodes that so many placements can go to."""
+    """Return the nodes that so many placements can go to; of nodes that are alike in all columns only the best."""
     alone = own_now
     columns = [column for each in joint for column in each.scores.distinguishing_columns()]
     columns += [column for each in constraints for column in constraint_admission.distinguishing_columns(each, slots)]

@@ -16,7 +16,10 @@ def placement_totals(
     snap: snapshot.Snapshot,
     plugins: Mapping[str, PlacementScorePlugin],
 ) -> list[int] | status.Status:
-    """The weighted total of each placement, or what failed. `plugins` are those in this process, by name."""
+    """Return the weighted total of each placement, or the status of the plugin that failed.
+
+    `plugins` are those in this process, by name; others in the request do not count.
+    """
     out = np.zeros(len(request.placements), dtype=np.int64)
     for entry in request.plugins:
         plugin = plugins.get(entry.plugin)

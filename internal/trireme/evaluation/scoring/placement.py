@@ -100,7 +100,7 @@ class ScoredNodes:
 
 
 class Placer:
-    """Places pods of one class on nodes."""
+    """Places pods of one class on nodes one by one, where a placement changes only its own node's score."""
 
     def __init__(self, nodes: ScoredNodes, open_count: int | None = None) -> None:
         """Place on these nodes; `open_count`: so many nodes take pods, of which only these can be chosen."""
@@ -125,7 +125,7 @@ class Placer:
         self._likely_keys = np.zeros(0, dtype=np.int64)
 
     def place(self, count: int) -> list[ChosenNode]:
-        """The hosts of the next `count` pods, in order; fewer where no more fit."""
+        """Choose the nodes of the next `count` pods, each seeing those before it; fewer where no more fit."""
         choices: list[ChosenNode] = []
         if not self._keys.size:
             return choices

@@ -69,7 +69,7 @@ class PlacerFactory:
         custom: Mapping[str, arrays.Int64Array],
         count: int,
     ) -> AnyPlacer:
-        """Places on any of the nodes at these slots.
+        """Make the placer over the nodes at these slots: by domain if some plugin or constraint looks at many nodes.
 
         `extra` is added to the plugins' scores where it is not empty (slot,); `custom` are the scores of plugins that
         normalise by themselves (node,).
@@ -114,6 +114,7 @@ class PlacerFactory:
         return any(not self._cached.plugins[name].silent for name in self._chain.joint)
 
     def _own_scores(self, slots: arrays.SlotArray) -> placement.OwnScores | None:
+        """Return what computes the scores that depend on copies on the node itself; None if no plugin's do."""
         own = [
             (plugin, self._cached.plugins[name].state, self._chain.weights[name])
             for name, plugin in self._chain.own_node.items()

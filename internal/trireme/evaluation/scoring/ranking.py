@@ -56,7 +56,7 @@ class _Maximum:
 
 
 class Ranking:
-    """The totals of the slots under some plugins. Shapes: (slot,), whole blocks of slots."""
+    """The totals of all slots for one class, so that the best can be found without comparing all. Shapes: (slot,)."""
 
     def __init__(self, plugins: Sequence[RankedPlugin], size: int) -> None:
         self._plugins = tuple(plugins)
@@ -82,7 +82,7 @@ class Ranking:
         return self.size == size and self._plugins == tuple(plugins)
 
     def update(self, slots: arrays.SlotArray, opened: arrays.BoolArray, ties: arrays.Int64Array) -> None:
-        """Rank these slots anew; `opened` marks those that take pods.
+        """Rank these slots anew, or all if a plugin's maximum moves; `opened` marks those that take pods.
 
         Shapes: slots and opened (n,), ties (slot,).
         """

@@ -32,10 +32,10 @@ class ReachableNodes:
 
 
 def find_reachable_nodes(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: int) -> ReachableNodes:
-    """The nodes that `count` placements can go to, of those that take pods by themselves.
+    """Return the nodes that `count` placements can go to: of each kind the best `count`, of small kinds all.
 
     `alone` orders nodes that are alike, the best highest; those are alike that have the same in all `columns`, of
-    integers or booleans. Shapes: all (node,).
+    integers or booleans. With too many kinds it returns all nodes. Shapes: all (node,).
     """
     size = alone.shape[0]
     kind = None if count < 2 or size <= count else _node_kinds(columns, size)

@@ -23,7 +23,7 @@ class ScoreEvaluatorStatistics:
 
 
 class ScoreEvaluator:
-    """Scores classes on one snapshot."""
+    """Brings the score columns of classes up to date on one snapshot, calling plugins where something changed."""
 
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, score_chain.ScoreChain]) -> None:
         self._snap = snap
@@ -74,7 +74,10 @@ class ScoreEvaluator:
         cached: class_scores.ClassScores,
         timer: plugin_timer.PluginTimer,
     ) -> status.Status | None:
-        """Bring the columns of synchronous plugins to the snapshot's generation; the status where one cannot score."""
+        """Bring the columns of synchronous plugins to the snapshot's generation; a status: PreScore of one failed.
+
+        Joint plugins get only PreScore here, as their scores depend on which nodes passed.
+        """
         for name in self._chains[profile].asynchronous:
             cached.plugins[name].ensure_capacity(self._snap.nodes.capacity)
         for plugin in self._chains[profile].synchronous:
@@ -158,7 +161,11 @@ class ScoreEvaluator:
         cached: class_scores.ClassScores,
         slots: arrays.SlotArray,
     ) -> status.Status | None:
-        """Let one plugin find its scores, and write them to its column; a status where it failed."""
+        """Let one asynchronous plugin score the slots, and write that to its column; a status where it failed.
+
+        A plugin that has nothing to say about the class is `silent` from now on. Raises: OutOfStepError where the
+        snapshot was replaced meanwhile.
+        """
         generation, incarnation = self._snap.generation, self._snap.incarnation
         column = cached.plugins.get(plugin.name)
         if column is None:

@@ -58,7 +58,7 @@ class BindLinkStatistics:
 
 
 class _BindLink:
-    """One bind replica. One that is not `callable` is only announced the leader."""
+    """The link to one bind replica. If not `callable`, the replica is told who leads, but gets no other calls."""
 
     def __init__(self, address: str, dialer: dialing.Dialer) -> None:
         self.address = address
@@ -95,7 +95,10 @@ class _BindLink:
 
 
 class BindPhaseClient:
-    """Calls the bind replicas. `fence` returns our leadership, `fence_request` the message that announces it."""
+    """Calls the bind replicas, each only once it knows us as the leader.
+
+    `fence` returns our leadership, `fence_request` the message that announces it.
+    """
 
     def __init__(
         self,
@@ -204,7 +207,11 @@ class BindPhaseClient:
         return max(self._drained_at - asyncio.get_running_loop().time(), 0.0)
 
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
-        """Bind all items; each result once, as it is known. Does not end before every item has one."""
+        """Bind all items; yields each result once, as it is known, and ends only when every item has one.
+
+        If a replica fails, what it has not answered goes to the next one with `outcome_unknown`, as the binding may
+        have been written.
+        """
         missing = dict(enumerate(request.items))
         while missing:
             indexes = list(missing)
@@ -306,7 +313,11 @@ class BindPhaseClient:
         on_result: Callable[[int, Any], None],
         on_start: Callable[[int, str], None] = lambda index, address: None,
     ) -> None:
-        """Repeat the call with the items that have no answer yet until each has one."""
+        """Stream one call's answers to `on_result`, and repeat it with the items that have none until each has one.
+
+        An answer with an index out of range, or for an item that has one already, is ignored. It does not give up:
+        without a replica it waits for one.
+        """
         missing = set(range(len(items)))
         while missing:
             indexes = sorted(missing)
@@ -395,9 +406,11 @@ class BindPhaseClient:
     async def _stream_from_replica(
         self, call: Callable[[Any], Any], choose: Callable[[], _BindLink | None] | None = None
     ) -> AsyncIterator[Any]:
-        """The results of one streaming call on the replica that `choose` returns, by default the next.
+        """Yield the results of one streaming call on the replica that `choose` returns, by default the next.
 
-        If results are missing at the end, the caller calls again for them.
+        It never raises for a replica that fails, refuses or is silent: the results just end, after a pause if there
+        were none or the call failed, and the caller calls again for what is missing. A replica that only has too many
+        calls stays in use.
         """
         link = await self._wait_for_replica(choose)
         link.in_flight += 1
@@ -506,6 +519,10 @@ class BindPhaseClient:
             )
 
     async def _broken_or_disconnected(self, link: _BindLink) -> None:
+        """Wait until the replica may not be called any more: its channel is not ready, or a call of it failed.
+
+        Meanwhile the leader is announced again and again while calls are open. On return the link is not fenced.
+        """
         broken = asyncio.create_task(link.broken.wait())
         try:
             channel = link.connection.channel

@@ -17,13 +17,13 @@ from trireme.wire import status as wire_status
 
 
 class DividedBinder:
-    """A `ports.Binder` that divides the calls to another one."""
+    """A `ports.Binder` that divides calls whose messages are too large for gRPC, for another one to make the parts."""
 
     def __init__(self, binder: ports.Binder) -> None:
         self._binder = binder
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """As in `ports.Binder`."""
+        """As in `ports.Binder`; parts go concurrently, and an item that is too large by itself gets an error status."""
         if request.ByteSize() <= message_sizes.CALL_BYTES:
             return await self._binder.permit(request)
         parts, too_large = _divide(item.ByteSize() for item in request.items)
@@ -60,7 +60,7 @@ class DividedBinder:
         on_result: Callable[[int, bind_pb2.PreBindResult], None],
         on_start: Callable[[int, str], None],
     ) -> None:
-        """As in `ports.Binder`."""
+        """As in `ports.Binder`; parts go concurrently, and an item that is too large by itself gets an error status."""
         parts, too_large = _divide(_sizes_of_items(items))
         for index, failure in too_large.items():
             on_result(index, bind_pb2.PreBindResult(status=failure))

@@ -38,7 +38,11 @@ class ServiceReplicas:
 
 
 def parse(raw: Mapping[str, Any]) -> EndpointSlice:
-    """An EndpointSlice as the API sends it."""
+    """Read an EndpointSlice as the API sends it.
+
+    An endpoint that is not ready, or is terminating, is in `uncallable`; an unset condition means ready. Ports are
+    found by name and by number.
+    """
     metadata = raw.get("metadata") or {}
     ipv6 = raw.get("addressType") == "IPv6"
     addresses: list[str] = []

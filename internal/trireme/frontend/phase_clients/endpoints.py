@@ -49,9 +49,10 @@ async def follow_endpoints(
     api: client.ApiClient,
     observe: Observe = _ignore,
 ) -> None:
-    """Call `take` with all addresses, and again when they change. Without endpoints: the `local` ones.
+    """Call `take` with the addresses of all `endpoints` (without any: the `local` ones), and again when they change.
 
-    `observe` is called before `take`: a replica that may not be called any more is named there first.
+    Plain addresses are taken as they are; `dns:` names are looked up again and again, and Services are watched. It runs
+    until cancelled. `observe` is called before `take`: a replica that may not be called any more is named there first.
     """
     resolving = [endpoint for endpoint in endpoints if endpoint.startswith((_DNS, endpoint_slices.SCHEME))]
     fixed = [endpoint for endpoint in endpoints if endpoint not in resolving] if endpoints else local
@@ -79,14 +80,18 @@ async def follow_endpoints(
         for endpoint in resolving:
             on_replicas = functools.partial(resolved, endpoint)
             if endpoint.startswith(_DNS):
-                following = functools.partial(_look_up, endpoint, on_replicas)
+                following = functools.partial(_follow_dns_name, endpoint, on_replicas)
             else:
                 following = functools.partial(endpoint_slices.follow_endpoint_slices, api, endpoint, on_replicas)
             group.create_task(supervision.supervise(endpoint, following))
 
 
-async def _look_up(endpoint: str, take: Callable[[endpoint_slices.ServiceReplicas], None]) -> None:
-    """A name that cannot be looked up, or stands for nothing, keeps the addresses that it had."""
+async def _follow_dns_name(endpoint: str, take: Callable[[endpoint_slices.ServiceReplicas], None]) -> None:
+    """Look a `dns:` endpoint up every few seconds, and report its addresses to `take`, until cancelled.
+
+    If the look-up fails or finds nothing, nothing is reported: the addresses of before stay. One that is found no more
+    is reported as uncallable for `LINGER_SECONDS`, since an answer may leave out replicas that still run.
+    """
     host, _, port = endpoint.removeprefix(_DNS).rpartition(":")
     failures = failure_log.FailureLog(log)
     loop = asyncio.get_running_loop()

@@ -35,7 +35,10 @@ class Phase(Protocol):
 
 
 class Fallback:
-    """Watches one phase. `configured` are its endpoints as they are now; `make` makes local phases for it."""
+    """Starts a phase of our own while none of its configured replicas answers, and stops it when one answers again.
+
+    It watches one phase; `set_endpoints` has the configured addresses as they are now.
+    """
 
     def __init__(
         self,

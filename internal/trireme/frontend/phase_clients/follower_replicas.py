@@ -38,7 +38,10 @@ _ELSEWHERE = frozenset(
 
 
 class FollowerReplicas:
-    """All replicas of one phase. `call` functions take a link and make the call on its channel."""
+    """The links to all replicas of one phase that follows the snapshot, and which of them to call first.
+
+    `call` functions take a link and make the call on its channel.
+    """
 
     def __init__(
         self,
@@ -136,9 +139,14 @@ class FollowerReplicas:
         class_id: int,
         call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]],
     ) -> Answer:
-        """The first answer; replicas are called one after the other.
+        """Call the replicas one after the other, the preferred one first, and return the first answer.
 
-        Raises: PhaseUnavailable; AioRpcError that no other replica would answer better.
+        The next one is called if a replica is unavailable, lacks the snapshot or is silent; a replica that answers
+        nothing and acknowledges nothing for two probes is left at once, unless it is the last.
+
+        Raises:
+            PhaseUnavailable: no replica is in step, or none answered.
+            AioRpcError: an error that another replica would answer as well.
         """
         last = "no replica is in step"
         candidates = self.preferred(profile, class_id)
@@ -167,7 +175,12 @@ class FollowerReplicas:
         call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]],
         patience: float,
     ) -> Answer:
-        """One replica's answer. One that neither answers nor acknowledges anything for so long is not waited for."""
+        """Return one replica's answer to `call`. Raises: TimeoutError, AioRpcError.
+
+        It gives up, by TimeoutError, at the deadline, when the replica falls out of step, or when it has neither
+        answered nor acknowledged a probe for `patience` seconds; a replica that computes for long but acknowledges is
+        waited for.
+        """
         answering = asyncio.ensure_future(call(link))
         try:
             end = self._clock() + self.deadline_seconds

@@ -59,7 +59,12 @@ class InsightReplicas:
         self.replicas.publish(snapshot_pb2.SyncRequest(queue=delta).SerializeToString(), generation)
 
     async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
-        """The answer of the first replica that has one. Raises: InsightUnavailable, InsightRefusal."""
+        """Return the answer of the first replica that has one; there are no retries after the last.
+
+        Raises:
+            InsightRefusal: insight knows no such pod or node; another replica is not asked.
+            InsightUnavailable: no replica is in step, or all of them failed.
+        """
         problem = "no replica of insight is in step"
         for link in self.replicas.preferred("", 0):
             stub = insight_pb2_grpc.InsightServiceStub(link.channel)

@@ -40,7 +40,7 @@ class LocalPhaseStatistics:
 
 
 class LocalPhase:
-    """One process of a phase. `arguments` are those beside its address."""
+    """One process of a phase that the frontend starts itself. `arguments` are its flags beside that of its address."""
 
     def __init__(
         self,
@@ -92,7 +92,10 @@ class LocalPhase:
 
 
 class LocalPhases:
-    """All local phases. `arguments` are those of each phase, `counts` its number of processes."""
+    """The phases that the frontend starts itself, on Unix sockets in a folder of their own.
+
+    `arguments` are the flags of each phase, `counts` its number of processes (0: it is configured elsewhere).
+    """
 
     def __init__(
         self,
@@ -167,7 +170,11 @@ class LocalPhases:
 
 
 async def _keep_running(process: LocalPhase, restarted: Callable[[], None]) -> None:
-    """Restart the process whenever it ends; the delay doubles while it ends soon after its start."""
+    """Restart the process whenever it ends, until cancelled; `restarted` is called after each start that succeeds.
+
+    The delay doubles while it ends soon after its start. A start that fails is logged, and tried again after the next
+    delay.
+    """
     delay = RESTART_SECONDS
     while True:
         began = asyncio.get_running_loop().time()

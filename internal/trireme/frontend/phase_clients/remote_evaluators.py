@@ -131,7 +131,11 @@ class RemoteEvaluators:
     async def _filter(
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, answer: class_answer.ClassAnswer
     ) -> tuple[filter_phase_pb2.FilterPhaseFilterResponse, tuple[str, int]]:
-        """The response, and the identity of the replica that sent it. `answer` is the last complete answer."""
+        """Call Filter; returns the response, and the identity of the replica that sent it.
+
+        `answer` is the class's last complete answer: the replica that gave it sends a patch to it, any other a whole
+        column.
+        """
         answered_by: list[tuple[str, int]] = []
 
         async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
@@ -149,7 +153,7 @@ class RemoteEvaluators:
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """As in `ports.Evaluators`."""
+        """As in `ports.Evaluators`. Raises PhaseFault if filter admits more pods than were named."""
         request = filter_phase_pb2.FilterNominatedRequest(
             cycle=self.cycle(profile, class_id, generation),
             nominees=[identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)],
@@ -240,7 +244,7 @@ class RemoteEvaluators:
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-        """As in `ports.Evaluators`."""
+        """As in `ports.Evaluators`. Raises PhaseFault if a successful answer has not one total for each placement."""
 
         async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
@@ -260,7 +264,10 @@ class RemoteEvaluators:
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
     ) -> PlaceResult:
-        """As in `ports.Evaluators`; a replica that has the last answer gets what changed."""
+        """As in `ports.Evaluators`; a replica that has the capacities of the last answer gets what changed of them.
+
+        One that has lost them (FAILED_PRECONDITION) gets all of them, in a second call.
+        """
         key = (profile, class_id)
         generation = filtered.answer.generation
 

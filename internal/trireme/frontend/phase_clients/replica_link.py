@@ -79,7 +79,10 @@ class LinkStatistics:
 
 
 class ReplicaLink:
-    """The link to one replica; `run` keeps it up until it is cancelled."""
+    """The link to one replica that follows the snapshot: its channel, its stream of deltas, and how far it has got.
+
+    `run` keeps the stream up until it is cancelled.
+    """
 
     def __init__(
         self,
@@ -203,7 +206,11 @@ class ReplicaLink:
             self._notify_if_in_step_again(was_in_step)
 
     async def run(self) -> None:
-        """Keep the stream up."""
+        """Keep the stream up until cancelled: whenever it ends, for whatever reason, open it again with a full sync.
+
+        The delay doubles while streams end soon after they began. A stream that ends because the configuration changed
+        is opened again at once.
+        """
         delay = RECONNECT_SECONDS
         while True:
             started = self._clock()
@@ -338,7 +345,12 @@ class ReplicaLink:
             self._unheard_since = self._clock()
 
     async def _write_delta(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
-        """Write a delta. Raises: OSError or TimeoutError where the stream is of no use any more."""
+        """Write a delta; returns early if the stream is to be opened anew.
+
+        Raises:
+            OSError: the replica closed the stream.
+            TimeoutError: the replica is too far behind, or silent for too long.
+        """
         writing = asyncio.create_task(call.write(request))
         try:
             while not writing.done():
@@ -377,7 +389,11 @@ class ReplicaLink:
             self._wake.set()
 
     def _take_acknowledgement(self, generation: int) -> None:
-        """Raises: AcknowledgementError."""
+        """Note how far the replica has got; from the full sync's generation on it is in step.
+
+        An acknowledgement of less, while the full sync is still written, changes nothing. Raises: AcknowledgementError
+        for a generation that was not sent, after which the stream is opened anew.
+        """
         if generation > self._sent:
             self._synced = False
             raise AcknowledgementError(

@@ -8,7 +8,10 @@ from trireme_kube.componentbase.tls.certificate_expiry import Certificate, of_fi
 
 
 def certificates_of(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -> Iterator[Certificate]:
-    """All that the configuration names. `environment` is what kubeconfigs may refer to."""
+    """Yield every certificate that the configuration names, for the metrics of their expiry, by use.
+
+    `environment` is what kubeconfigs may refer to. Settings that are not in use (no HTTPS server, no TLS) yield none.
+    """
     if completed.serving is not None:
         options = completed.serving.options
         if completed.serving.certificate:

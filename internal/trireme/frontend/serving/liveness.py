@@ -27,7 +27,7 @@ class Scheduling(Protocol):
 
 
 class Liveness:
-    """Remembers, between probes, since when work has been waiting without a completed cycle."""
+    """The check of /livez: remembers, between probes, since when work has been waiting without a completed cycle."""
 
     def __init__(self, scheduling: Scheduling, limit_seconds: float, clock: Callable[[], float]) -> None:
         """`clock` returns monotonic seconds."""
@@ -38,7 +38,11 @@ class Liveness:
         self._stalled_since: float | None = None
 
     def problem(self) -> str:
-        """Why the scheduler is not alive, or empty text."""
+        """Return why the scheduler is not alive, or empty text.
+
+        The first probe that finds work waiting begins the wait; it begins anew with each cycle that completed since the
+        last probe. An empty queue is never a problem.
+        """
         progress = self._scheduling.progress()
         now = self._clock()
         if not progress.work_waiting or progress.completed != self._completed:

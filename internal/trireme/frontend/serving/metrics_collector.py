@@ -38,6 +38,8 @@ def instruments(state: FrontendState, completed: commandline.CompletedConfig) ->
 
 
 def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
+    """Yield the gauges of pods and groups in the queue, and of the events stored for those in flight."""
+
     def pending() -> Mapping[Values, float]:
         statistics = state.scheduling.queue.statistics()
         members: dict[Values, float] = {
@@ -86,6 +88,8 @@ def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
 
 
 def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
+    """Yield the counters of pods that entered the queue, of batches, and of dropped events; the queue counts them."""
+
     def entities() -> Mapping[Values, float]:
         """Pods that entered the queue.
 
@@ -128,6 +132,8 @@ def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
 
 
 def _cache_instruments(state: FrontendState) -> Iterable[Instrument]:
+    """Yield the gauges of the cluster cache and of the informers that fill it."""
+
     def sizes() -> Mapping[Values, float]:
         statistics = state.cluster.cache.statistics()
         return {("nodes",): statistics.nodes, ("pods",): statistics.pods, ("assumed_pods",): statistics.assumed_pods}
@@ -153,6 +159,7 @@ def _cache_instruments(state: FrontendState) -> Iterable[Instrument]:
 
 
 def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
+    """Yield the metrics of each replica by its address; those of replicas that are gone disappear (`transient`)."""
     followers = state.phases.links.followers()
     labels = ("phase", "address")
 
@@ -223,6 +230,7 @@ def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
 
 
 def _process_instruments(state: FrontendState) -> Iterable[Instrument]:
+    """Yield the metrics of this process: bindings under way, leadership, waits on Permit, phases and their restarts."""
     yield Gauge(
         "scheduler_goroutines",
         "Concurrent operations by kind: here the pods being bound.",
@@ -260,6 +268,7 @@ def _process_instruments(state: FrontendState) -> Iterable[Instrument]:
 
 
 def _version_and_gate_instruments(completed: commandline.CompletedConfig) -> Iterable[Instrument]:
+    """Yield the gauges with a constant value: feature gates, and the versions that we are and emulate."""
     effective = completed.gates.effective
     features = {(name, _stage_label(name, effective)): float(on) for name, on in completed.gates.all().items()}
     yield Gauge(

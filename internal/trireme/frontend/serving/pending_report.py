@@ -41,7 +41,7 @@ _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 
 
 class PendingReport:
-    """Reports on pods as they are at one moment."""
+    """Reports what pending pods wait for, as it is at one moment; made anew for each request."""
 
     def __init__(
         self,
@@ -126,7 +126,10 @@ class PendingReport:
         ]
 
     def _shared_facts(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
-        """The facts that pods waiting for the same share: so that of very many pods only a few are examined."""
+        """Return the facts by which pods wait for the same, so that of very many pods only one for each is examined.
+
+        A pod whose circumstances are its own (nominated, preempting, under way) gets its UID: it shares with none.
+        """
         preemptions = self._preemptions
         if not isinstance(pod.state, _ALIKE) or self._nominated_node(pod):
             return pod.uid
@@ -246,7 +249,11 @@ class PendingReport:
         return {"for": "preemption", "victims": list(victims), "node": node}, text
 
     def _under_way(self, pod: queued_pod.QueuedPodInfo) -> Waits:
-        """How far the attempt at a pod is that is not in the queue: tried, waiting on Permit, or being bound."""
+        """Say how far the attempt at a pod is that is not in the queue: tried, waiting on Permit, or being bound.
+
+        A pod that nothing happens to because a phase is missing waits for that phase; one that is being deleted is not
+        tried.
+        """
         placed = self._cache.pod(pod.uid)
         node = "" if placed is None else placed.node_name
         plugins = self._permits.get(pod.uid)

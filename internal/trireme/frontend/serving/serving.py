@@ -99,7 +99,11 @@ async def _serve_over_tls(
     served: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
-    """The site over TLS, for callers that the cluster authenticates."""
+    """Serve the site over TLS within the block, for callers that the cluster authenticates.
+
+    The serving certificate and the authorities are followed while it serves. Raises: ServingError if the certificate
+    cannot be used.
+    """
     options = completed.options
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(serving.listener.close)

@@ -46,7 +46,7 @@ _PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 
 
 class FrontendSite:
-    """The pages, for every listener."""
+    """The frontend's pages and their checks, the same for every listener."""
 
     def __init__(
         self,

@@ -33,7 +33,10 @@ REVIEW_SECONDS = 10.0
 
 
 class ClusterTrust:
-    """The authorities in force. `api` None: the cluster is not read."""
+    """The authorities in force for callers' certificates, from files and the cluster; `follow` keeps them current.
+
+    `api` None: the cluster is not read.
+    """
 
     def __init__(
         self,

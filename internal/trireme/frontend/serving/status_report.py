@@ -60,7 +60,11 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
 
 
 def explain(state: FrontendState, key: str) -> Json | None:
-    """Explain the state of the pod (namespace/name); None: the pod is unknown."""
+    """Explain the state of the pod (namespace/name), for /trireme/v1/explain; None: no informer knows such a pod.
+
+    A queued pod's report has what it waits for and filter's last answer about its class, if there is one; a placed
+    pod's has its node; of a pod of another scheduler there is only that. Evaluating the pod anew is insight's part.
+    """
     queued = state.scheduling.queue.contents.get(key)
     if queued is None:
         placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
@@ -129,6 +133,7 @@ def _pod_of_other_scheduler(state: FrontendState, key: str) -> Json | None:
 
 
 def _placed_pod_json(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
+    """Report on a pod that has a node: when it was bound if we bound it, else when it started, if it has."""
     story = _transitions_json(state, pod.key)
     bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}

@@ -94,7 +94,7 @@ def key_of(message: Group) -> GroupKey:
 
 
 class Forest:
-    """All groups that have an object."""
+    """The trees of all groups that have an object, by their roots."""
 
     def __init__(self, *, composite: bool) -> None:
         """`composite`: groups may have parents."""

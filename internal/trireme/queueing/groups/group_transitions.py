@@ -101,9 +101,9 @@ class GroupTransitions:
             self._set_member_state(pod, group.state, label, now)
 
     def move_pod_group(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
-        """Moves the PodGroup of this name to another tree, or to none; returns whether any member waits there now.
+        """Move the PodGroup of this name with its members to tree `new`; returns whether any member waits there now.
 
-        The caller has to check both trees again.
+        Members keep their state, but their PreEnqueue calls are forgotten. The caller has to check both trees again.
         """
         joined = False
         for uid, pod in [(uid, pod) for uid, pod in old.members.items() if group_of(pod) == name]:
@@ -121,7 +121,11 @@ class GroupTransitions:
         return joined
 
     def tree_changed(self, group: QueuedPodGroupInfo, joined: bool, now: float) -> None:
-        """The group's tree is another, or there is none now. `joined`: members wait with it that waited elsewhere."""
+        """Follow a change of the group's tree: queue the group, check it again, or let it wait for a missing object.
+
+        During an attempt nothing is queued: members that are new wait for its end. `joined`: members wait with it that
+        waited elsewhere before.
+        """
         if group.tree is None:
             group.waiting |= group.pending
             group.pending = {}
@@ -158,7 +162,11 @@ class GroupTransitions:
             self.enter(group, Destination.BACKOFF, label, now)
 
     def reenter(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
-        """The members of the group, or its object, changed: whether it waits where it did, or is held back now."""
+        """Check a group again whose members or object changed: leave, requeue or gate it, or take it out.
+
+        A group that is being tried, or that a remote plugin holds back, stays as it is; one that is no longer gated
+        backs off; one without waiting members leaves the queue.
+        """
         if not group.queued or group.attempt is not None:
             self.update_waiting_since(group, now)
         elif not group.waiting:
@@ -285,9 +293,10 @@ class GroupTransitions:
             self._transitions.log.append(now, pod, label)
 
     def _gated_by(self, group: QueuedPodGroupInfo) -> str:
-        """The plugin that gates the group, or one of its members; empty: none does.
+        """Return the plugin that gates the group, or one of its members; empty: none does.
 
-        Cheap while the reason is the same as before.
+        First the group's own reasons: too few pods (gang), or victims that are still to go. Cheap while the reason is
+        the same as before: the member that held the group back last (`blocker`) is checked first.
         """
         blocker, group.blocker = group.blocker, None
         profile = next(iter(group.waiting.values())).record.profile

@@ -56,7 +56,7 @@ class GroupAttemptResult(enum.Enum):
 
 
 class QueueGroups:
-    """The pod groups of a scheduling queue. What it needs of the queue are the parts that the queue is made of."""
+    """The pod groups of a scheduling queue, which queues each tree of groups as one entity."""
 
     def __init__(
         self,
@@ -95,7 +95,10 @@ class QueueGroups:
         self._group_transitions.join(group, pod, ADDED, now)
 
     def update(self, group: QueuedPodGroupInfo, record: PodInfo, now: float) -> None:
-        """The object of a member changed: a group that is held back for what it was is checked again."""
+        """Follow a change of a member's object: a group that is held back for what it was is checked again.
+
+        For a member in flight or done it is only recorded; an object of the version that is known changes nothing.
+        """
         pod = group.members[record.uid]
         if isinstance(pod.state, (InFlight, Done)):
             self._transitions.update_attempt(pod, replace(pod.state, latest=record))
@@ -229,7 +232,10 @@ class QueueGroups:
         pending_plugins: frozenset[str],
         nominated_node: str | None,
     ) -> None:
-        """The attempt at the member failed: it joins its group again, and backs off with it."""
+        """Have a member whose attempt failed join its group again; it backs off with the group.
+
+        A member that belongs to no group any more is dropped.
+        """
         group = self.registry.of_member(pod.record.uid)
         if group is None:
             self._group_transitions.end_member(pod, now, "gone when requeued")
@@ -279,7 +285,11 @@ class QueueGroups:
     def pre_enqueue_answered(
         self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, gated_by: str, now: float, reason: str
     ) -> None:
-        """Remote plugins allow the member (empty), or this one refused it. The group enters when all have passed."""
+        """Take the answer of remote plugins about a member: they allow it (`gated_by` empty), or this one refused it.
+
+        The group enters the queue when all members have passed, and is gated when one is refused. If an event that may
+        help the refused member came during the call, it is called again.
+        """
         calls, label = group.calls, group.calls.open[pod.uid].label
         events = self._group_transitions.caller.answered(calls, pod)
         if not gated_by:

@@ -81,6 +81,11 @@ class HintEvaluator:
     def _call_hint(
         self, registration: EventRegistration, event: ClusterEvent, old: Any, new: Any, pods: list[QueuedPodInfo]
     ) -> Sequence[Hint]:
+        """Call a plugin's hint for these pods, and count what it returned, for the metric.
+
+        Without a function every event helps. A hint that raises, or returns too few answers, counts as ERROR for all:
+        that wakes the pods, so that a defect of a plugin cannot strand them.
+        """
         hints: Sequence[Hint] = [Hint.QUEUE] * len(pods)
         if registration.hint is not None:
             try:

@@ -20,9 +20,10 @@ def find_disagreement(
     *,
     own_policy: bool,
 ) -> str:
-    """What the group's pods do not agree on, as an error message; empty: they agree.
+    """Return what the group's pods do not agree on, as an error message; empty: they agree.
 
-    `own_policy`: groups have a preemption policy of their own.
+    They must have one scheduler, the group's priority, and one preemption policy; `own_policy`: that of the group's
+    object (PreemptLowerPriority if it has none). Members that are assumed or placed count too.
     """
     name, policy, whose = "", "", ""
     if own_policy and group.tree is not None:
@@ -52,7 +53,11 @@ def _terms_of_members(
     group: queued_group.QueuedPodGroupInfo,
     members: Sequence[queued_pod.QueuedPodInfo],
 ) -> Iterator[tuple[str, int, str]]:
-    """schedulerName, priority and preemption policy of each class of the group's pods, once."""
+    """Yield schedulerName, priority and preemption policy of each class of the group's pods, once.
+
+    First come the `members` to be tried, then those that are placed or assumed. Members without a class (their object
+    is invalid) are left out.
+    """
     seen: set[int] = set()
     for pod in members:
         class_id = pod.record.class_id

@@ -31,7 +31,7 @@ from trireme.v1 import bind_pb2
 
 
 class PodGroupAssembly:
-    """Makes them."""
+    """Makes the parts of scheduling that only pod groups need; there is none if no gate enables groups."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class PodGroupAssembly:
         preemptions: preemption_executor.PreemptionExecutor,
         binding: binding_cycle.BindingCycle,
     ) -> Callable[[queued_group.PodGroupBatch], Awaitable[None]]:
-        """What runs the cycle of a group."""
+        """Make the cycle of a group; returns the function that runs it for a batch from the queue."""
         completed = self._completed
         trials = pod_group_trial.PodGroupTrials(
             cache=cache,

@@ -32,7 +32,7 @@ _UNSEEN_SECONDS = 10.0
 
 
 class PodGroupConditions:
-    """Writes conditions, through `send`, and events."""
+    """Writes the condition PodGroupInitiallyScheduled through `send`, and records events of groups that wait."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ _AFTER_POST_FILTER = {status.Code.SUCCESS: GroupAttemptResult.WAITING, status.Co
 
 
 class PodGroupCycle:
-    """Runs the cycles of groups."""
+    """Runs the scheduling cycle of a pod group: tries it once, then binds what fitted, or preempts for it."""
 
     def __init__(
         self,
@@ -203,7 +203,11 @@ class PodGroupCycle:
         return True
 
     def _bind_placed_members(self, group: queued_group.QueuedPodGroupInfo, result: PodGroupResult) -> None:
-        """Have the members that fitted bound. Members that were deleted meanwhile are unassumed."""
+        """Have the members that fitted bound; those that were deleted meanwhile are unassumed.
+
+        If by now too few have a node for the group's minimum, all wait on Permit for the gang plugin. Otherwise members
+        that waited for it since an earlier attempt are allowed too.
+        """
         attempts = list(result.placed_members())
         self._trials.end_claim_sharing(attempts)
         placed = []

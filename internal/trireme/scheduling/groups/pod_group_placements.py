@@ -36,7 +36,7 @@ from trireme.wire import status as wire_status
 
 
 class PodGroupPlacements:
-    """Tries groups, one placement after the other."""
+    """Tries a tree of groups in each placement (topology domain) that may hold it, and takes the best-scored one."""
 
     def __init__(
         self,
@@ -70,7 +70,12 @@ class PodGroupPlacements:
     async def _try_group(
         self, request: PodGroupRequest, node: GroupNode, around: GroupPlacement | None
     ) -> PodGroupResult:
-        """Try a group of the tree, within a placement of the group around it."""
+        """Try a group of the tree in each of its placements, and assume it in the best; each lies within `around`.
+
+        A group without a topology constraint is tried in `around` itself (None: on all nodes). An error ends it, and so
+        does success if there is only one placement. On failure nothing is assumed, and the first placement's status is
+        the result's.
+        """
         candidates: Sequence[GroupPlacement | None] = (around,)
         generator = self._generators.get(request.profile)
         if node.topology and generator is not None:
@@ -197,7 +202,10 @@ class PodGroupPlacements:
     async def _best_scored_result(
         self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[GroupPlacement | None, PodGroupResult]]
     ) -> PodGroupResult | GroupStatus:
-        """Nothing of any of them is assumed."""
+        """Score the placements that fitted, and return the best; equals are decided at random. Status: score failed.
+
+        Nothing of any of them is assumed, before or after: the caller assumes the best again.
+        """
         record = request.all_pods()[0].record
         message = score_phase_pb2.ScorePodGroupPlacementsRequest(
             cycle=self._evaluators.cycle(record.profile, record.class_id, self._publish()),

@@ -32,7 +32,7 @@ _NO_CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"
 
 
 class _HasIdentity(Protocol):
-    """What has an identity: a pod, or the metadata of an object."""
+    """Whatever has namespace, name and UID: a pod, or the metadata of an object."""
 
     @property
     def namespace(self) -> str:
@@ -91,7 +91,11 @@ class PodGroupPostFilters:
         self._plugins = plugins
 
     async def run(self, request: PodGroupRequest, tried: PodGroupResult) -> PodGroupPostFilterResult:
-        """Run the plugins for a group that does not fit; `tried` is the result of its trial."""
+        """Run the plugins in order for a group that does not fit (`tried`: its trial), until one makes room.
+
+        SUCCESS and UNSCHEDULABLE_AND_UNRESOLVABLE end it with that result, any other code but UNSCHEDULABLE with an
+        error. The actions of the plugins before are in the result in each case. A plugin of an unknown kind is skipped.
+        """
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
@@ -117,7 +121,10 @@ class PodGroupPostFilters:
     async def _release_claims(
         self, request: PodGroupRequest, tried: Sequence[MemberAttempt]
     ) -> PodGroupPostFilterResult:
-        """Have filter list the claims that may be released, if there are claims; not for groups of groups."""
+        """Have filter list the claims that may be released; UNSCHEDULABLE if nobody of the group has any.
+
+        Groups of groups, and groups with a topology constraint, release none.
+        """
         group = request.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
@@ -157,7 +164,8 @@ class PodGroupPostFilters:
     async def _run_preemption(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
         """Preempt for the group in the whole cluster: try it without all potential victims, then evict those needed.
 
-        Never raises: an unreachable phase is an error of the result.
+        Without potential victims the group is not tried, and filter's status is the result. Never raises: an
+        unreachable phase is an error of the result.
         """
         members, started = request.all_pods(), self._observer.clock()
         try:
@@ -193,7 +201,11 @@ class PodGroupPostFilters:
     async def _select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
-        """Try the group while all potential victims are hidden, and have filter reprieve those that may stay."""
+        """Try the group while all potential victims are hidden, and have filter reprieve those that may stay.
+
+        The result has the evictions, and the nodes that members are nominated to. Nothing stays assumed, whatever
+        happens.
+        """
         result = await self._try(request)
         if not result.succeeded:
             unschedulable = result.status.code is GroupCode.UNSCHEDULABLE

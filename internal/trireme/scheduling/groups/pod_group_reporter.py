@@ -76,10 +76,10 @@ class PodGroupReporter:
         final: GroupStatus,
         nominated: Mapping[str, str] | None = None,
     ) -> None:
-        """Report the failure of each member of a PodGroup that is not being bound.
+        """Report the failure of each member of a PodGroup that is not being bound, those not tried included.
 
         `before` is the group's status before PodGroupPostFilter; `nominated`: room is made, and these members (UID) are
-        nominated for these nodes.
+        nominated for these nodes. Members that fitted fail too, with the group's text, if the group does.
         """
         room_made = nominated is not None
         nodes = nominated or {}

@@ -34,7 +34,7 @@ from trireme.v1 import cycle_pb2, filter_pb2
 
 
 class PodGroupTrials:
-    """Runs trials, one at a time."""
+    """Tries the members of a group in order, each assumed for those after it, and undoes that; one trial at a time."""
 
     def __init__(
         self,
@@ -123,9 +123,10 @@ class PodGroupTrials:
         return prospect
 
     async def reassume(self, attempts: Sequence[MemberAttempt]) -> str:
-        """Assume members once more where they fitted before they were undone.
+        """Assume members once more where they fitted before they were undone, and reserve again what they had reserved.
 
-        Returns why that is not possible, and then none of them is assumed; empty: they are.
+        Returns why that is not possible (a node is gone, Reserve failed), and then none of them is assumed; empty: they
+        are.
         """
         done: list[MemberAttempt] = []
         try:
@@ -226,7 +227,11 @@ class PodGroupTrials:
     async def _attempt_once(
         self, pods: list[queued_pod.QueuedPodInfo], within: trial_scope.TrialScope
     ) -> list[MemberAttempt]:
-        """One attempt, for as many of the pods, from the first, as one answer allows."""
+        """Make one attempt, for as many of the pods, from the first, as one answer of filter and score allows.
+
+        Returns one result for each of them. A refusal or an error holds for all pods; pods without a class (their
+        object is invalid) fail without a call.
+        """
         started = self._observer.clock()
         record = pods[0].record
         if not record.class_id:
