@@ -32,6 +32,7 @@ GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default/compositepodgroups"
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+REPORTER = "default-scheduler"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 # The gate of groups of groups, where these are played with.
 OF_GROUPS = "CompositePodGroup"
@@ -183,20 +184,19 @@ class Stage:
         }
 
     async def _events(self) -> list[Json]:
-        """The events of this scenario.
+        """The scheduler's events of this scenario.
 
-        Not what the API server says of its own Service, nor what became of the probe, which may have come too
-        early.
+        Not those of other controllers, nor what became of the probe, which may have come too early.
         """
         events = (await self.here.request("GET", EVENTS))["items"] or []
-        return [event for event in events if self._counts(event["regarding"])]
+        return [
+            event
+            for event in events
+            if event.get("reportingController") == REPORTER and self._counts(event["regarding"])
+        ]
 
     def _counts(self, regarding: Json) -> bool:
-        return (
-            regarding["kind"] != "Service"
-            and regarding["name"] != PROBE
-            and regarding.get("uid", "") not in self._former
-        )
+        return regarding["name"] != PROBE and regarding.get("uid", "") not in self._former
 
 
 def _conditions(obj: Json, types: tuple[str, ...]) -> list[tuple[str, ...]]:
