@@ -74,6 +74,8 @@ async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) 
 
 
 class _Consumer:
+    """Passes an informer's events on to the counts."""
+
     def __init__(self, take: Callable[[Sequence[Any]], None]) -> None:
         self.on_events = take
 

@@ -113,6 +113,10 @@ def _place_in_file(path: str, problem: str) -> str:
 
 
 def _check_files_named_in(path: str, own: str, gate_texts: Sequence[str]) -> None:
+    """Check the files that a configuration names; `own` is the TriremeConfiguration beside it.
+
+    Files that are not on this machine are only reported. Raises: ConfigurationError.
+    """
     data = loading.read_file(path)
     if inspection.is_own(data):
         file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration_loading.parse(data)))

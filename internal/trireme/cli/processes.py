@@ -101,7 +101,7 @@ class Process:
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """Stop it, and show the rest of its output."""
+        """Stop it by SIGTERM, after a while by SIGKILL, and show the rest of its output."""
         process = self._process
         if process is None:
             return

@@ -53,6 +53,7 @@ def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> c
 
 
 def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
+    """Return the first lines of the status: leader, caches, missing phases, queue, cluster."""
     cluster = report["cluster"]
     out: list[tuple[str, str | text.Text]] = [
         ("Leader", _leader_line(report["leadership"])),
@@ -79,6 +80,7 @@ def _leader_line(leadership: Report) -> text.Text:
 
 
 def _render_phases(replicas: Report, wide: bool) -> console.RenderableType:
+    """Render a table of the replicas; `wide`: with how far each is behind, and what it was sent."""
     headers = ["PHASE", "ADDRESS", "STATE"]
     if wide:
         headers = ["PHASE", "ADDRESS", "BEHIND", "BACKLOG", "SENT", "FULL SYNCS", "STATE"]

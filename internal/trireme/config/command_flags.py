@@ -35,6 +35,7 @@ def _misc_flags() -> Section:
 
 
 def _secure_serving_flags() -> Section:
+    """Declare the flags of the HTTPS server: address, certificates, ciphers."""
     preferred, insecure = ", ".join(tls_names.PREFERRED_CIPHERS), ", ".join(tls_names.INSECURE_CIPHERS)
     return Section(
         "secure serving",
@@ -106,6 +107,7 @@ def _secure_serving_flags() -> Section:
 
 
 def _authentication_flags() -> Section:
+    """Declare the flags of how callers of the HTTPS server are identified."""
     return Section(
         "authentication",
         (
@@ -167,6 +169,7 @@ def _authentication_flags() -> Section:
 
 
 def _authorization_flags() -> Section:
+    """Declare the flags of what callers of the HTTPS server may read."""
     return Section(
         "authorization",
         (
@@ -199,6 +202,7 @@ def _authorization_flags() -> Section:
 
 
 def _deprecated_flags() -> Section:
+    """Declare the deprecated flags; most count only without a configuration file."""
     return Section(
         "deprecated",
         (
@@ -224,6 +228,7 @@ def _deprecated_flags() -> Section:
 
 
 def _leader_election_flags() -> Section:
+    """Declare the flags of leader election, which take precedence over the configuration file."""
     only = "Only with leader election."
     return Section(
         "leader election",
@@ -274,6 +279,7 @@ def known_gates(effective: Effective = versions.DEFAULT) -> list[str]:
 
 
 def _feature_gate_flags() -> Section:
+    """Declare the flags of compatibility versions and feature gates; help lists the gates."""
     component = 'Without a component, "kube" is meant.'
     return Section(
         "feature gate",
@@ -304,6 +310,7 @@ def _feature_gate_flags() -> Section:
 
 
 def _metrics_flags() -> Section:
+    """Declare the flags that hide metrics or limit their labels."""
     return Section(
         "metrics",
         (
@@ -331,6 +338,7 @@ def _metrics_flags() -> Section:
 
 
 def _logging_flags() -> Section:
+    """Declare the flags of the log's format, level and streams."""
     buffer = "Bytes of info messages to hold back when streams are split; 0 holds none. Needs LoggingAlphaOptions."
     split = "Errors to stderr, the rest to stdout, instead of one stream. Needs LoggingAlphaOptions."
     return Section(

@@ -116,7 +116,7 @@ class StartOutcome:
 
 
 class _Stopped(Exception):
-    """Ends the start."""
+    """Ends the start, with or without an error: help was shown, or something is wrong; holds the outcome."""
 
     def __init__(self, outcome: StartOutcome) -> None:
         super().__init__(outcome.error)
@@ -205,7 +205,7 @@ class Start:
     # The configuration.
 
     def _default_if_flags_valid(self, settings: Options, gates: FeatureGates) -> SchedulerConfiguration:
-        """Check the default configuration and all flags; report the problems of flags together."""
+        """Return the default configuration; problems of it and of all flags end the start, together."""
         config = default_configuration(gates)
         problems = gates.effective.problems()
         if gates.effective.emulated < versions.BINARY.minor and gates.experimental():
@@ -324,7 +324,10 @@ class Start:
             self.log(f'I "the scheduler starts to work with those plugins" Plugins={shown}')
 
     def _write_configuration(self, path: str, completed: CompletedConfig, *, verbose: bool) -> None:
-        """Log and write the configuration; the program ends after writing it."""
+        """Write the configuration to `path`, and end the program then; `verbose` logs it, without secrets.
+
+        An empty path: nothing is written, and the start goes on.
+        """
         try:
             document = completed.document()
         except ValueError as error:  # a number without a JSON form

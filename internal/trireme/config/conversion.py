@@ -113,7 +113,7 @@ def raw_args(node: json_document.Node) -> Any:
 
 
 def _extender(value: Value) -> Extender:
-    """An extender from its decoded fields, which have their defaults."""
+    """Make an extender from its decoded fields; what is missing has its zero value."""
     tls = value.get("tlsConfig")
     return Extender(
         url_prefix=value.get("urlPrefix", ""),

@@ -26,7 +26,10 @@ Log = Callable[[str], None]
 
 
 def set_defaults(value: Value, gates: FeatureGates, log: Log) -> None:
-    """Fill in every default of a decoded KubeSchedulerConfiguration."""
+    """Fill in every default of a decoded KubeSchedulerConfiguration, in place, those of plugin arguments included.
+
+    A single profile gets the default scheduler name; of several, each has to state its own.
+    """
     value.setdefault("parallelism", 16)
     if not value.get("profiles"):
         value["profiles"] = [{}]

@@ -145,7 +145,7 @@ class GateResult:
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """Parses `A=true,B=false`.
+    """Parse `A=true,B=false`; empty parts are ignored, and of a name given twice the last value counts.
 
     Raises:
         ValueError: a part is malformed.
@@ -166,7 +166,9 @@ def parse_gates(text: str) -> dict[str, bool]:
 
 
 def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult:
-    """Sets gates.
+    """Set gates beside the defaults of the effective version; AllAlpha and AllBeta set all of their stage.
+
+    All problems are reported together, but nothing after an unknown gate is checked.
 
     Raises:
         GateError: a gate is unknown, locked or not yet there, or depends on one that is off.

@@ -34,6 +34,10 @@ def load(path: str) -> dict[str, Any]:
 
 
 def _decode_kubeconfig(data: bytes) -> dict[str, Any]:
+    """Decode a kubeconfig's text; empty text is an empty one.
+
+    Raises: ConfigurationError, also for two entries of one name.
+    """
     if not data:
         return {}
     try:
@@ -53,7 +57,7 @@ def _decode_kubeconfig(data: bytes) -> dict[str, Any]:
 
 
 def by_name(entries: list[Value], kind: str) -> dict[str, Value]:
-    """Entries of a list by name.
+    """Index the entries of a list by name; one without a name has the empty one.
 
     Raises:
         ConfigurationError: two have one name.

@@ -40,7 +40,10 @@ def check_lock(election: LeaderElection) -> None:
 
 
 def check_timing(election: LeaderElection) -> None:
-    """Check the times against each other. Raises: ConfigurationError: nobody could hold the lock with them."""
+    """Check the times against each other; without leader election there is nothing to check.
+
+    Raises: ConfigurationError: nobody could hold the lock with them.
+    """
     if not election.leader_elect:
         return
     lease, renewal, retry = election.lease_duration, election.renew_deadline, election.retry_period

@@ -106,7 +106,7 @@ def load_file(path: str, gates: FeatureGates, log: Log) -> SchedulerConfiguratio
 def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
     """Decode a configuration, fill in defaults and convert it.
 
-    Raises: ConfigurationError: it cannot be decoded.
+    Unknown and duplicate fields are errors, all reported together. Raises: ConfigurationError: it cannot be decoded.
     """
     source = parse(data)
     kind = read_kind(source.node)

@@ -37,7 +37,7 @@ class Position(NamedTuple):
 
 
 def locate(data: bytes, problem: str) -> Position | None:
-    """The place of the problem; None if it is not in the text."""
+    """Find the place of a problem (one of our error messages) in the text, by the path in it; None: nowhere."""
     text = data.decode("utf-8", "replace")
     if "json parse error" in problem and "cannot unmarshal" not in problem:
         return _json_syntax(text)

@@ -99,6 +99,7 @@ class MetricsOptions:
         return document
 
     def _manifest_problems(self, path: str) -> list[str]:
+        """Return what is wrong with the file of allowed labels; nothing if no file is named."""
         file = self.allowed_labels_manifest
         if not file:
             return []

@@ -144,7 +144,7 @@ def _with_ignored_resources(profile: Profile, ignored: list[str]) -> Profile:
 def _complete_each_profile(
     config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log
 ) -> Iterable[CompletedProfile]:
-    """What each profile runs.
+    """Yield what each profile runs.
 
     Raises: ConfigurationError, also if two profiles have different QueueSort plugins or arguments.
     """
@@ -215,7 +215,10 @@ def _enabled_names(plugins: Plugins) -> set[str]:
 
 
 def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates) -> tuple[PluginConfig, ...]:
-    """The arguments of the plugins that are made, by name; some are checked only here."""
+    """Return the arguments of the plugins that are made (`needed`), by name; some are validated only here.
+
+    Raises: ConfigurationError: two configurations of one plugin, or arguments that are missing or invalid.
+    """
     configs_by_name: dict[str, PluginConfig] = {}
     for config in profile.plugin_config:
         if config.name in configs_by_name:

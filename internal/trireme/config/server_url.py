@@ -96,7 +96,7 @@ def _check_host(authority: str) -> str:
 
 
 def parse_server(host: str, *, tls: bool) -> URL:
-    """The URL of a server given as URL or as host and port.
+    """Parse the URL of a server given as URL or as host and port; empty means localhost, and `tls` chooses the scheme.
 
     Raises:
         ValueError: it is neither.

@@ -148,9 +148,10 @@ def prepare_serving(
 
 
 def bind_port(options: ServingOptions) -> socket.socket:
-    """Bind the port.
+    """Bind the port of the HTTPS server and listen; connections wait until the server accepts them.
 
-    Raises: ConfigurationError: it is in use, or we may not bind it.
+    An unspecified address (0.0.0.0, ::) means both families. Raises: ConfigurationError: it is in use, or we may not
+    bind it.
     """
     address = ipaddress.ip_address(options.bind_address)
     host = f"[{address}]" if address.version == 6 else str(address)
@@ -219,6 +220,11 @@ def check_serving_pair(purpose: str, cert_file: str, key_file: str) -> None:
 
 
 def _review_connection(kubeconfig: str, what: str, environment: Mapping[str, str], log: Log) -> Connection | None:
+    """Return the connection by which callers are reviewed: the kubeconfig's, else the pod's own.
+
+    None: there is neither. `what` is reviewed, for messages. An unusable kubeconfig is an error, an unusable service
+    account a warning.
+    """
     if kubeconfig:
         try:
             connection = from_kubeconfig(kubeconfig, "", environment)

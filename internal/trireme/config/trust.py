@@ -59,6 +59,7 @@ def _load_certificate(pem: bytes) -> x509.Certificate:
 
 
 def _load_private_key(pem: bytes) -> PrivateKeyTypes:
+    """Load the first private key in a PEM text, without a password. Raises: ConfigurationError in Go's words."""
     skipped: list[str] = []
     for block in pem_blocks(pem):
         if block.kind == "PRIVATE KEY" or block.kind.endswith(" PRIVATE KEY"):

@@ -21,7 +21,7 @@ _TLS_FIELDS = ("insecure", "serverName", "certFile", "keyFile", "caFile", "certD
 
 
 def convert(configuration: Reader, notes: list[Note]) -> list[dict[str, Any]]:
-    """Takes the extenders."""
+    """Convert the extenders of an old object to those of today; unread fields become notes."""
     converted: list[dict[str, Any]] = []
     for extender in configuration.readers("extenders") or []:
         written: dict[str, Any] = {}

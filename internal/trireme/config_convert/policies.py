@@ -46,6 +46,8 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
 
 @dataclass(slots=True)
 class _Conversion:
+    """One conversion of a Policy: the plugins, labels and notes collected so far."""
+
     notes: list[Note]
     plugins: Plugins = field(default_factory=Plugins)
     filters: set[str] = field(default_factory=set)

@@ -41,6 +41,8 @@ def convert(profile: Reader, version: str, notes: list[Note], provider: str = le
 
 @dataclass(slots=True)
 class _Conversion:
+    """One conversion of an old profile's plugin lists to those of today, with notes about what changes."""
+
     plugins: Plugins
     version: str
     path: str
@@ -92,6 +94,10 @@ class _Conversion:
     # Plugins that were merged into others.
 
     def _convert_selector_spread(self) -> None:
+        """Replace SelectorSpread and its kind by PodTopologySpread, under the old weight.
+
+        If the old plugin was disabled, PodTopologySpread gets no default constraints.
+        """
         score = self.plugins.at(SCORE)
         was_enabled = {name: score.enabled[name] for name in sorted(legacy.SELECTOR_SPREAD) if name in score.enabled}
         was_disabled = bool(legacy.SELECTOR_SPREAD.intersection(score.disabled))

@@ -64,13 +64,7 @@ def rules_of(features: Features) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class PodAmounts:
-    """All amounts of one pod (or class).
-
-    `filtering` is what Filter requires; `placed` and `placed_nonzero` (cpu, memory) what the pod adds to its node;
-    `scoring` and `scoring_nonzero` what NodeResourcesFit's scorer adds for the pod itself, which ignores pod-level
-    requests. `compared` is what events and queueing hints compare: as `placed`, without claims, and with pod-level
-    requests whatever the gate says.
-    """
+    """The resources that one pod (or class) counts with: to filter, to score, and on its node."""
 
     filtering: Mapping[str, int]
     placed: Mapping[str, int]
@@ -111,7 +105,10 @@ def node_allocatable(allocatable: Quantities) -> dict[str, int]:
 
 
 def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
-    """All amounts of the pod. Raises: ValueError for a quantity that cannot be read."""
+    """Compute all amounts of the pod, as the different plugins count them.
+
+    Raises: ValueError for a quantity that cannot be read.
+    """
     stated = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
     pod_level = stated if rules.pod_level else {}
     spec = _spec_total(pod, pod_level, {})

@@ -33,7 +33,10 @@ def pause() -> None:
 
 
 async def run(compute: Callable[[], _Result]) -> _Result:
-    """Run the computation and return its result; the event loop runs whenever it pauses."""
+    """Run the computation and return its result; the event loop runs whenever it pauses, after each time slice.
+
+    If the caller is cancelled, the computation ends where it paused.
+    """
     computation = _Computation(compute)
     try:
         computation.ends = time.monotonic() + SLICE_SECONDS

@@ -67,7 +67,7 @@ def parse_terms(terms: Sequence[core_pb2.NodeSelectorTerm]) -> tuple[NodeTerm, .
 
 
 def parse_term(term: core_pb2.NodeSelectorTerm) -> NodeTerm | None:
-    """The term, or None if it matches nothing because it is empty or one of its expressions is invalid."""
+    """Parse a node selector term; None: it matches nothing, being empty or having an invalid expression."""
     if not term.match_expressions and not term.match_fields:
         return None
     requirements = []

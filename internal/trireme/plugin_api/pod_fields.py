@@ -30,7 +30,7 @@ class _Selected:
         self.parts: dict[str, tuple[FieldDescriptor, _Selected]] = {}
 
     def copy(self, source: message.Message, target: message.Message) -> None:
-        """Copy what is selected."""
+        """Copy the selected fields from `source` to an empty `target`; fields that are unset stay so."""
         for name, field in self.whole.items():
             _copy_field(source, target, name, field)
         for name, keys in self.keys.items():

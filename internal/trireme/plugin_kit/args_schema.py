@@ -49,7 +49,7 @@ def set_default_weights(resources: list[Value]) -> None:
 
 
 def shape_problems(path: str, points: Sequence[JsonArgs]) -> list[Problem]:
-    """All that is wrong with the points of a scoring function."""
+    """Return what is wrong with the points of a scoring function; of points out of order only the first."""
     if not points:
         return [required(path, "at least one point must be specified")]
     problems: list[Problem] = []

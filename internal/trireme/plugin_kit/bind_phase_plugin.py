@@ -65,12 +65,7 @@ def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBind
 
 @dataclass(frozen=True, slots=True)
 class BindPhasePlugin:
-    """One plugin; a call that is None: it takes no part in that extension point.
-
-    The calls of Permit, PreBindPreFlight and PreBind answer one result an item, in order. Bind answers each item once,
-    by index, or raises BindResultUnknown after those that it can answer. No call raises anything else: a failure is a
-    status. Items carry the state of all plugins (PluginStates); each plugin takes its own part.
-    """
+    """One plugin in the bind phase: its calls by extension point; None: it takes no part there."""
 
     name: str
     permit: PermitCall | None = None

@@ -141,7 +141,7 @@ def _attached_when_provisioned(
 
 
 class AttachmentIndex:
-    """See the module."""
+    """The volumes attached to each node, by driver: by its pods and by VolumeAttachments; each snapshot has one."""
 
     nbytes = None
 
@@ -150,6 +150,7 @@ class AttachmentIndex:
         self._reset()
 
     def _reset(self) -> None:
+        """Forget everything, so that the next refresh reads the whole snapshot."""
         self._generation = -1
         self._classes: dict[int, _ClassVolumes] = {}
         self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
@@ -283,6 +284,7 @@ class AttachmentIndex:
             self._claims_of_volume.setdefault(claim.spec.volume_name, set()).add(key)
 
     def _new_classes(self) -> set[int]:
+        """Return the classes with volumes that came since the last refresh, and note which claims they use."""
         new = set()
         known = self._snap.classes
         newest = self._last_class
@@ -347,6 +349,7 @@ class AttachmentIndex:
         return Counter(driver for driver, _ in {*by_pods, *(self._attachments[name][1] for name in attachments)})
 
     def _set_attached(self, slot: int, by_pods: frozenset[Attached]) -> None:
+        """Set what the pods on a slot attach, and count its volumes by driver anew."""
         old = self._by_pods.pop(slot, _NOTHING)
         for volume in old - by_pods:
             self._slots_of[volume].discard(slot)

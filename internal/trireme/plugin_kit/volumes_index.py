@@ -53,7 +53,7 @@ class IndexedCapacity:
 
 
 class VolumeIndex:
-    """See the module."""
+    """Volumes, storage capacities and their users, as claims are matched with them; each snapshot has one."""
 
     nbytes = None
 
@@ -159,6 +159,7 @@ class VolumeIndex:
         return [known[key] for key in sorted(known)]
 
     def _refresh_capacities(self) -> None:
+        """Read the CSIStorageCapacity objects that changed; those that cannot be used are left out."""
         keys = self._snap.objects.changed_since(CAPACITY, self._generation)
         if keys is None:
             self._capacities.clear()
@@ -191,6 +192,7 @@ class VolumeIndex:
         return sorted(ids)
 
     def _refresh_classes(self) -> None:
+        """Index the classes that came; after many have gone, all that are left anew."""
         known = self._snap.classes
         if self._indexed_classes > 2 * len(known) + 64:
             self._last_class = self._indexed_classes = 0
@@ -216,7 +218,7 @@ class VolumeIndex:
 
 
 def _indexed_capacity(entry: storage_pb2.CSIStorageCapacity) -> IndexedCapacity | None:
-    """None where no volume can be made from it, or nobody knows where."""
+    """Read a capacity; None where no volume can be made from it, or it does not say (validly) where."""
     if not entry.HasField("node_topology"):
         return None
     stated = {"storage": entry.capacity} if entry.HasField("capacity") else {}

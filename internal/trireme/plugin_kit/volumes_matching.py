@@ -136,6 +136,8 @@ def match_volumes(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Volume
 
 
 class _Matcher:
+    """Matches one pod's claims with volumes on all slots at once, and writes what it finds into VolumeMatches."""
+
     def __init__(self, snap: snapshot_view.SnapshotView, matches: VolumeMatches) -> None:
         self._snap = snap
         self._index = volumes_index.volume_index_of(snap)
@@ -155,6 +157,11 @@ class _Matcher:
             undecided &= reached & self._matches.open
 
     def _slots_that_reach_volume(self, volume: core_pb2.PersistentVolume, where: arrays.BoolArray) -> arrays.BoolArray:
+        """Return the slots from which a bound volume can be reached. Shape: (slot,).
+
+        On nodes where the in-tree volume's plugin is migrated, its affinity counts as the driver states it; if that
+        cannot be translated, the slots of `where` fail.
+        """
         stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None
         reached = self._slot_mask(_affinity_slots(stated, self._snap, self._index))
         kind = volumes_translation.in_tree_kind_of_volume(volume)
@@ -171,7 +178,10 @@ class _Matcher:
         return np.where(migrated, self._slot_mask(_affinity_slots(translated, self._snap, self._index)), reached)
 
     def delayed(self, claims: Sequence[core_pb2.PersistentVolumeClaim]) -> None:
-        """Existing volumes for the claims, or room to make them. A claim whose node is chosen waits for it there."""
+        """Find existing volumes for claims that wait for a node, smallest claim first, or room to make them.
+
+        A claim whose node is chosen refuses all other slots. An error with one claim ends the matching.
+        """
         undecided = self._matches.open.copy()
         to_match: list[core_pb2.PersistentVolumeClaim] = []
         to_provision: list[tuple[core_pb2.PersistentVolumeClaim, arrays.BoolArray]] = []
@@ -200,7 +210,10 @@ class _Matcher:
     def _match_claim(
         self, claim: core_pb2.PersistentVolumeClaim, undecided: arrays.BoolArray
     ) -> arrays.BoolArray | None:
-        """Where the claim has to be provisioned; None: everything ends with an error."""
+        """Choose a volume for the claim on each undecided slot; return where it has to be provisioned.
+
+        None: its selector is invalid, and all undecided slots have failed.
+        """
         try:
             selector = label_selectors.parse(claim.spec.selector)
         except label_selectors.InvalidSelectorError as error:
@@ -214,7 +227,7 @@ class _Matcher:
         return undecided & (entry.chosen == NONE)
 
     def _take_volume_with_claim_ref(self, entry: StaticBindings, undecided: arrays.BoolArray) -> arrays.BoolArray:
-        """Take the volume that is meant for the claim; where there is one no other will do. Answers the other slots."""
+        """Take the volume that names the claim, where it can be reached: no other will do. Returns the slots left."""
         left = undecided.copy()
         for volume in self._index.volumes_reserved_for(entry.claim):
             if volume.volume.metadata.HasField("deletion_timestamp") or not _suits_claim(volume, entry.claim):
@@ -233,7 +246,7 @@ class _Matcher:
     def _take_smallest_volumes(
         self, entry: StaticBindings, selector: label_selectors.LabelSelector, left: arrays.BoolArray
     ) -> None:
-        """Take the smallest free volume on each slot that is left."""
+        """Take the smallest free volume on each slot that is left, but none that a claim before it took there."""
         if not left.any():
             return
         found = list(self._candidate_volumes(entry.claim, selector))
@@ -282,7 +295,11 @@ class _Matcher:
     def _provision_where_possible(
         self, claim: core_pb2.PersistentVolumeClaim, needed: arrays.BoolArray
     ) -> arrays.BoolArray:
-        """Where the pod can still go: not where the claim is needed but cannot be provisioned."""
+        """Have the claim provisioned where needed and possible; return where the pod can still go.
+
+        It is impossible without a provisioner, outside the class's allowed topologies, or where too little capacity is
+        reported.
+        """
         name = volumes_objects.storage_class_of_claim(claim)
         storage_class = volumes_claims.find_storage_class(self._snap, name)
         if storage_class is None:
@@ -311,6 +328,7 @@ class _Matcher:
         return "storage" in claim.spec.resources.requests and driver is not None and driver.spec.storage_capacity
 
     def _find_capacity(self, entry: DynamicProvisions, storage_class: str) -> None:
+        """Set for each slot which reported capacity is large enough for the claim, the first in order; else NONE."""
         size = volumes_objects.storage_size(entry.claim.spec.resources.requests)
         wanted = 0 if size is None else size.value()
         seen: set[bytes] = set()

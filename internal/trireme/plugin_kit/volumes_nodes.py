@@ -79,6 +79,7 @@ class ReachableSlots:
     def _cached_slots(
         self, key: Hashable, matches: Callable[[arrays.SlotArray], arrays.BoolArray], generation: int
     ) -> arrays.SlotArray:
+        """Return the slots that match, cached under `key`; only nodes that changed since are matched again."""
         seen, slots = self._cached.get(key, (-1, None))
         if slots is None:
             live = self._table.live_slots()

@@ -188,9 +188,9 @@ def _in_tree_kind_of(source: core_pb2.VolumeSource | core_pb2.PersistentVolumeSo
 def translated_affinity(
     kind: InTreeVolumeKind, volume: core_pb2.PersistentVolume
 ) -> core_pb2.VolumeNodeAffinity | None:
-    """The volume's node affinity by the driver's topology; None: it may be on any node.
+    """Return the in-tree volume's node affinity by the driver's topology; None: it may be on any node.
 
-    Raises: TranslationError.
+    Zone labels of the volume count where it states no affinity to a zone. Raises: TranslationError.
     """
     kind.volume_handle(volume)
     stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None

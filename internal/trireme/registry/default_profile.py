@@ -29,7 +29,7 @@ _PLUGINS: tuple[tuple[str, int | None], ...] = (
 
 
 def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
-    """The plugins, in order, with the weights of those that have one."""
+    """Return the plugins of the default profile, in order, with the weights of those that have one; gates add some."""
     out = list(_PLUGINS)
     if gates.enabled("NodeDeclaredFeatures"):
         out.append(("NodeDeclaredFeatures", None))

@@ -80,7 +80,10 @@ def make_profiles(
     make_remote_reserver: reserving.MakeRemoteReserver | None = None,
     make_remote_post_filter: MakeRemotePostFilter | None = None,
 ) -> filter_engine.FilterProfiles:
-    """The profiles that the configuration describes. Raises: as chains."""
+    """Make filter's plugins for each profile of the configuration, in-tree and remote. Raises: ValueError.
+
+    Without a maker, remote plugins of that point are left out.
+    """
     made = make_filter_chains(configuration, make_remote)
     group_preemption = filter_sides.pod_group_preemption_plugin(dict(configuration.feature_gates))
     return filter_engine.FilterProfiles(

@@ -39,9 +39,10 @@ def make_side(
     features: Features,
     filters: Iterable[interfaces.FilterPlugin] = (),
 ) -> Any:
-    """The plugin's side at the extension point; None if it has none or is not in-tree. Raises: ValueError for bad args.
+    """Make an in-tree plugin's side at an extension point, with the profile's arguments.
 
-    None also if it looks at what its filter found, and there is none among the profile's (`filters`).
+    None: it has no such side, is not in-tree, or looks at what its filter found and the profile has no such filter.
+    Raises: ValueError for bad arguments.
     """
     spec = IN_TREE.plugins.get(name)
     if spec is None or point not in spec.sides:

@@ -96,7 +96,10 @@ class RemoteBindPlugin:
         items: Sequence[bind_pb2.BindItem],
         during: remote_connection.During,
     ) -> list[bind_pb2.PreBindResult] | status.Status | None:
-        """The result for each pod: done or waiting; on failure the error, or None where that is ignored."""
+        """Return the result for each pod, done or waiting; on failure the error, or None where that is ignored.
+
+        `during` registers the call for as long as it may write.
+        """
         request = bind_pb2.PreBindRequest(
             cycle=self._client.project_cycle(cycle, cycle.pod), items=self._own_items(items)
         )

@@ -39,7 +39,10 @@ class HandshakeError(Exception):
 
 
 class PluginClient:
-    """One plugin. Made on the running loop."""
+    """Calls one remote plugin: its description, connection, failure policy, and the form of its requests.
+
+    It is made on the running loop.
+    """
 
     def __init__(
         self,
@@ -182,6 +185,10 @@ async def configure(
 async def _plugin_info(
     address: str, deadline_seconds: float, dialer: dialing.Dialer
 ) -> plugin_pb2.GetPluginInfoResponse:
+    """Ask for the descriptions at an address, again while nobody listens there, up to the deadline.
+
+    Raises: AioRpcError.
+    """
     # A plugin that starts at the same time may need a moment.
     retrying = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception(_not_there),

@@ -103,7 +103,10 @@ class ConnectionStatistics:
 
 
 class PluginConnection:
-    """The connection to one plugin, from its configuration. Made on the running loop."""
+    """The connection to one plugin: endpoints, deadline, breaker; a call goes to the endpoint with the fewest.
+
+    It is made on the running loop, from the plugin's configuration.
+    """
 
     def __init__(
         self,
@@ -229,6 +232,10 @@ class PluginConnection:
     async def _stream(
         self, endpoint: remote_endpoint.Endpoint, period: int, method: Method[Response], request: bytes
     ) -> AsyncGenerator[Response, None]:
+        """Make a streaming call on an endpoint, and yield its responses. Raises: PluginError.
+
+        If the endpoint lacks its configuration, it gets it, and the call is made once more within the same deadline.
+        """
         started = self._clock()
         make = endpoint.call(method.path, streaming=True)
         call = make(request, timeout=self._deadline)

@@ -102,7 +102,10 @@ class RemoteFilterPlugin:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> status.Status | None:
-        """Call Filter about the slots; returns a status if the plugin failed, unless the policy ignores that."""
+        """Call Filter about the slots, and keep the verdicts in `state`; a status: the plugin failed.
+
+        If the policy ignores that, the nodes pass for now (`unanswered`), and it is called again next time.
+        """
         generation = snap.generation
         verdicts = await self._filter(pod_class, snap, state, slots, table)
         if isinstance(verdicts, status.Status):

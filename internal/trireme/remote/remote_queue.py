@@ -48,7 +48,10 @@ class RemoteQueuePlugin:
     async def queueing_hint(
         self, event: plugin_pb2.ClusterEvent, old_json: bytes, new_json: bytes, pods: Sequence[core_pb2.Pod]
     ) -> list[bool] | None:
-        """Whether the event may help each of the pods; None on failure: then every pod is tried again."""
+        """Return whether the event may help each of the pods; None on failure: then every pod is tried again.
+
+        The failure policy does not matter here.
+        """
         request = queue_pb2.QueueingHintRequest(
             plugin=self.name,
             event=event,

@@ -123,6 +123,7 @@ class NodeBytes:
         return b"".join(self._named(table, slots))
 
     def _named(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> list[bytes]:
+        """Return the slots' serialised names, each serialised again only when its node has changed."""
         if self._table is not table:
             self._table, self._views = table, []
             self._generation = np.zeros(0, dtype=np.int64)

@@ -29,7 +29,7 @@ class RemoteReservePlugin:
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
     ) -> Sequence[filter_pb2.Reservation]:
-        """What to assume beside each placement; on failure each has the error, or success where that is ignored."""
+        """Call Reserve; on failure each placement has the error, or success where that is ignored."""
         request = filter_pb2.ReserveRequest(
             cycle=self._client.project_cycle(cycle, pod_class.pod), placements=placements
         )

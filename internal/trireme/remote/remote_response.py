@@ -96,7 +96,7 @@ def read_filter(
     depends_on: interfaces.Dependency,
     newest: int | None = None,
 ) -> NodeAnswers:
-    """Read Filter's answer about `count` nodes.
+    """Read Filter's answer about `count` nodes. Raises: ValueError naming the field that is wrong.
 
     `newest` is the generation that the plugin was called about, where it cannot know a newer one.
     """
@@ -148,7 +148,7 @@ def read_score(
     count: int,
     normalization: interfaces.Normalization,
 ) -> arrays.Int64Array | status.Status:
-    """Read the scores of `count` nodes; returns a status for an error.
+    """Read the scores of `count` nodes; a status if the plugin answered an error. Raises: ValueError naming the field.
 
     `normalization` says what scores may be: 0 to 100 with NONE, 0 and more where they are divided by the largest.
     """

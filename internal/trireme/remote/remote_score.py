@@ -116,6 +116,10 @@ class RemoteScorePlugin:
     async def _pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
     ) -> status.Status:
+        """Call PreScore, unless an earlier answer holds; SUCCESS if the plugin does not serve it. Raises: PluginError.
+
+        An answer holds for good unless the plugin depends on the whole cluster; an error is not kept.
+        """
         client = self._client
         if not client.serves(plugin_pb2.EXTENSION_POINT_PRE_SCORE):
             return status.SUCCESS
@@ -134,6 +138,7 @@ class RemoteScorePlugin:
     async def _score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
+        """Call Score about the slots, in parts; returns raw scores as `slots`. Raises: PluginError, PluginFailed."""
         client = self._client
         cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_score_state)
         scores = np.zeros(slots.shape[0], dtype=np.int64)

@@ -21,7 +21,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
     async def Permit(
         self, request: bind_pb2.PermitRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PermitResponse:
-        """Call permit for each pod."""
+        """Call permit for each pod, in order; a `Wait` becomes a wait with its time-out."""
         await self._invoker.require(context, "permit")
         response = bind_pb2.PermitResponse()
         async with self._invoker.turn(context):

@@ -31,7 +31,7 @@ class PlacedPod:
 
 
 class ClusterState:
-    """The cluster at `generation`."""
+    """The cluster as a remote plugin follows it, at `generation`: nodes by slot, pods by node, other objects."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -76,6 +76,10 @@ class ClusterState:
         self.synced = not delta.partial
 
     def _apply_changes(self, delta: snapshot_pb2.Delta) -> None:
+        """Apply a delta's changes, in the order in which they may refer to each other.
+
+        Raises: LookupError for a missing entry.
+        """
         for row in delta.removed_pods:
             self._remove_pod(row)
         for slot in delta.removed_slots:
@@ -96,6 +100,7 @@ class ClusterState:
             self._objects.get(removed.kind, {}).pop((removed.namespace, removed.name), None)
 
     def _set_pods(self, columns: snapshot_pb2.PodColumns) -> None:
+        """Write the pods of these rows in place of those before; known names may be left out."""
         entries = zip(
             columns.row,
             columns.pod_class,

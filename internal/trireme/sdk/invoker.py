@@ -33,7 +33,7 @@ class InvalidResult(TypeError):
 
 
 class Invoker:
-    """Calls the methods of one plugin."""
+    """Calls the methods of one plugin, synchronous or not, with its limit of concurrent calls."""
 
     def __init__(self, plugin: Plugin) -> None:
         self._plugin = plugin

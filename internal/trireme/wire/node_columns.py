@@ -46,7 +46,10 @@ def to_message(columns: NodeColumns) -> filter_pb2.NodeColumns:
 
 
 def from_message(columns: filter_pb2.NodeColumns) -> NodeColumns:
-    """Decode the answer. Raises: ValueError naming the inconsistent field."""
+    """Decode an answer about nodes, complete or a patch (`base_generation`).
+
+    Raises: ValueError naming the inconsistent field.
+    """
     # Wide enough for any value of the field, before its range is checked.
     index = packing.array(columns.status_index, np.int64)
     capacity = packing.array(columns.capacity, np.int32)

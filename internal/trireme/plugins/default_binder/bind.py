@@ -26,7 +26,11 @@ _SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
 
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
-    """The plugin, on the phase's binder."""
+    """Make the plugin DefaultBinder: it binds by the phase's BindingWriter (`context.binder`).
+
+    What is certain is a result for each pod. If some pods may be bound or not, BindResultUnknown is raised after all
+    other results, so that the frontend calls again.
+    """
 
     async def bind(
         request: bind_pb2.BindRequest, tenure: Tenure

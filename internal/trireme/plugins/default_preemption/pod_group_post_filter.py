@@ -42,12 +42,16 @@ _Member = tuple[int, int, int]
 
 
 class PodGroupPreemption:
-    """The plugin at PodGroupPostFilter."""
+    """DefaultPreemption at PodGroupPostFilter: preempts in the whole cluster for a group of pods."""
 
     def list_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """Return all potential victims, or why there are none, or that preemption is under way already."""
+        """Return all potential victims of the group; without any, the status says why there are none.
+
+        None are listed if a member never preempts, if victims of the group are still being deleted (SUCCESS), or if
+        nothing of lower priority runs.
+        """
         if any(_never_preempts(member, snap) for member in request.members):
             return _no_victims(status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never."))
         if _is_under_way(request, snap):
@@ -70,9 +74,11 @@ class PodGroupPreemption:
         chain: filter_chain.FilterChain,
         class_columns: Mapping[int, class_verdicts.ClassVerdicts],
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """Return the victims that cannot stay beside the members. `class_columns` are those of the members' classes.
+        """Return evictions for the victims that cannot stay beside the members, which are assumed on their nodes.
 
-        Raises: OutOfStepError where the snapshot changed while plugins were called.
+        Victims that would violate a budget are reprieved first. Pods that are terminating already get no eviction, but
+        count. `class_columns` are those of the members' classes. Raises: OutOfStepError where the snapshot changed
+        while plugins were called.
         """
         order = sorted(range(len(request.victims)), key=lambda number: not request.victims[number].violations)
         staying = await _Reprieve(request, snap, chain, class_columns).run(order)
@@ -99,7 +105,7 @@ class PodGroupPreemption:
 
 
 class _Reprieve:
-    """Finds the victims that can stay beside the members."""
+    """Finds the victims of a group that can stay beside its members, for one request."""
 
     def __init__(
         self,
@@ -135,7 +141,10 @@ class _Reprieve:
         self._some_not_in_cluster = any(row == _NOT_IN_CLUSTER for _, _, row in self._members)
 
     async def run(self, order: Sequence[int]) -> set[int]:
-        """Return the victims (indexes) that can stay, tried in this order."""
+        """Return the victims (indexes) that can stay, tried in this order, each beside those before it.
+
+        If the members do not even fit without any of them, none can.
+        """
         staying: set[int] = set()
         reprieved = _NO_PODS
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:

@@ -78,7 +78,7 @@ class _CandidateSearch:
 
 
 class DefaultPreemption:
-    """The plugin at PostFilter."""
+    """DefaultPreemption at PostFilter: finds the node where evicting pods of lower priority costs least."""
 
     name = SPEC.name
 
@@ -90,7 +90,11 @@ class DefaultPreemption:
     async def post_filter(
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
     ) -> filter_pb2.PostFilterResponse | post_filter_context.Candidates:
-        """Evict the victims on the best node, or say why that would not help. A status of any kind has a text."""
+        """Nominate the best node and evict its victims, or say why that would not help; a status always has a text.
+
+        With `list_candidates` it returns the candidates instead; with `candidates` it chooses among these, as extenders
+        left them. If the snapshot changes meanwhile, the search begins anew, a few times.
+        """
         ineligible = self._reason_not_to_preempt(context, snap)
         if ineligible:
             return _refusal_response(status.unschedulable(self.name, ineligible))
@@ -125,7 +129,11 @@ class DefaultPreemption:
         return _refusal_response(status.unschedulable(self.name, text), clear_nomination=True)
 
     def _reason_not_to_preempt(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> str:
-        """Why the pod may not preempt at all; empty: it may."""
+        """Return why the pod may not preempt at all; empty: it may.
+
+        It may not if its policy is Never, or while victims that were preempted on its nominated node are still
+        terminating, unless that node refuses it for good by now.
+        """
         pod_class = context.pod_class
         if pod_class.pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
@@ -149,7 +157,11 @@ class DefaultPreemption:
     async def _search_candidates(
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
     ) -> _CandidateSearch:
-        """Find candidates by dry runs. Raises: OutOfStepError."""
+        """Find candidates by dry runs on nodes where preemption may help, until they are enough.
+
+        The first node depends on the context's seed. Nodes without pods of lower priority are counted as refusals.
+        Raises: OutOfStepError.
+        """
         found = _CandidateSearch()
         slots = context.slots_where_preemption_may_help(snap.nodes.live_slots())
         if not slots.size:
@@ -243,6 +255,7 @@ def _add_result(
     snap: snapshot.Snapshot,
     found: _CandidateSearch,
 ) -> None:
+    """Add the results of dry runs to the search; a candidate without victims is an error, as in kube-scheduler."""
     for candidate in result.candidates:
         if candidate.rows:
             found.add(candidate)

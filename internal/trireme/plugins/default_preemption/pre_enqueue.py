@@ -9,7 +9,7 @@ from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 
 
 class VictimsToDelete:
-    """The plugin at PreEnqueue."""
+    """DefaultPreemption at PreEnqueue: holds a preemptor back while its victims are being evicted."""
 
     def __init__(self, preempting: Callable[[str], bool]) -> None:
         self._preempting = preempting

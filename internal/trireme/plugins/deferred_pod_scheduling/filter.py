@@ -17,10 +17,7 @@ _FORBIDDEN: Final = "node had resize preemption disabled"
 
 
 class DeferredPodScheduling:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/deferredpodscheduling.
-    """
+    """The filter of DeferredPodScheduling: a pod whose resize is deferred may only stay on its own node."""
 
     name = "DeferredPodScheduling"
     depends_on = interfaces.Dependency.NODE

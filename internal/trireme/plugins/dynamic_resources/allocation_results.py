@@ -19,7 +19,11 @@ class UnsupportedSelectorError(Exception):
 def allocation_result(
     solution: allocator.ClaimSolution, node_name: str, on: features.Features, new_share: Callable[[], str]
 ) -> resource_pb2.AllocationResult:
-    """The allocation on a node. Raises: UnsupportedSelectorError."""
+    """Make the allocation that is written into the claim's status. Raises: UnsupportedSelectorError.
+
+    `new_share` names a share of a device; devices that are taken whole get none. Fields of features that are off stay
+    unset.
+    """
     out = resource_pb2.AllocationResult()
     # A claim that asks for nothing gets it: the part is there, empty.
     out.devices.SetInParent()
@@ -50,7 +54,10 @@ def allocation_result(
 
 
 def _add_device_configurations(out: resource_pb2.AllocationResult, solution: allocator.ClaimSolution) -> None:
-    """Parameters of the classes first, each class once; then those of the claim that are about what was chosen."""
+    """Add the parameters of the classes, each class once, then those of the claim that are about what was chosen.
+
+    Parameters that are for all requests name none.
+    """
     configs = out.devices.config
     of_class: dict[str, range] = {}
     for request in solution.requests:
@@ -82,7 +89,11 @@ def _names_request(named: Iterable[str], request: device_request.DeviceRequest) 
 def _node_selector(
     solution: allocator.ClaimSolution, node_name: str, on: features.Features
 ) -> core_pb2.NodeSelector | None:
-    """Where all devices can be used; None: everywhere."""
+    """Return the nodes from which all devices can be used, as the allocation states them; None: all nodes.
+
+    A device of one node, or one that binds to its node, makes it this node alone. Raises: UnsupportedSelectorError for
+    a slice whose selector has several terms.
+    """
     term = core_pb2.NodeSelectorTerm()
     for selected in solution.selected:
         placement = _device_placement(selected.device)

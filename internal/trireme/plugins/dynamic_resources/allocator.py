@@ -80,7 +80,7 @@ class AllocatorInputs:
 
 
 class Allocator:
-    """One search; used once."""
+    """One search for devices that satisfy some claims together, by backtracking; used once."""
 
     def __init__(
         self,
@@ -113,9 +113,12 @@ class Allocator:
         self._shares: dict[devices.DeviceId, list[Mapping[str, quantity.Quantity]]] = {}
 
     def allocate(self) -> list[ClaimSolution] | None:
-        """A solution for each claim, or None if they cannot all be had.
+        """Find a solution for each claim, the first in order; None: they cannot all be had from these pools.
 
-        Raises: AllocationError, also for expressions that fail; InvalidPoolsError, TimedOutError.
+        Raises:
+            AllocationError: a claim is malformed, asks for too much, or an expression fails.
+            InvalidPoolsError: nothing was found, and some pool is invalid.
+            TimedOutError: the search took too long.
         """
         for claim in self._claims:
             self._requests.append(self._validator.requests(claim))
@@ -168,7 +171,10 @@ class Allocator:
         return self._allocate_requests(number, 0)
 
     def _allocate_requests(self, number: int, at: int) -> bool:
-        """All from this request of the claim on. Raises: _TooManyError if no alternative is small enough."""
+        """Allocate all from this request of the claim on, alternatives in order; return whether that was possible.
+
+        Raises: _TooManyError if no alternative is small enough; TimedOutError.
+        """
         if self._out_of_time():
             raise TimedOutError
         if at >= len(self._requests[number]):
@@ -195,7 +201,10 @@ class Allocator:
         return False
 
     def _allocate_devices(self, number: int, at: int, request: DeviceRequest, have: int, start: Start) -> bool:
-        """The rest of the devices of one request, which has some, and then all that follows."""
+        """Allocate the rest of the devices of one request, which `have` some, and all that follows, if possible.
+
+        On failure what was selected here is deselected. Raises: _TooManyError, TimedOutError, AllocationError.
+        """
         if self._out_of_time():
             raise TimedOutError
         if request.all and not request.all_devices:
@@ -336,7 +345,10 @@ class Allocator:
         return deselect
 
     def _satisfies_constraints(self, number: int, request: DeviceRequest, device: devices.Device, must: bool) -> bool:
-        """Whether all constraints of the claim allow the device; if so they count it."""
+        """Return whether all constraints of the claim allow the device; if so they count it, else none does.
+
+        `must`: one that does not allow it raises AllocationError.
+        """
         for count, constraint in enumerate(self._constraints[number]):
             try:
                 allowed = constraint.add(request, device)

@@ -37,9 +37,10 @@ def unfit_claims(
     slots: arrays.SlotArray,
     on: features.Features,
 ) -> Iterator[tuple[arrays.BoolArray, str]]:
-    """Claims with devices that the pod must not use on some slots, and why. Shapes: (slot,).
+    """Yield masks of the slots where an allocated claim's devices must not be used by the pod, each with the reason.
 
-    The last that is true of a slot counts: claims come in reverse, so that the first one's reason is given.
+    The last that is true of a slot counts: claims come in reverse, so that the first one's reason is given. Shapes:
+    (slot,).
     """
     for claim in reversed(demand.claims):
         # Devices that a pod before it in its group is to get.

@@ -48,7 +48,10 @@ class _Failed(Exception):
 
 
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
-    """The plugin. Devices are waited for if the gates say so, as long as the arguments of each profile say."""
+    """Make the plugin of the bind phase, which writes allocations and users into claims (PreBind).
+
+    If the gates say so, it waits until devices are prepared, as long as the profile's arguments allow.
+    """
     timeouts = {
         profile: durations.seconds(args["bindingTimeout"]) if args.get("bindingTimeout") else DEFAULT_TIMEOUT_SECONDS
         for profile, args in context.args.items()
@@ -76,7 +79,10 @@ class _PodClaims:
         self._wall = wall
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
-        """Reserve the pod's claims, or continue with it: one call of PreBind."""
+        """Reserve the pod's claims for it, or go on with what an earlier call left (WAIT); SKIP without claims.
+
+        Any failure is an error status of this pod; claims written until then stay written, and Unreserve undoes them.
+        """
         try:
             state = bind_phase_plugin.own_state(NAME, self._item)
             if not state:
@@ -150,7 +156,10 @@ class _PodClaims:
         return replace(one, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
 
     async def _allocate_and_reserve(self, one: reserve_state.ClaimToReserve) -> Json:
-        """Write allocation and user; answers the claim. Raises: _Failed."""
+        """Write allocation and user into the claim; returns the claim as written, or as found if that was done before.
+
+        A conflict, or a doubtful outcome, has it read and tried again. Raises: _Failed.
+        """
         path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
         unread = await self._add_finalizer(one)
@@ -208,7 +217,10 @@ class _PodClaims:
         return any(user.get("uid") == uid or (one.group and {**user, "uid": ""} == group) for user in users)
 
     def _reserved_claim(self, one: reserve_state.ClaimToReserve, claim: Json) -> Json | None:
-        """The claim as it is to be; None: it has to be protected from deletion first. Raises: _Failed."""
+        """Return the claim as it is to be written; None: it has to be protected from deletion first.
+
+        Raises: _Failed if it is being deleted, or was allocated or deallocated by others meanwhile.
+        """
         full = f"{one.namespace}/{one.name}"
         if claim["metadata"].get("deletionTimestamp"):
             raise _Failed(f"claim {full} got deleted in the meantime")

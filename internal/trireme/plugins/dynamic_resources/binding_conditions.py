@@ -11,7 +11,10 @@ class BindingFailedError(Exception):
 
 
 def are_devices_ready(claim: resource_pb2.ResourceClaim) -> bool:
-    """Whether all devices are prepared. Raises: BindingFailedError."""
+    """Return whether all devices of the claim are prepared; not if it lost its allocation.
+
+    Devices without binding conditions are always ready. Raises: BindingFailedError if a driver reports a failure.
+    """
     if not claim.status.HasField("allocation"):
         return False
     for result in claim.status.allocation.devices.results:

@@ -15,7 +15,10 @@ def existing_claim(
     *,
     of_groups: bool,
 ) -> reserve_state.ClaimToReserve:
-    """A claim that there is; `allocation`: it is to get these devices. `of_groups`: groups may have claims."""
+    """Describe for PreBind a claim that exists; `allocation`: the devices that are to be written (None: it has them).
+
+    `of_groups`: groups may have claims, so the claim may be reserved for the pod's group.
+    """
     claim, of = pod_claim.claim, pod_claim.group
     group = pod.spec.scheduling_group.pod_group_name if of_groups else ""
     return reserve_state.ClaimToReserve(
@@ -34,7 +37,10 @@ def claim_to_create(
     mappings: Sequence[extended_resources.ContainerRequest],
     stale: resource_pb2.ResourceClaim | None,
 ) -> reserve_state.ClaimToReserve:
-    """A claim that is still to be made; it takes the place of `stale`."""
+    """Describe for PreBind a claim for extended resources that is still to be made, in place of `stale`.
+
+    None: no claim was made for the pod before.
+    """
     return reserve_state.ClaimToReserve(
         claim.metadata.namespace,
         "",

@@ -58,6 +58,8 @@ class Constraint(abc.ABC):
 
 
 class _ScalarConstraint(Constraint):
+    """A constraint on an attribute of one value: it remembers the values of the devices selected so far."""
+
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
         super().__init__(requests, attribute, lookup)
         self._values: list[resource_pb2.DeviceAttribute] = []

@@ -29,7 +29,10 @@ class CapacityError(Exception):
 def fits(
     used: devices.Amounts, taking: devices.Amounts, requests: Requests, capacities: Capacities, fractional: bool
 ) -> bool:
-    """Whether the request fits beside what is used and what is being taken. Raises: CapacityError."""
+    """Return whether a share of the device fits beside what is used and being taken; by policy too.
+
+    A request for a capacity that the device lacks does not fit. Raises: CapacityError if an amount cannot be computed.
+    """
     if any(name not in capacities for name in requests):
         return False
     consumed = {}

@@ -24,7 +24,10 @@ class DeviceCounts:
     def count(
         self, snap: snapshot.Snapshot, resource: str, slots: arrays.SlotArray
     ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
-        """Devices that stand for the resource, and those of them that a claim holds. Shapes: both (slot,)."""
+        """Count the devices that stand for the extended resource on each slot, and those that claims hold.
+
+        Both are 0 without a device class for it, and on slots where a selector or an expression fails. Shapes: (slot,).
+        """
         known = inventory.inventory_of(snap, self._on)
         device_class = known.class_of_resource.get(resource)
         total = np.zeros((2, slots.shape[0]), dtype=np.int64)

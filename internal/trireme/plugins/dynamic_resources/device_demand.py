@@ -59,7 +59,10 @@ def unresolvable(text: str) -> status.Status:
 def demand_of(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, on: features.Features
 ) -> DeviceDemand | None:
-    """None: the plugin has nothing to do with the class. Raises: RefusedError."""
+    """Find out what pods of the class ask of this plugin; None: nothing, it has no part in them.
+
+    Raises: RefusedError: a claim is missing, being allocated, or cannot be worked with: no node will do.
+    """
     pod = pod_class.pod
     device_backed = extended_resources.device_backed_requests(pod_class)
     if not pod.spec.resource_claims and not device_backed:
@@ -89,9 +92,9 @@ def _check_claim(
     snap: snapshot_view.SnapshotView,
     on: features.Features,
 ) -> bool:
-    """Whether the devices of the claim are shared with pods of the group that were tried before.
+    """Check that a claim can be worked with; return whether pods of the group tried before it share its devices.
 
-    Raises: RefusedError where the claim cannot be worked with.
+    A claim that has its devices is not checked any further. Raises: RefusedError.
     """
     full = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if snap.objects.is_assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):

@@ -69,6 +69,10 @@ class DeviceMatcher:
     def _meets_selectors(
         self, where: str, selectors: Sequence[resource_pb2.DeviceSelector], device: devices.Device
     ) -> bool:
+        """Return whether the device meets all selectors. `where` begins the text of errors.
+
+        Raises: AllocationError for an expression that fails, TimedOutError.
+        """
         for at, selector in enumerate(selectors):
             try:
                 if not device.matches(selector.cel.expression, self._selectors, self._out_of_time):

@@ -69,7 +69,10 @@ class _PreparedOutcomes:
 
 
 class DeviceSearch:
-    """Searches by the arguments of one profile."""
+    """Searches devices for the claims of a class, once for each kind of node, and remembers the outcomes.
+
+    It is held by the plugin's sides; the arguments are those of one profile.
+    """
 
     def __init__(self, args: device_args.Args, clock: Callable[[], float]) -> None:
         """`clock`: seconds, for the time that the search for one node may take."""
@@ -100,7 +103,10 @@ class DeviceSearch:
     async def _prepare_round(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool
     ) -> bool:
-        """Search for each kind of node once; whether there may be more to search for."""
+        """Search for each kind of node once, in time slices; return whether another round may find more to search.
+
+        False: the class needs no search, or one took too long, which ends the attempt anyway.
+        """
         left = collections.deque(slots.tolist())
         while left:
             demand = self.demand_or_none(pod_class, snap)
@@ -132,7 +138,10 @@ class DeviceSearch:
         left: collections.deque[int],
         remembering: bool,
     ) -> "NodeKind | None":
-        """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
+        """Return the kind of the first slot where it has to be searched, or None; slots before it are taken off `left`.
+
+        Passed over are slots without a node, with known outcomes, or where there is nothing to search for.
+        """
         known = demand.inventory
         memory = self._remembered_outcomes(demand) if remembering else {}
         prepared = self._prepared_outcomes(snap)
@@ -167,9 +176,10 @@ class DeviceSearch:
         slots: arrays.SlotArray,
         remembering: bool = True,
     ) -> Iterator[tuple[list[int], "SearchOutcome | None"]]:
-        """Positions in `slots` of nodes of one kind, each with the outcome there; None: there is nothing to search for.
+        """Yield positions in `slots` of nodes of one kind, each with the outcome there; None: nothing to search for.
 
-        `remembering`: solutions may be those of other claims that ask for the same.
+        A search that takes too long ends it: the nodes that are left get the same outcome. `remembering`: solutions may
+        be those of other claims that ask for the same.
         """
         if demand.stale_claim is not None:
             yield list(range(slots.shape[0])), SearchOutcome(refusal=device_demand.unresolvable(STALE_CLAIM))

@@ -67,7 +67,7 @@ class DevicePlacement:
 
 @dataclass(slots=True, eq=False)
 class Device:
-    """One device of one version of its slice."""
+    """One device of one version of its slice, with its amounts parsed and its answers to expressions cached."""
 
     id: DeviceId
     message: resource_pb2.Device
@@ -89,7 +89,7 @@ class Device:
         return "/".join(self.id)
 
     def matches(self, expression: str, known: expressions.CompiledExpressions, expired: Callable[[], bool]) -> bool:
-        """Whether the device meets the expression.
+        """Return whether the device meets the expression; the answer, or the error, is computed once for each device.
 
         Raises: CompileError, DeviceExpressionError, InterruptedEvaluationError if it is `expired` before that.
         """
@@ -119,7 +119,7 @@ class Device:
     def derived_attribute(
         self, expression: str, known: expressions.CompiledExpressions, expired: Callable[[], bool]
     ) -> resource_pb2.DeviceAttribute:
-        """The attribute that the expression computes.
+        """Return the attribute that the expression computes, computed once for each device; so is an error.
 
         Raises: CompileError, DeviceExpressionError, InterruptedEvaluationError if it is `expired` before that.
         """
@@ -239,6 +239,7 @@ def _counter_amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
 
 
 def _read_capacity(message: resource_pb2.DeviceCapacity) -> DeviceCapacity:
+    """Read a capacity with its request policy, if it has one. Raises: ValueError."""
     policy = None
     if message.HasField("request_policy"):
         stated = message.request_policy

@@ -45,7 +45,7 @@ class DeviceExpressionError(Exception):
 
 
 class CompiledExpressions:
-    """Compiled expressions by their text."""
+    """Compiled CEL expressions by their text, the ones used last; errors are cached as well."""
 
     def __init__(self) -> None:
         self._cached: OrderedDict[tuple[str, bool], program.Program | CompileError] = OrderedDict()
@@ -85,7 +85,7 @@ class CompiledExpressions:
             raise DeviceExpressionError(str(error)) from None
 
     def compiled(self, expression: str, *, attribute: bool = False) -> program.Program:
-        """The compiled expression, of a selector or of an attribute. Raises: CompileError."""
+        """Return the compiled expression, of a selector or of an attribute; compiled once. Raises: CompileError."""
         key = (expression, attribute)
         known = self._cached.get(key)
         if known is None:

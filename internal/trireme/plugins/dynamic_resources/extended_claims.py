@@ -40,9 +40,10 @@ async def create_claim(
     one: reserve_state.ClaimToReserve,
     deadline: float,
 ) -> Json:
-    """The pod's claim: the one that a call before this one made, or a new one.
+    """Create the pod's claim for extended resources, or find the one that an earlier call created.
 
-    Raises: NotMadeError, also if the claim is being deleted, or it is not known whether it was made.
+    If the name is another object's, the next one is tried. Raises: NotMadeError, also if the claim is being deleted, or
+    it is not known whether it was made.
     """
     why = ""
     for number in range(_NAMES):
@@ -70,7 +71,7 @@ async def created_claim(
     one: reserve_state.ClaimToReserve,
     deadline: float,
 ) -> AsyncIterator[str]:
-    """The names of claims that were made for this, of which there is one at most. Ends where one cannot be read."""
+    """Yield the name of the claim that was made for this, if there is one. Ends where one cannot be read."""
     for number in range(_NAMES):
         name = _claim_name(pod, one, number)
         there = await writer.get(f"{collection}/{name}", deadline)

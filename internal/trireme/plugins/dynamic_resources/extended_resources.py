@@ -31,6 +31,8 @@ class ContainerRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
+    """A request of the claim for extended resources, by name, and how many devices it asks for."""
+
     name: str
     count: int
 
@@ -62,7 +64,10 @@ def extended_claim(
 def device_requests(
     pod: core_pb2.Pod, resources: Iterable[str], class_of: Mapping[str, resource_pb2.DeviceClass]
 ) -> tuple[list[resource_pb2.DeviceRequest], list[ContainerRequest]]:
-    """The requests for these resources, by name, and which container's each is."""
+    """Make the claim's requests for these extended resources, by name, and say which container each is for.
+
+    Resources that no device class stands for are left out. Init containers and containers after them share devices.
+    """
     made: list[resource_pb2.DeviceRequest] = []
     mappings: list[ContainerRequest] = []
     for resource in sorted(resources):

@@ -50,7 +50,7 @@ class Features:
 
 
 def of_gates(gates: Mapping[str, bool]) -> Features:
-    """The features by the gates; one that is not named is at Kubernetes' default."""
+    """Return the features that the gates turn on; one that is not named is at Kubernetes' default."""
 
     def on(name: str) -> bool:
         return gates.get(name, True)

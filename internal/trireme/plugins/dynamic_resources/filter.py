@@ -38,10 +38,7 @@ _OF_EXTENDED = (
 
 
 class DynamicResourcesFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/dynamicresources.
-    """
+    """The filter of DynamicResources: refuses nodes whose devices cannot satisfy the pod's claims."""
 
     name = NAME
     reads: tuple[str, ...] = device_search.READS
@@ -180,7 +177,10 @@ class DynamicResourcesFilter:
         slots: arrays.SlotArray,
         pending_allocations: Mapping[str, resource_pb2.AllocationResult],
     ) -> arrays.BoolArray:
-        """Which allocated claims cannot be used where. Shape: (claim, given slot)."""
+        """Return which allocated claims cannot be used where. Shape: (claim, given slot).
+
+        A claim that failed to be prepared counts as unusable everywhere; one without devices yet as usable.
+        """
         out = np.zeros((len(demand.claims), slots.shape[0]), dtype=np.bool_)
         for at, claim in enumerate(demand.claims):
             allocated = claim.status.HasField("allocation")

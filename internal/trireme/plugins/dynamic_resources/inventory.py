@@ -52,7 +52,7 @@ _Key = tuple[tuple[str, ...], frozenset[devices.DeviceId], bool, str]
 
 
 class DeviceInventory:
-    """See the module."""
+    """The devices, device classes and what claims hold of them, as of the snapshot; each snapshot has one."""
 
     nbytes = None
 
@@ -288,9 +288,10 @@ class DeviceInventory:
         reached: dict[int, list[devices.DeviceId]],
         problems: dict[int, tuple[str, str]],
     ) -> None:
-        """A slice is seen where any of its devices is.
+        """List a slice whose devices state for themselves where they are on the slots that reach any of them.
 
-        A device whose place is unknown is a problem where none before it is seen.
+        Adds to `names`, `reached` and `problems`. A device whose place is unknown is a problem on slots that reach none
+        before it.
         """
         seen: set[int] = set()
         for device in entry.devices:

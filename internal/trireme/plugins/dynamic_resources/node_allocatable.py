@@ -132,7 +132,10 @@ def resource_refusal(
     slot: int,
     rules: amounts.Rules,
 ) -> status.Status | None:
-    """Why the node at the slot has no room for the pod with these statuses; None: it has."""
+    """Return why the node has no room for the pod with these statuses; None: it has.
+
+    Pod-level requests that do not cover the claims refuse every node.
+    """
     with_status = core_pb2.Pod()
     with_status.CopyFrom(pod)
     del with_status.status.node_allocatable_resource_claim_statuses[:]
@@ -248,7 +251,7 @@ def _containers_using_claim(pod: core_pb2.Pod, uid: str, uids: Mapping[str, str]
 
 
 def _exceeds_pod_level(pod: core_pb2.Pod) -> str:
-    """Why the requests or limits of the pod as a whole do not cover its claims; empty: they do."""
+    """Return why the pod-level requests or limits do not cover its claims; empty: they do, or there are none."""
     if not pod.spec.HasField("resources"):
         return ""
     requests, total = amounts.nanos_of(pod.spec.resources.requests), amounts.aggregate_requests(pod)
@@ -273,7 +276,10 @@ def _exceeds_pod_level(pod: core_pb2.Pod) -> str:
 
 
 def _refusal_if_lacking(needed: Mapping[str, int], snap: snapshot_view.SnapshotView, slot: int) -> status.Status | None:
-    """Why the node at the slot has too little left; None: it has enough."""
+    """Return why the node has too little left for these amounts; None: it has enough.
+
+    Unresolvable if the node would be too small even if it were empty.
+    """
     reasons, unresolvable = [], False
     table, at = snap.nodes, np.array([slot])
     plain = [name for name in _PLAIN if needed.get(name, 0) > 0]

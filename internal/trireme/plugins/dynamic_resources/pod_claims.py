@@ -38,9 +38,10 @@ class PodClaim:
 
 
 def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_groups: bool) -> list[PodClaim]:
-    """All of the pod's claims, in its order. Raises: ClaimError if one is not as it must be.
+    """Return all of the pod's claims, in its order, with the group whose claim each is, if any.
 
-    `of_groups`: groups may have claims.
+    An entry whose status says that no claim is needed is left out. Raises: ClaimError if one is missing, being deleted,
+    or made for another owner. `of_groups`: groups may have claims.
     """
     found = []
     namespace = pod.metadata.namespace

@@ -37,7 +37,7 @@ def make(context: plugin_context.PluginContext) -> "ClaimRelease":
 
 
 class ClaimRelease:
-    """The in-tree PodGroupPostFilter plugin that gives claims up."""
+    """DynamicResources at PodGroupPostFilter: gives claims up that the group's pods cannot use."""
 
     def __init__(self, plugin: device_filter.DynamicResourcesFilter | None) -> None:
         """`plugin`: the profile's filter; None: there is none."""
@@ -93,7 +93,10 @@ def _unusable_claims_by_member(
     request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,
 ) -> Iterator[_Unavailable]:
-    """For each member the claims that it could not use on some node."""
+    """Yield for each member, in order, the claims that it could not use on some node.
+
+    What members before it were to get counts as allocated.
+    """
     pending_allocations: dict[str, resource_pb2.AllocationResult] = {}
     for member in request.tried:
         found: _Unavailable = ()
@@ -120,7 +123,10 @@ def _of_group(
     actions: MutableSequence[bind_pb2.Action],
     given_up: set[str],
 ) -> status.Status | None:
-    """The group's claims: at most one is given up, or left. Raises: ClaimError."""
+    """Give up one of the group's claims that nobody else uses, or have the group leave one; None: neither is possible.
+
+    Adds to `actions`. Raises: ClaimError.
+    """
     identity = request.pod_group
     group: scheduling_pb2.PodGroup | None = snap.objects.get(pod_claims.POD_GROUP, identity.namespace, identity.name)
     uid = group.metadata.uid if group is not None else ""

@@ -59,9 +59,10 @@ def gather_pools(
     by_pool: Mapping[devices.PoolId, Sequence[devices.DeviceSlice]],
     on: features.Features,
 ) -> tuple[Pool, ...]:
-    """The pools of the slices that a node sees, in the order in which devices are looked for.
+    """Make the pools of the slices that a node sees, in the order in which devices are looked for.
 
-    `by_pool` has all slices of each pool, whatever their generation.
+    Only slices of a pool's newest generation count; a pool that is not complete is marked so. `by_pool` has all slices
+    of each pool, whatever their generation.
     """
     newest: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
     for entry in seen:
@@ -84,7 +85,10 @@ def _make_pool(
     everywhere: Sequence[devices.DeviceSlice],
     on: features.Features,
 ) -> Pool | None:
-    """None: a newer generation replaces these slices, of which the node sees none."""
+    """Make the pool of the slices that a node sees; None: a newer generation, of which it sees nothing, replaces them.
+
+    Slices that it does not see are looked for among all (`everywhere`); if some are missing, the pool is incomplete.
+    """
     generation, size = entries[0].generation, entries[0].pool_size
     rest: Sequence[devices.DeviceSlice] = ()
     if len(entries) != size:

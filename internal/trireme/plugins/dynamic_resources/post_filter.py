@@ -23,7 +23,7 @@ _DELETED = "deletion of ResourceClaim completed"
 
 
 class Deallocation:
-    """The in-tree PostFilter plugin."""
+    """DynamicResources at PostFilter: gives up a claim's devices so that the pod may get others."""
 
     name = device_filter.NAME
 
@@ -33,9 +33,10 @@ class Deallocation:
     async def post_filter(
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
     ) -> filter_pb2.PostFilterResponse:
-        """Deallocate a claim, or return that there is none.
+        """Have one claim deallocated that the pod cannot use on some node and nobody else uses; never SUCCESS.
 
-        Fails if PreFilter ended before this plugin's turn: kube-scheduler does not find what it keeps there.
+        Without such a claim a stale one for extended resources is deleted. Fails if PreFilter ended before this
+        plugin's turn: kube-scheduler does not find what it keeps there.
         """
         if context.chain.skips_class(self.name, context.pod_class):
             return _response_with(status.unschedulable(self.name))

@@ -12,7 +12,7 @@ from trireme.v1 import core_pb2, resource_pb2
 
 
 class MissingClaims:
-    """The plugin at PreEnqueue."""
+    """DynamicResources at PreEnqueue: holds a pod back until its claims exist."""
 
     def __init__(self, cluster: ClusterReader, *, of_groups: bool) -> None:
         """`of_groups`: claims of a pod's PodGroup are its own."""

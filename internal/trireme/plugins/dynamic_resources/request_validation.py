@@ -37,7 +37,10 @@ class RequestValidator:
         self._on = on
 
     def requests(self, claim: resource_pb2.ResourceClaim) -> list[list[DeviceRequest]]:
-        """The alternatives of each of the claim's requests; of an exact request, itself alone."""
+        """Read the claim's requests, each as its alternatives in order; of an exact request, itself alone.
+
+        Raises: AllocationError, also if even the smallest alternatives are too many devices.
+        """
         requests = []
         for request in claim.spec.devices.requests:
             self._check_features(claim, request)
@@ -74,7 +77,10 @@ class RequestValidator:
         name: str,
         parent: str,
     ) -> DeviceRequest:
-        """One request for the allocator. Raises: AllocationError: it asks for something that is off or malformed."""
+        """Read one request for the allocator; of mode All with the devices that match now.
+
+        Raises: AllocationError: it asks for something that is off or malformed, or for all devices of a pool in change.
+        """
         where = f"claim {claim_name(claim)}, request {name}"
         self._check_support(where, spec)
         device_class = self._class_of(where, spec)
@@ -111,7 +117,10 @@ class RequestValidator:
         return device_class
 
     def _find_all(self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, where: str) -> None:
-        """All devices that match; who has them does not matter yet."""
+        """Find all devices for a request of mode All, allocated ones included.
+
+        Raises: AllocationError if a pool is incomplete or invalid.
+        """
         for pool in self._pools:
             state = "being updated" if pool.incomplete else "invalid" if pool.invalid else ""
             if state:

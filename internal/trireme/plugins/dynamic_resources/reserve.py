@@ -25,7 +25,7 @@ NAME = device_demand.NAME
 
 
 class DeviceReserve:
-    """Reserves by a search."""
+    """DynamicResources at Reserve: searches again on the chosen node, and has the claims assumed with their devices."""
 
     def __init__(self, search: device_search.DeviceSearch) -> None:
         self._search = search
@@ -33,7 +33,10 @@ class DeviceReserve:
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
     ) -> interfaces.ReserveResult:
-        """The claims with the devices found for them on the node."""
+        """Find devices for the pod on the node, and return its claims with them to be assumed.
+
+        An empty result: the pod has no claims. A status if the search fails now, though Filter passed the node.
+        """
         try:
             demand = device_demand.demand_of(pod_class, snap, self._search.on)
         except device_demand.RefusedError as refused:

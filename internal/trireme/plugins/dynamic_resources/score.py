@@ -25,10 +25,7 @@ class _Unscored:
 
 
 class DynamicResourcesScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/dynamicresources.
-    """
+    """The score of DynamicResources: prefers nodes where claims get alternatives that come early in their lists."""
 
     name = device_demand.NAME
     normalization = interfaces.Normalization.MAX
@@ -58,7 +55,7 @@ class DynamicResourcesScore:
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """How early in their lists the alternatives are that claims get."""
+        """Score slots by how early in their lists the alternatives are that claims get there."""
         scores = np.zeros(slots.shape[0], dtype=np.int64)
         if not isinstance(state, device_demand.DeviceDemand):
             return scores

@@ -9,7 +9,7 @@ from trireme.plugins.dynamic_resources import allocated_devices, compatibility_g
 
 
 class SharedCounters:
-    """The counters of these pools."""
+    """The counters that devices of these pools share, less what allocated and selected devices take of them."""
 
     def __init__(
         self, of_pools: Sequence[pools.Pool], allocated: allocated_devices.AllocatedDevices, on: features.Features

@@ -40,7 +40,7 @@ async def _clear_resource_status(writer: ApiWriter, pod: api_writes.PodName) -> 
 async def _remove_from_claim(
     writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str
 ) -> api_writes.Outcome | None:
-    """The pod does not use the claim any more."""
+    """Remove the pod from the claim's users; None: done, or not needed; else the outcome of the failed write."""
     path = claim_writes.claim_path(one.namespace, one.name)
     found = await writer.get(path, claim_writes.DEADLINE_SECONDS)
     if isinstance(found, api_writes.Gone):
@@ -58,7 +58,10 @@ async def _remove_from_claim(
 async def _delete_extended_claims(
     writer: ApiWriter, pod: api_writes.PodName, one: reserve_state.ClaimToReserve
 ) -> api_writes.Outcome | None:
-    """Delete the claim that was made for the pod's extended resources, whether or not its name was noted."""
+    """Delete the claim made for the pod's extended resources, whether or not its name was noted; None: it is gone.
+
+    If the pod is gone, the claim goes with it. Else the outcome of the read or write that failed.
+    """
     found = await writer.get_pod(pod, claim_writes.DEADLINE_SECONDS)
     if isinstance(found, api_writes.Gone):
         # The claim goes with its owner.

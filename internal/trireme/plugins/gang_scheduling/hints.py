@@ -35,7 +35,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 class _Hints:
-    """Reads events; `cluster` is where groups may be in groups."""
+    """GangScheduling's hints; `cluster` says which groups are in which."""
 
     def __init__(self, cluster: ClusterReader | None) -> None:
         self._cluster = cluster

@@ -14,10 +14,7 @@ _MAX_CONTAINER_THRESHOLD = 1000 * _MIB
 
 
 class ImageLocality:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/imagelocality.
-    """
+    """The score of ImageLocality: prefers nodes that have the pod's images already."""
 
     name = "ImageLocality"
     depends_on = interfaces.Dependency.NODE

@@ -41,10 +41,7 @@ class _State:
 
 
 class InterPodAffinityFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/interpodaffinity.
-    """
+    """The filter of InterPodAffinity, for required terms of the pod and anti-affinity of pods that are there."""
 
     name = "InterPodAffinity"
     depends_on = interfaces.Dependency.CLUSTER
@@ -113,7 +110,10 @@ class InterPodAffinityFilter:
     def affected_slots(
         self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int
     ) -> arrays.SlotArray | None:
-        """The slots in domains where something counts that did not, or the other way round."""
+        """Return the slots in domains where something counts that did not, or the other way round.
+
+        None: the states cannot be compared, and all slots may be affected.
+        """
         old: _State = before
         new: _State = now
         if old.terms is not new.terms or old.first != new.first or old.apart != new.apart:
@@ -165,7 +165,10 @@ class InterPodAffinityFilter:
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
     ) -> Sequence[domain_rules.DomainConstraint]:
-        """Where the first of a group goes, the others follow; and what a pod of the class keeps out others of it."""
+        """Return what a placement changes for the next: the first of a group draws others, copies keep apart.
+
+        Anti-affinity by single nodes is left out: capacity says it.
+        """
         sums_state: _State = state
         out = []
         if sums_state.first:
@@ -252,6 +255,10 @@ class _IsolatedSums:
         under: str,
         slots: arrays.SlotArray,
     ) -> None:
+        """Sum the counter over the domains of `key`.
+
+        `under` is the key that the counter has its weights by; empty: those that hold whatever the key.
+        """
         real = counter.base.at_slots(under, snap.nodes.size)
         changes = counter.at_slots(under, snap.nodes.size)[slots] - real[slots]
         per_value = class_counters.DomainSums(

@@ -26,10 +26,7 @@ class _ScoreState:
 
 
 class InterPodAffinityScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/interpodaffinity.
-    """
+    """The score of InterPodAffinity: weights of preferred terms, the pod's own and those of pods that are there."""
 
     name = "InterPodAffinity"
     depends_on = interfaces.Dependency.CLUSTER
@@ -42,7 +39,10 @@ class InterPodAffinityScore:
     def pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> "interfaces.JointState | status.Status | None":
-        """The weights per domain; None where no term is about any pod, the class's own copies included."""
+        """Sum the weights per domain; None: no term is about any pod, copies of the class included, and all score 0.
+
+        A status if a selector of the pod is invalid. Weights that cancel out still count as terms that apply.
+        """
         stated = affinity_terms.terms_of(pod_class)
         affinity = pod_class.pod.spec.affinity
         prefers = bool(

@@ -67,6 +67,7 @@ _SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedA
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+    """Return what is wrong with `addedAffinity`. Preferred terms of weight 0 are not looked at."""
     affinity = args.get("addedAffinity")
     if affinity is None:
         return []
@@ -99,6 +100,7 @@ def _selector_term(path: str, term: JsonArgs) -> list[Problem]:
 
 
 def _label_requirement(path: str, requirement: JsonArgs) -> list[Problem]:
+    """Return what is wrong with a requirement on labels; with an unknown operator nothing else is checked."""
     operator, name = requirement["operator"], requirement["key"]
     if operator not in _OPERATORS:
         return [not_supported(child(path, "operator"), NamedString(operator), _OPERATORS)]

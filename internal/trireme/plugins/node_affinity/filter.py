@@ -17,10 +17,7 @@ _CONFLICT = "pod affinity terms conflict"
 
 
 class NodeAffinityFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodeaffinity.
-    """
+    """The filter of NodeAffinity: the pod's node selector and required affinity, and what the profile adds."""
 
     name = "NodeAffinity"
     depends_on = interfaces.Dependency.NODE

@@ -14,7 +14,7 @@ from trireme_kube.apimachinery import decode
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """NodeAffinity: a node is as the pod, and the profile, ask, and was not before."""
+    """NodeAffinity: a node matches the pod's affinity and the profile's, and did not match the pod's before."""
     stated = context.args.get("addedAffinity")
     added = core_pb2.NodeAffinity() if stated is None else decode.decode(stated, core_pb2.NodeAffinity)
     added_terms = required_affinity.required_terms(added)

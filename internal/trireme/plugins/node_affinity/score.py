@@ -16,15 +16,14 @@ from trireme.v1 import core_pb2
 
 @dataclass(frozen=True, slots=True)
 class _Preferred:
+    """A preferred term and its weight."""
+
     weight: int
     term: selectors.NodeTerm
 
 
 class NodeAffinityScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodeaffinity.
-    """
+    """The score of NodeAffinity: the weights of preferred terms that match, the pod's and the profile's."""
 
     name = "NodeAffinity"
     depends_on = interfaces.Dependency.NODE

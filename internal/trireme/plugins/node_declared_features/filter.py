@@ -22,10 +22,7 @@ BIND_MOUNT_OPTIONS = "VolumeBindMountOptions"
 
 
 class NodeDeclaredFeatures:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures; component-helpers/nodedeclaredfeatures/features.
-    """
+    """The filter of NodeDeclaredFeatures: refuses nodes that do not declare a feature that the pod needs."""
 
     name = "NodeDeclaredFeatures"
     depends_on = interfaces.Dependency.NODE

@@ -15,10 +15,7 @@ _REASON = "node(s) didn't have the requested labels"
 
 
 class NodeLabelFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodelabel of Kubernetes 1.22.
-    """
+    """The filter of NodeLabel: labels that nodes must have, or must not have, by the arguments."""
 
     name = "NodeLabel"
     depends_on = interfaces.Dependency.NODE

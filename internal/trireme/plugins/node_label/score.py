@@ -14,10 +14,7 @@ _MAX_SCORE = 100
 
 
 class NodeLabelScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodelabel of Kubernetes 1.22.
-    """
+    """The score of NodeLabel: labels that nodes should have, or should not have, by the arguments."""
 
     name = "NodeLabel"
     depends_on = interfaces.Dependency.NODE

@@ -13,10 +13,7 @@ _REASON = "node(s) didn't match the requested node name"
 
 
 class NodeName:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodename.
-    """
+    """The filter of NodeName: a pod that names its node may run on no other."""
 
     name = "NodeName"
     depends_on = interfaces.Dependency.NODE

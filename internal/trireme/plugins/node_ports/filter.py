@@ -27,10 +27,7 @@ def port_conflicts(wanted: classes.Port, used: classes.Port) -> bool:
 
 
 class NodePorts:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodeports.
-    """
+    """The filter of NodePorts: refuses nodes where a host port of the pod is in use."""
 
     name = "NodePorts"
     depends_on = interfaces.Dependency.NODE_PODS

@@ -11,10 +11,7 @@ from trireme.snapshot import arrays, classes, snapshot
 
 
 class NodeResourcesBalancedAllocation:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.
-    """
+    """The score of NodeResourcesBalancedAllocation: prefers nodes whose resources are used evenly with the pod."""
 
     name = "NodeResourcesBalancedAllocation"
     normalization = interfaces.Normalization.NONE
@@ -60,9 +57,9 @@ class NodeResourcesBalancedAllocation:
 
 
 def _balance_score(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArray) -> arrays.Int64Array:
-    """100 where all fractions are equal, less the further they are apart.
+    """Return 100 where all fractions are equal, less the further they are apart; only `counted` resources count.
 
-    Shapes: (resource, slot, copy) → (slot, copy).
+    With fewer than two it is 100. Shapes: (resource, slot, copy) → (slot, copy).
     """
     number = counted.sum(axis=0)
     divisor = np.maximum(number, 1)

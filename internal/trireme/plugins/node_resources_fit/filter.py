@@ -31,10 +31,7 @@ class _Demand:
 
 
 class NodeResourcesFitFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/noderesources (fit).
-    """
+    """The filter of NodeResourcesFit: refuses nodes with too little left of a resource, or too many pods."""
 
     name = "NodeResourcesFit"
     depends_on = interfaces.Dependency.NODE_PODS
@@ -46,7 +43,7 @@ class NodeResourcesFitFilter:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """State: what the class asks for."""
+        """Return what the class asks for as state, without ignored resources; an error if its amounts are invalid."""
         if pod_class.invalid is not None:
             return interfaces.PreFilterResult(status=status.error(self.name, pod_class.invalid))
         backed = _device_backed(snap) if self._args.device_backed else frozenset[str]()

@@ -86,6 +86,8 @@ def _never_resized_elsewhere(pod_class: classes.PodClass, node_name: str) -> boo
 
 
 def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
+    """Make the hint for a pod on a node that asks for less now: it helps pods that ask for what was freed."""
+
     def after(old: Any, new: Any) -> ClassHint:
         if not new.node_name:
             return helps_none

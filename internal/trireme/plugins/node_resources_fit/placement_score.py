@@ -18,7 +18,7 @@ _DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
 
 
 class NodeResourcesFitPlacementScore:
-    """The plugin at PlacementScore."""
+    """NodeResourcesFit at PlacementScore: prefers placements whose nodes will be used most."""
 
     def __init__(self, weights: Sequence[tuple[str, int]]) -> None:
         """`weights` of the resources that count, by name."""
@@ -31,7 +31,10 @@ class NodeResourcesFitPlacementScore:
         return [self._most_allocated(candidate, snap) for candidate in request.placements]
 
     def _most_allocated(self, candidate: score_phase_pb2.CandidatePlacement, snap: snapshot.Snapshot) -> int:
-        """What is in use of the placement's nodes once the pods are there, in percent; 0 where they have nothing."""
+        """Return what of the placement's nodes is in use with the pods there, in percent; 0 where they have nothing.
+
+        The mean over the resources by weight; scalars that no pod asks for do not count.
+        """
         table = snap.nodes
         slots = np.array(candidate.slots, dtype=np.intp)
         pods = Counter(number for number in candidate.pod_classes if number in snap.classes)

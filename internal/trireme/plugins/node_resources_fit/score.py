@@ -31,10 +31,7 @@ def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
 
 
 class NodeResourcesFitScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/noderesources (least_allocated, most_allocated, requested_to_…).
-    """
+    """The score of NodeResourcesFit by its strategy: least or most allocated, or a shape of the ratio."""
 
     name = "NodeResourcesFit"
     normalization = interfaces.Normalization.NONE

@@ -13,10 +13,7 @@ _REASON = "node(s) were unschedulable"
 
 
 class NodeUnschedulable:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodeunschedulable.
-    """
+    """The filter of NodeUnschedulable: refuses cordoned nodes, unless the pod tolerates that."""
 
     name = "NodeUnschedulable"
     depends_on = interfaces.Dependency.NODE

@@ -30,10 +30,7 @@ class _SlotSubset:
 
 
 class NodeVolumeLimits:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/nodevolumelimits.
-    """
+    """The filter of NodeVolumeLimits: refuses nodes that would have more volumes of a driver than it can attach."""
 
     name = "NodeVolumeLimits"
     depends_on = interfaces.Dependency.NODE_PODS

@@ -15,7 +15,7 @@ NAME = "PodGroupPodsCount"
 
 
 class PodGroupPodsCount:
-    """The plugin at PlacementScore."""
+    """PodGroupPodsCount at PlacementScore: prefers placements that hold more pods of the group."""
 
     def score_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot

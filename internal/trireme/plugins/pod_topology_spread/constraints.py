@@ -123,6 +123,10 @@ def _with_selector(
 
 
 def _make_constraint(stated: core_pb2.TopologySpreadConstraint, pod_class: classes.PodClass, args: Args) -> Constraint:
+    """Read one constraint of a pod. Raises: InvalidSelectorError.
+
+    Without a selector it counts no pods. Labels of `matchLabelKeys` that the pod lacks are left out.
+    """
     selector = label_selectors.NOTHING
     if stated.HasField("label_selector"):
         selector = label_selectors.parse(stated.label_selector)
@@ -142,9 +146,9 @@ def _make_constraint(stated: core_pb2.TopologySpreadConstraint, pod_class: class
 
 
 def default_selector(pod_class: classes.PodClass, objects: Objects) -> label_selectors.LabelSelector:
-    """What the services and the owner of the class select by, together; empty where there are none.
+    """Return what the services and the owner of the class select by, together, for default constraints.
 
-    An owner of another kind, or with an invalid selector, counts as none.
+    Empty if there are none. An owner of another kind, or with an invalid selector, counts as none.
     """
     namespace = pod_class.namespace
     merged: dict[str, str] = {}

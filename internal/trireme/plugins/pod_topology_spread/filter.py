@@ -83,10 +83,7 @@ class _State:
 
 
 class PodTopologySpreadFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/podtopologyspread.
-    """
+    """The filter of PodTopologySpread: hard constraints (DoNotSchedule)."""
 
     name = "PodTopologySpread"
     depends_on = interfaces.Dependency.CLUSTER
@@ -100,7 +97,10 @@ class PodTopologySpreadFilter:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """State: the hard constraints with their counts."""
+        """Count the pods per domain of each hard constraint; a class without any is skipped.
+
+        An invalid selector is an error.
+        """
         try:
             constraints = self._constraints_of_class(pod_class, snap)
         except label_selectors.InvalidSelectorError as error:
@@ -128,7 +128,10 @@ class PodTopologySpreadFilter:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """Refuse slots by the first constraint that they do not meet."""
+        """Refuse slots by the first constraint that they do not meet; a missing label is unresolvable.
+
+        `domain_refused` marks refusals that only other pods of the batch may lift, elsewhere in the domain.
+        """
         hard_state: _State = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
         domain_refused = np.ones(slots.shape[0], dtype=np.bool_)
@@ -148,7 +151,7 @@ class PodTopologySpreadFilter:
     def affected_slots(
         self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int
     ) -> arrays.SlotArray | None:
-        """The slots in domains that are open now and were not, or the other way round."""
+        """Return the slots in domains that are open now and were not, or the other way round; None: all may be."""
         old: _State = before
         new: _State = now
         if [(each.constraint, id(each.domain)) for each in old.hard] != [

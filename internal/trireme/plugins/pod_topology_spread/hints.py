@@ -34,7 +34,10 @@ class _Hints:
         self._cluster = context.cluster
 
     def after_pod(self, old: Any, new: Any) -> ClassHint:
-        """A pod of the class's namespace counts in a constraint, or counts no more."""
+        """Make the hint for a pod on a node that came, went or changed labels.
+
+        It helps classes of its namespace with a constraint in which the pod counts, or counts no more.
+        """
         changed = [pod for pod in (old, new) if pod is not None]
         if not all(on_node(pod) for pod in changed):
             return helps_none

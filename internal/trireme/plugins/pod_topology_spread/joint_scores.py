@@ -72,7 +72,7 @@ class SpreadScores:
         return SpreadScores(terms, None if self._ignored is None else self._ignored[nodes], stands_for)
 
     def set_feasible(self, feasible: arrays.BoolArray) -> None:
-        """The weights are those of the domains among the feasible nodes."""
+        """Weigh the constraints by how many domains the feasible nodes have: only these count from now on."""
         counted = feasible if self._ignored is None else feasible & ~self._ignored
         everywhere = bool(counted.all())
         self._counted = None if everywhere else np.flatnonzero(counted)
@@ -90,7 +90,7 @@ class SpreadScores:
         self._raw = None
 
     def raw_scores(self) -> arrays.Int64Array:
-        """Weighted counts, rounded."""
+        """Return the weighted counts of pods per node, rounded; fewer is better, which normalisation turns round."""
         if self._raw is None:
             total: arrays.Float64Array | None = None
             for term, part in zip(self._terms, self._parts, strict=True):

@@ -37,10 +37,7 @@ class _SoftConstraints:
 
 
 class PodTopologySpreadScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/podtopologyspread.
-    """
+    """The score of PodTopologySpread: soft constraints (ScheduleAnyway)."""
 
     name = "PodTopologySpread"
     depends_on = interfaces.Dependency.CLUSTER
@@ -124,7 +121,10 @@ def _count_values(
     domains: spread_domains.ConstraintDomains,
     value: arrays.Int32Array,
 ) -> arrays.Int64Array:
-    """As _count, by these values; a copy. Shapes: value (slot,), answer (value,)."""
+    """Count the pods that match per value of the key; nodes that are not eligible do not count.
+
+    It is a copy that the caller may change. Shapes: value (slot,), answer (value,).
+    """
 
     def numbers() -> arrays.Int32Array:
         return np.where(domains.eligible, value, domain_rules.NO_DOMAIN)

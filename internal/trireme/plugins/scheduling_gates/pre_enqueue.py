@@ -9,7 +9,7 @@ from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 
 
 class SchedulingGates:
-    """The plugin at PreEnqueue."""
+    """SchedulingGates at PreEnqueue: holds a pod back while it has scheduling gates."""
 
     def refuses(self, pod: PodToEnqueue) -> bool:
         """Whether the pod has a gate."""

@@ -15,10 +15,7 @@ _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 
 
 class TaintTolerationFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/tainttoleration.
-    """
+    """The filter of TaintToleration: refuses nodes with a taint that keeps out pods which do not tolerate it."""
 
     name = "TaintToleration"
     depends_on = interfaces.Dependency.NODE

@@ -10,10 +10,7 @@ from trireme.snapshot import arrays, classes, snapshot
 
 
 class TaintTolerationScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/tainttoleration.
-    """
+    """The score of TaintToleration: prefers nodes with fewer PreferNoSchedule taints that the pod does not tolerate."""
 
     name = "TaintToleration"
     depends_on = interfaces.Dependency.NODE

@@ -11,7 +11,7 @@ _PREFIX = "cannot determine domain for already scheduled pods: "
 
 
 class TopologyPlacementGenerator:
-    """The plugin at PlacementGenerate."""
+    """TopologyPlacementGenerator at PlacementGenerate: a placement for each domain of the group's topology key."""
 
     def generate(
         self,
@@ -20,7 +20,10 @@ class TopologyPlacementGenerator:
         placed: Iterable[PlacedMember],
         labels_of: Callable[[str], Mapping[str, str] | None],
     ) -> Sequence[NodesOfDomain]:
-        """One placement for each domain; only that of the members that have a node, where there are such."""
+        """Make one placement for each domain; only that of the members that have a node, where there are such.
+
+        Nodes without the label are in none. Raises: NoPlacementError if placed members are in no domain, or in several.
+        """
         domains: dict[str, list[int]] = {}
         for slot, labels in nodes:
             if topology in labels:
@@ -36,7 +39,7 @@ class TopologyPlacementGenerator:
 def _domain_of(
     topology: str, placed: Iterable[PlacedMember], labels_of: Callable[[str], Mapping[str, str] | None]
 ) -> str | None:
-    """The domain of the members that have a node; None: none has. Raises: NoPlacementError."""
+    """Return the domain of the members that have a node; None: none has one. Raises: NoPlacementError."""
     found: str | None = None
     for pod in placed:
         labels = labels_of(pod.node)

@@ -77,7 +77,7 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
 
 
 class _PodVolumes:
-    """The volumes of one pod that is to be bound."""
+    """The volumes of one pod that is to be bound, for one call of PreBind."""
 
     def __init__(self, writer: ApiWriter, item: bind_pb2.BindItem, timeout: float) -> None:
         self._writer = writer
@@ -86,7 +86,11 @@ class _PodVolumes:
         self._node: _ChosenNode | None = None
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
-        """Bind the pod's volumes, or continue with it: one call of PreBind."""
+        """Write the pod's volume bindings, or check whether they have taken effect; SKIP without work.
+
+        The first call writes and answers WAIT with what was written; later ones answer WAIT until the volume controller
+        has bound every claim. A failure is an error status.
+        """
         state = bind_phase_plugin.own_state(NAME, self._item)
         if not state:
             return _result_with_code(status_pb2.CODE_SKIP)
@@ -133,7 +137,10 @@ class _PodVolumes:
         return volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
 
     async def _write_claim_ref(self, one: volume_bindings.ToBind) -> volume_bindings.ToBind:
-        """Write into the volume which claim it is for, unless another version of it was written meanwhile."""
+        """Write into the volume which claim it is for; returns the entry as written.
+
+        If another version of the volume was written meanwhile, it fails, unless the volume names the claim already.
+        """
         claim_ref = {
             "kind": "PersistentVolumeClaim",
             "apiVersion": "v1",
@@ -239,7 +246,7 @@ class _PodVolumes:
         return decode.decode(_object_of_outcome(outcome), core_pb2.PersistentVolumeClaim)
 
     async def _check_affinity(self, volume: core_pb2.PersistentVolume, doing: str) -> None:
-        """Whether the volume can be reached from the node, whose labels may have changed meanwhile."""
+        """Check that the volume can be reached from the node, whose labels may have changed. Raises: _Failed."""
         kind = volumes_translation.in_tree_kind_of_volume(volume)
         migratable = kind is not None and kind.migrated
         if not migratable and not volume.spec.node_affinity.HasField("required"):

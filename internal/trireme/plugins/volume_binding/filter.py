@@ -36,10 +36,7 @@ _REASONS = (
 
 
 class VolumeBindingFilter:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/volumebinding.
-    """
+    """VolumeBinding at PreFilter, Filter and Reserve: nodes from which the pod's volumes can be reached or made."""
 
     name = NAME
     depends_on = interfaces.Dependency.NODE
@@ -48,7 +45,10 @@ class VolumeBindingFilter:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """Refuse claims that are missing, lost or late; skip pods without claims."""
+        """Refuse claims that are missing, lost, being deleted or late to be bound; skip pods without claims.
+
+        Pods with claims that wait for a node are placed one at a time, as each takes volumes from the next.
+        """
         if not volumes_claims.claims_of(pod_class):
             return interfaces.SKIPPED
         problem = _claim_problem(pod_class, snap)
@@ -103,7 +103,10 @@ class VolumeBindingFilter:
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
     ) -> interfaces.ReserveResult:
-        """The volumes as bound to the claims, and the claims as waiting for the node."""
+        """Return to be assumed: volumes as bound to the claims, and claims with the node where theirs is to be made.
+
+        Empty if no claim waits for a node. A status if the node does not do any more.
+        """
         try:
             claims = volumes_matching.pod_claims(pod_class, snap)
         except volumes_matching.ClaimError as error:
@@ -122,7 +125,7 @@ class VolumeBindingFilter:
 
 
 def _claim_problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
-    """What is wrong with a claim as such; empty where nothing is."""
+    """Return what is wrong with the first claim that cannot be used; empty where all can."""
     for use in volumes_claims.claims_of(pod_class):
         claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
         if claim is None:

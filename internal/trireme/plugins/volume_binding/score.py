@@ -18,10 +18,7 @@ _FULL = 100
 
 
 class VolumeBindingScore:
-    """The score plugin.
-
-    Source: pkg/scheduler/framework/plugins/volumebinding.
-    """
+    """The score of VolumeBinding: by how much of the storage would be used, along the configured shape."""
 
     name = "VolumeBinding"
     depends_on = interfaces.Dependency.NODE
@@ -49,7 +46,10 @@ class VolumeBindingScore:
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """The mean over storage classes of what the shape says of their utilization."""
+        """Score slots by the mean over storage classes of what the shape says of their utilization.
+
+        0 without a shape, and for pods whose claims are all bound.
+        """
         claims: volumes_matching.PodClaims = state
         if not claims.delayed or self._shape is None:
             return np.zeros(slots.shape[0], dtype=np.int64)
@@ -100,7 +100,10 @@ def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotA
 def _provisioned_usage(
     matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray, existing: arrays.BoolArray
 ) -> Sequence[_StorageUsage]:
-    """Where all of the pod's volumes are to be made: what its claims ask for, and what the last one's driver has."""
+    """Return the usage where all of the pod's volumes are to be made: what claims ask for, of the driver's capacity.
+
+    Where a class has several claims, the capacity is that of the last one. Slots with an existing volume do not count.
+    """
     out: dict[str, _StorageUsage] = {}
     for entry in matches.dynamic:
         reported = entry.reported[slots]

@@ -36,10 +36,7 @@ class _State:
 
 
 class VolumeRestrictions:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/volumerestrictions.
-    """
+    """The filter of VolumeRestrictions: disks and ReadWriteOncePod claims that another pod uses."""
 
     name = "VolumeRestrictions"
     depends_on = interfaces.Dependency.CLUSTER
@@ -52,7 +49,10 @@ class VolumeRestrictions:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """Refuse where a claim is missing; skip where there is neither a disk nor a claim in use."""
+        """Refuse where a claim is missing; skip where the pod has no disk and none of its exclusive claims is in use.
+
+        Pods with an exclusive claim (ReadWriteOncePod) are placed one at a time, even if skipped.
+        """
         exclusive = set()
         for use in volumes_claims.claims_of(pod_class):
             if use.ephemeral:
@@ -109,7 +109,10 @@ class VolumeRestrictions:
         table: interfaces.StatusTable,
         seen: Callable[[arrays.Int64Array], Any],
     ) -> interfaces.Verdicts:
-        """`seen`: what each slot sees of the changes to all slots. Shapes: both (slot,)."""
+        """Refuse every slot if an exclusive claim is in use, and slots with a pod whose disk conflicts.
+
+        `seen`: what each slot sees of the changes to all slots. Shapes: both (slot,).
+        """
         assert isinstance(state, _State)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         if state.exclusive:

@@ -35,10 +35,7 @@ class Topology:
 
 
 class VolumeZone:
-    """The filter plugin.
-
-    Source: pkg/scheduler/framework/plugins/volumezone.
-    """
+    """The filter of VolumeZone: refuses nodes outside the zones that a bound volume's labels name."""
 
     name = "VolumeZone"
     depends_on = interfaces.Dependency.NODE
@@ -50,7 +47,10 @@ class VolumeZone:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """Refuse what cannot be looked up; skip where no volume is labelled."""
+        """Collect the zones of the pod's volumes; refuse if a claim or volume is missing, skip if none is labelled.
+
+        Claims that wait for a node, and ephemeral ones, are passed over.
+        """
         topologies: list[Topology] = []
         for use in volumes_claims.claims_of(pod_class):
             if use.ephemeral:
@@ -71,7 +71,7 @@ class VolumeZone:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """Refuse slots whose labels are not among those of a volume."""
+        """Refuse slots that have zone labels of which one is not among those of a volume; nodes without any pass."""
         labels = snap.nodes.labels
         zoned = np.zeros(slots.shape[0], dtype=np.bool_)
         for key in _TODAYS:
@@ -93,7 +93,7 @@ class VolumeZone:
 def _volume_of_claim(
     namespace: str, name: str, snap: snapshot_view.SnapshotView
 ) -> core_pb2.PersistentVolume | str | None:
-    """The claim's volume; None where it will get one later; a text where there is neither."""
+    """Return the claim's volume; None: it will get one on its node; a text: why there is neither."""
     if not name:
         return "PersistentVolumeClaim had no name"
     claim = volumes_claims.find_claim(snap, namespace, name)
