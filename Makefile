@@ -68,7 +68,7 @@ image: ## Build the image with all commands, trireme:0.1.0 (with docker, podman 
 	@deploy/image/build.sh trireme:0.1.0 $(BUILD_FLAGS)
 
 .PHONY: certs
-certs: $(STAMP) ## Make an authority and certificates in build/certificates, to try out TLS between the services
+certs: $(STAMP) ## Make an authority and certificates in build/certificates, valid for 30 days, to try out TLS between the services
 	@$(BIN)/python deploy/make_certificates.py
 
 ##: checking

@@ -1,7 +1,7 @@
 """`trireme config`: validates configuration files, prints them with their defaults, or converts old ones.
 
-Results go to stdout, problems to stderr, one line each; with problems the exit code is 1. trireme.config does the work;
-this module has the arguments, the files and the one case that needs a cluster: a Policy in a ConfigMap.
+Results go to stdout, problems to stderr, one line each; with problems the exit code is 1. Only `convert` may need a
+cluster: for a Policy in a ConfigMap.
 """
 
 import argparse

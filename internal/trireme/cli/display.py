@@ -1,11 +1,13 @@
 """Prints reports: text for people, in colour on a terminal, or JSON and YAML for programs.
 
-Text fits the terminal, or 120 columns if there is none. Colours follow the terminal and NO_COLOR.
+Text fits the terminal, or COLUMNS. Without either, as in a pipe, lines are as long as they are, so that `grep` finds
+whole rows. Colours follow the terminal and NO_COLOR.
 """
 
 import argparse
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ Render = Callable[[Report, bool], console.RenderableType]
 
 FORMATS = ("text", "wide", "json", "yaml")
 COLUMNS = 120
+_UNLIMITED_COLUMNS = 100_000
 WATCH_SECONDS = 2.0
 
 GOOD, BAD, FAINT, HEADER = "green", "red", "dim", "bold"
@@ -85,7 +88,9 @@ def _print_report(out: console.Console, output: str, report: Report, render: Ren
     elif out.is_terminal:
         out.print(render(report, output == "wide"))
     else:
-        print(as_text(render(report, output == "wide")), flush=True)
+        columns = os.environ.get("COLUMNS", "")
+        limit = int(columns) if columns.isdecimal() and int(columns) else _UNLIMITED_COLUMNS
+        print(as_text(render(report, output == "wide"), limit), flush=True)
 
 
 def table_of_rows(

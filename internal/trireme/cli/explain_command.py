@@ -156,7 +156,7 @@ def _render_refusals(refusals: Sequence[Report], wide: bool) -> console.Renderab
             ]
         )
     return display.table_of_rows(
-        ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON",)
+        ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON", "EXAMPLES")
     )
 
 

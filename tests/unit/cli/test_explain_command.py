@@ -66,6 +66,21 @@ def test_an_evaluation_fits_the_terminal(columns: int) -> None:
     assert "2 more (-o wide names them)" in shown
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_many_examples_hide_neither_the_count_nor_the_reason(columns: int) -> None:
+    """Else `-o wide` shows less than without."""
+    names = [f"worker-{number:04}.example.internal" for number in range(10)]
+    refusal = {
+        "nodes": 1234, "plugin": "NodeResourcesFit", "code": "Unschedulable", "names": names, "reasons": [],
+        "messages": ["Insufficient cpu"],
+    }  # fmt: skip
+    shown = display.as_text(explain_command.render(report(**evaluated(0, refusals=[refusal])), True), columns)
+    assert max(map(len, shown.splitlines())) <= columns
+    row = next(line for line in shown.splitlines() if "1234" in line and "Fit" in line)
+    assert row.split()[:4] == ["1234", "NodeResourcesFit", "Insufficient", "cpu"]
+    assert all(name in shown for name in names)
+
+
 def test_an_evaluation_replaces_filters_last_answer() -> None:
     """Else a person reads two answers, of two moments."""
     shown = display.as_text(explain_command.render(report(**evaluated())))
