@@ -158,6 +158,8 @@ def _scalars_setter(name: str, convert: Convert, zero: Any) -> Fill:
 
 
 def _messages_setter(name: str, fill: Fill) -> Fill:
+    """Make the setter of a repeated message; None stands for an empty message."""
+
     def set_messages(message: Any, value: Any) -> None:
         elements = getattr(message, name)
         for index, item in enumerate(_check_list(value)):

@@ -143,6 +143,7 @@ class _Scanner:
             at = self.skip(at + 1)
 
     def _parse_array(self, at: int, depth: int) -> list[Node]:
+        """Parse an array; `at` is after its opening bracket."""
         items: list[Node] = []
         at = self.skip(at)
         if self.text[at : at + 1] == "]":
@@ -174,6 +175,7 @@ class _Scanner:
         return end
 
     def _parse_number(self, start: int) -> Number:
+        """Check a number by JSON's grammar and keep its text: how it is rounded is decided by its use."""
         at = start
         if self.text[at] == "-":
             at += 1

@@ -63,6 +63,8 @@ def describe(node: Node) -> str:
 
 @dataclass(slots=True)
 class _Decoder:
+    """What decoding found out so far, and where in the document it is."""
+
     type_error: str = ""
     strict: list[str] = field(default_factory=list)
     #: Where we are, for type errors: the struct that has the field, and the path of fields without indices.

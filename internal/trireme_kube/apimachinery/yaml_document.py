@@ -41,6 +41,8 @@ class Document:
 
 @dataclass(slots=True)
 class _Scalar:
+    """A scalar as written; `implicit` if it had neither tag nor quotes."""
+
     value: str
     tag: str
     implicit: bool
@@ -49,18 +51,24 @@ class _Scalar:
 
 @dataclass(slots=True)
 class _Sequence:
+    """A sequence, filled while its items are parsed."""
+
     line: int
     items: list["_Node"] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Mapping:
+    """A mapping with its pairs in order, duplicates among them."""
+
     line: int
     pairs: list[tuple["_Node", "_Node"]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Alias:
+    """A reference to a node with an anchor."""
+
     name: str
     target: "_Node"
     line: int
@@ -276,6 +284,10 @@ class _Decoder:
         return self._decode_mapping(node, {} if into is None else into)
 
     def _decode_mapping(self, node: _Mapping, out: dict[Any, Any]) -> dict[Any, Any]:
+        """Decode a mapping into `out`, merge keys included.
+
+        Keys of `out` are pairs of type and key. A duplicate key is noted, if we are strict; else the last one wins.
+        """
         for key_node, value_node in node.pairs:
             if _is_merge(key_node):
                 self._decode_merge(value_node, out)
@@ -475,6 +487,7 @@ def _key_text(key: Any, value: Any) -> str:
 
 
 def _to_json(value: Any) -> Node:
+    """Turn decoded YAML into JSON with sorted keys, as sigs.k8s.io/yaml does."""
     if isinstance(value, dict):
         members = {_key_text(key, item): item for (_, key), item in value.items()}
         return Object(

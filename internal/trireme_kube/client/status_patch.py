@@ -55,6 +55,10 @@ def pod_status_patch(
 def _condition_change(
     conditions: Sequence[Mapping[str, Any]], condition: Condition, time: str
 ) -> dict[str, Any] | None:
+    """Return the entry of a patch for one condition, or None if nothing changes.
+
+    The time of transition moves only with the status. A field that is to be removed is None.
+    """
     old = next((entry for entry in conditions if entry.get("type") == condition.type), None)
     same_status = old is not None and old.get("status") == condition.status
     new: dict[str, Any] = {

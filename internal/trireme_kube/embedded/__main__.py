@@ -26,6 +26,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
+    """Parse the command line of the program: nodes, their shape, and the pace of the simulation."""
     shape, pace = NodeShape(), KubeletPace()
     parser = argparse.ArgumentParser(prog="trireme_kube.embedded", description="An in-memory Kubernetes cluster.")
     parser.add_argument("--nodes", type=int, default=10, help="how many simulated nodes (default 10)")
@@ -51,6 +52,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _cluster(options: argparse.Namespace) -> EmbeddedCluster:
+    """Make the cluster that the command line describes; it is not started yet."""
     return EmbeddedCluster(
         nodes=options.nodes,
         port=options.port,

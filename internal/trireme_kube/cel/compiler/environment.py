@@ -287,6 +287,7 @@ def _declare_types() -> None:
 
 
 def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
+    """Declare the fields of the type of `device`, in the expressions of a DeviceClass or a ResourceClaim."""
     kind.field.add(name="driver", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
     kind.field.add(name="allowMultipleAllocations", number=2, type=_FIELDS.TYPE_BOOL, label=_FIELDS.LABEL_OPTIONAL)
     for number, name in enumerate(("attributes", "capacity"), start=3):

@@ -87,6 +87,8 @@ def read(expression: str, compile_: Callable[[str], Any], deepest_part: int = DE
 
 @dataclass(slots=True)
 class _CompiledPart:
+    """A checked part of an expression, with its type as encoded and by name."""
+
     tree: syntax.Node
     type: bytes
     type_name: str

@@ -106,6 +106,8 @@ def parts_in(piece: Piece) -> Iterator[Piece]:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
+    """One token with its place in the text."""
+
     kind: str
     text: str
     start: int
@@ -196,6 +198,7 @@ class _Reader:
             raise TooDeepError(f"expression recursion limit exceeded: {DEEPEST}")
 
     def _parse_operators(self, level: int) -> Piece:
+        """Parse the operators of a level and all that bind closer, counting how deep each rule of the grammar nests."""
         if level == len(_LEVELS):
             return self._parse_unary()
         signs, rule, begins = _LEVELS[level]

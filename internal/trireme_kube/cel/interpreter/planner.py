@@ -82,6 +82,7 @@ class _Planner:
         return step.attribute or Attribute(step.run)
 
     def _plan_call(self, node: syntax.Call) -> _Step:
+        """Plan a call: first the operators that need not evaluate all arguments, then functions."""
         arguments = [self.plan(argument) for argument in node.arguments]
         name = node.function
         if name == "_||_":
@@ -108,6 +109,11 @@ class _Planner:
         return _attribute_step(base)
 
     def _plan_function(self, node: syntax.Call, arguments: Sequence[_Step]) -> _Step:
+        """Plan the call of a function whose arguments are all evaluated.
+
+        Three calls are made faster without changing result or cost: `in` with a constant list, appending to the list
+        that a loop builds, and matching a constant pattern.
+        """
         name, overload = node.function, self._checked.overload(node.id)
         runs = [argument.run for argument in arguments]
         if name == "@not_strictly_false":

@@ -81,6 +81,7 @@ _NO_END: Final = "could not find end of precision specifier"
 
 
 def _as_string(value: Any, _: int = 0) -> str:
+    """Format a value for `%s`; maps are sorted by key, as text."""
     if isinstance(value, list):
         return "[" + ", ".join(map(_member, value)) + "]"
     if isinstance(value, Map):

@@ -264,6 +264,7 @@ def _network_functions() -> Iterator[tuple[str, Overload]]:
 
 
 def _list_functions() -> Iterator[tuple[str, Overload]]:
+    """Yield the functions of Kubernetes' list library, and those of strings that share their names."""
     for letter in _ORDERED:
         name = _NAMES[letter]
         kind = f"L{letter}"

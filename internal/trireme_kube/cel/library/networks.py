@@ -180,6 +180,7 @@ def _parse_interface(text: str) -> Interface:
 
 
 def _parse_netip_prefix(text: str) -> Interface:
+    """Parse a CIDR as Go's netip.ParsePrefix does, with its errors; IPv4-mapped addresses are rejected."""
     head, slash, bits = text.rpartition("/")
     if not slash:
         raise _prefix_error(text, "no '/'")
@@ -224,6 +225,7 @@ def _address_problem(text: str) -> tuple[str, str]:
 
 
 def _ipv4_problem(text: str) -> tuple[str, str]:
+    """Return what Go's netip says is wrong with an IPv4 address, and from where in the text, or an empty text."""
     digits, dots = "", 0
     for at, letter in enumerate(text):
         if "0" <= letter <= "9":

@@ -34,6 +34,8 @@ class CorrelatedEvent(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class _SimilarEvents:
+    """The messages of similar events seen lately."""
+
     messages: dict[str, None]
     last_seen: float
 

@@ -286,6 +286,10 @@ class EventRecorder:
         self._wake_writer()
 
     async def _serves_events_group(self) -> bool:
+        """Return whether the server has the group events.k8s.io.
+
+        An error that leaves it open is logged, and the server is asked again.
+        """
         delay = 0.5
         while True:
             try:
@@ -367,6 +371,10 @@ class EventRecorder:
         log.error("dropping an event that could not be written in %d tries", MAX_TRIES)
 
     async def _send_write(self, write: Write) -> None:
+        """Write one event: create it, or count it in the series of an earlier one.
+
+        Where the earlier event is gone, the series is created with this one as its start.
+        """
         series = write.series
         if series is None:
             await self._api.post(write.collection, write.body, deadline=WRITE_DEADLINE_SECONDS)

@@ -236,6 +236,10 @@ class Informer(Generic[T]):
             pass
 
     async def _run_list(self, step: listwatch.ListPage) -> None:
+        """Read one page of the list and deliver what the protocol makes of it.
+
+        The pages live across calls, up to the last page or a failure, which the protocol answers with its next step.
+        """
         if self._prefetch is not None:
             self._pages = self._prefetch.pages
             self._prefetch = None
@@ -260,6 +264,7 @@ class Informer(Generic[T]):
     def _open_stream(
         self, step: listwatch.StreamList | listwatch.OpenWatch
     ) -> contextlib.AbstractAsyncContextManager[transport.ByteStream | list_prefetch.ListPrefetch]:
+        """Open a watch or a streaming list; a list opened ahead of time is used in its place."""
         if isinstance(step, listwatch.StreamList):
             if self._prefetch is not None:
                 return self._prefetch

@@ -62,6 +62,11 @@ class Pages:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _read_ahead(self) -> None:
+        """Read all pages, ahead of their use by up to AHEAD_BYTES.
+
+        An error takes the place of a page: the reader meets it after the pages before it. Pages grow to about
+        PAGE_BYTES.
+        """
         token = ""
         try:
             while True:

@@ -242,6 +242,11 @@ class Election:
         return self._next_turn(self._read_instruction(now))
 
     def _on_read(self, now: float, lease: LeaseRecord) -> Turn:
+        """Renew the lease if it is ours, take it if it is free or has run out, else wait.
+
+        Whether it has run out is decided by when we saw it change, not by its times: clocks differ. A coordinated lease
+        is never taken: the API server gives it.
+        """
         notices = self._observe(now, lease)
         ours = lease.holder == self._settings.identity
         if self.phase is Phase.LEADING:

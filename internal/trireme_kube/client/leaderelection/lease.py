@@ -210,6 +210,7 @@ class LeaseElector:
         return False, task.result()
 
     async def _execute_instruction(self, api: client.ApiClient, instruction: election.Instruction) -> election.Outcome:
+        """Do what the election asks, and return the Lease or the error: both are for it to judge."""
         match instruction:
             case election.Wait(seconds):
                 await asyncio.sleep(seconds)

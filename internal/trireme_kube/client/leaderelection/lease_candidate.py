@@ -88,6 +88,7 @@ class LeaseCandidate:
             tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write_candidate))
 
     async def _write_candidate(self) -> None:
+        """Write our candidate whenever one is due, until cancelled; failures are tried again ever later."""
         await self._listed.wait()
         failures = 0
         while True:

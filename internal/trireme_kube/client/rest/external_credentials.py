@@ -65,6 +65,11 @@ async def load(context: kubeconfig.Context) -> tuple[connection.Connection, conn
 
 
 async def _load_context(context: kubeconfig.Context, config: connection.Connection) -> Any:
+    """Let the package load the credentials of a context, running a credential plugin if it names one.
+
+    Raises:
+        KubeconfigError: Of whatever kind the package's error is; also if a plugin gave no credentials.
+    """
     reports: list[str] = []
     try:
         with _library_reports(reports):
@@ -82,6 +87,10 @@ async def _load_context(context: kubeconfig.Context, config: connection.Connecti
 
 
 async def _renew(context: kubeconfig.Context, loader: Any, config: connection.Connection, rejected: bool) -> None:
+    """Load credentials anew into `config`, where that can help.
+
+    Args: rejected: Whether the server rejected the present ones: then an expiry yet to come means nothing.
+    """
     if context.has_plugin:
         has_expiry = hasattr(loader, "exec_plugin_expiry")
         if rejected and has_expiry:
@@ -121,6 +130,8 @@ def _library_reports(into: list[str]) -> Iterator[None]:
     """Collect the package's error log lines: for a failed credential plugin it only logs the reason."""
 
     class Collector(logging.Handler):
+        """Keeps each message as one line."""
+
         def emit(self, record: logging.LogRecord) -> None:
             into.append(" ".join(record.getMessage().split()))
 

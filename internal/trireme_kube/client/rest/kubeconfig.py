@@ -69,6 +69,7 @@ def read(path: str, master: str = "") -> Context:
 
 
 def _parse_document(origin: str, path: pathlib.Path) -> Mapping[str, Any]:
+    """Read a file as YAML and check only that it is a mapping."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -90,6 +91,10 @@ def _parse_document(origin: str, path: pathlib.Path) -> Mapping[str, Any]:
 def _named_entry(
     origin: str, document: Mapping[str, Any], plural: str, singular: str, name: str, named_by: str
 ) -> Mapping[str, Any]:
+    """Return the entry of a name, empty for a user without credentials.
+
+    Args: named_by: The field that names the entry, for the error message.
+    """
     entries = document.get(plural) or []
     if not isinstance(entries, list):
         raise KubeconfigError(f"{origin}: {plural}: {_kind_of_value(entries)} instead of a list")

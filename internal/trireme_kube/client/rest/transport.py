@@ -116,6 +116,7 @@ class Transport:
     async def _send_over_session(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, seconds: float
     ) -> write_pool.Answer:
+        """Send a request over the newest session and read the whole answer, of whatever status."""
         try:
             async with (
                 self._sessions[-1].in_use() as http,

@@ -159,6 +159,10 @@ def _bare_field(line: str, at: int) -> tuple[str, int]:
 
 
 def _quoted_field(line: str, at: int) -> tuple[str, int]:
+    """Read a quoted field as Go's encoding/csv does, and return it with the position after it.
+
+    Columns in errors are counted in bytes.
+    """
     field: list[str] = []
     position = at + 1
     while True:

@@ -94,6 +94,8 @@ def normalize(name: str) -> str:
 
 @dataclass(slots=True)
 class _CommandLineReader:
+    """Reads a command line as pflag does: flags and arguments may mix, up to `--`."""
+
     flags: Mapping[str, Flag]
     letters: Mapping[str, Flag]
     rest: list[str]
@@ -121,6 +123,7 @@ class _CommandLineReader:
         self.uses.append((flag.name, text))
 
     def _read_long_flag(self, argument: str) -> None:
+        """Read `--name=value` or `--name value`; a flag with a bare value never takes the next argument."""
         text = argument[2:]
         if text[0] in "-=":
             raise FlagError(f"bad flag syntax: {argument}")

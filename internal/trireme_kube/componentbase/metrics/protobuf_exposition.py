@@ -89,6 +89,10 @@ def message(family: Metric) -> Any:
 
 
 def _add_histograms(out: Any, family: Metric) -> None:
+    """Gather the samples of a histogram into one metric per set of labels.
+
+    The format has no +Inf bucket: the count says the same.
+    """
     found: dict[tuple[tuple[str, str], ...], Any] = {}
     for sample in family.samples:
         labels = {name: value for name, value in sample.labels.items() if name != "le"}

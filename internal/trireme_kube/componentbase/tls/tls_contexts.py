@@ -113,6 +113,10 @@ class TlsContexts:
         return tuple(stamps), self._authorities()
 
     def _make_context(self) -> ssl.SSLContext:
+        """Load the certificates into a context that chooses among them by the name that the client sends.
+
+        Of certificates for the same name, the first is used; for an unknown name, the default.
+        """
         context = self._context_for_name(self._settings.default)
         others: dict[str, ssl.SSLContext] = {}
         for pair in self._settings.by_name:

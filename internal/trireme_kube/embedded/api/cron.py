@@ -41,6 +41,8 @@ class ScheduleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
+    """The values of one of the five fields of a schedule, and whether it was `*`."""
+
     values: frozenset[int]
     any: bool
     """Whether it was written as a star."""

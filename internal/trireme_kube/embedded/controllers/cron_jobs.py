@@ -24,7 +24,7 @@ SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 class CronJobController:
-    """Runs CronJobs."""
+    """Starts the Jobs of CronJobs when they are due, and deletes old ones."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -40,6 +40,7 @@ class CronJobController:
             self._queue.add(event.record.key)
 
     def _sync(self, key: OwnerKey) -> None:
+        """Start what is due of a CronJob, delete old Jobs, and write its status; a suspended one starts nothing."""
         record = self._registry.store.get(CRON_JOBS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
@@ -143,6 +144,7 @@ class CronJobController:
                 self._delete_job(record, job)
 
     def _update_status(self, key: OwnerKey, last: str | None) -> None:
+        """Write the active Jobs and the times of a CronJob; `last`: when the last one was due, None: never."""
         record = self._registry.get(CRON_JOBS, *key)
         before = record.object.get("status") or {}
         active = self._active_jobs(record)

@@ -113,6 +113,7 @@ class DaemonSetController:
             self._queue.add(record.key, _GATHER_SECONDS)
 
     def _sync(self, key: OwnerKey) -> None:
+        """Delete and create pods so that each node that should has one, some at a time, and write the status."""
         record = self._registry.store.get(DAEMON_SETS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
@@ -161,6 +162,7 @@ class DaemonSetController:
             self._control.delete(record, old[0])
 
     def _update_status(self, key: OwnerKey, desired: int) -> None:
+        """Write the counts of a DaemonSet's pods; `desired` is the number of nodes that should run one."""
         record = self._registry.get(DAEMON_SETS, *key)
         revision = self._template_hash(record)
         pods = [one.object for one in self._pods.of(record.uid) if is_active(one.object)]

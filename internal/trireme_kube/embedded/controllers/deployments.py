@@ -109,6 +109,10 @@ class DeploymentController:
             self._queue.add(event.record.key)
 
     def _sync(self, key: OwnerKey) -> None:
+        """Take the next step of a rollout: make the current ReplicaSet, scale all, and write the status.
+
+        A paused Deployment is scaled, but not rolled out.
+        """
         record = self._registry.store.get(DEPLOYMENTS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
@@ -134,6 +138,10 @@ class DeploymentController:
         return [one for one in self._sets.of(deployment.uid) if new is None or one.name != new.name]
 
     def _create_set(self, deployment: Record, template: Object) -> Record:
+        """Create the ReplicaSet of the template, with 0 replicas; if the name is another's, with a new hash.
+
+        Raises: ApiError, after an event about it.
+        """
         collisions = int((deployment.object.get("status") or {}).get("collisionCount", 0))
         while True:
             body = self._new_set(deployment, template, template_hash(template, collisions))
@@ -158,6 +166,7 @@ class DeploymentController:
 
     @staticmethod
     def _new_set(deployment: Record, template: Object, suffix: str) -> Object:
+        """Make the body of a ReplicaSet whose name, selector and pods have the template's hash."""
         labels = {**(template["metadata"].get("labels") or {}), _HASH: suffix}
         spec = deployment.object["spec"]
         selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), _HASH: suffix}}
@@ -192,6 +201,11 @@ class DeploymentController:
         self._registry.store_update(resource, fresh, {**fresh.object, "metadata": metadata})
 
     def _scale_sets(self, deployment: Record, template: Object) -> None:
+        """Resize the ReplicaSets by one step of the strategy; later events cause the next steps.
+
+        Recreate grows the new one once no pod of old ones is left. Without a ReplicaSet for the template nothing
+        changes.
+        """
         spec = deployment.object["spec"]
         replicas = spec["replicas"]
         new, old = self._current_set(deployment, template), self._old_sets(deployment, template)
@@ -236,6 +250,7 @@ class DeploymentController:
             self._registry.delete(REPLICA_SETS, *one.key)
 
     def _update_status(self, key: OwnerKey, template: Object) -> None:
+        """Write the counts of a Deployment's ReplicaSets together, and its conditions."""
         record = self._registry.get(DEPLOYMENTS, *key)
         new = self._current_set(record, template)
         statuses = [one.object.get("status") or {} for one in self._sets.of(record.uid)]
@@ -260,6 +275,7 @@ class DeploymentController:
         self._registry.store_update(DEPLOYMENTS, record, obj)
 
     def _status_conditions(self, record: Record, new: Record | None, counts: dict[str, int]) -> list[Object]:
+        """Return the conditions Available and Progressing, with their times where they change."""
         spec, now = record.object["spec"], self._registry.clock_and_ids.now()
         conditions = (record.object.get("status") or {}).get("conditions")
         enough = counts["availableReplicas"] >= spec["replicas"] - rolling_update_bounds(spec)[1]

@@ -71,6 +71,10 @@ class DisruptionController:
             self._queue.add(budget.key, _GATHER_SECONDS)
 
     def _sync(self, key: Key) -> None:
+        """Compute how many pods of a budget may be evicted now, and write its status.
+
+        Pods whose eviction was allowed but has not begun count as disrupted for a while.
+        """
         store = self._registry.store
         record = store.get(BUDGETS, *key)
         if record is None:

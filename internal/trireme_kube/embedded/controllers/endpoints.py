@@ -76,7 +76,7 @@ def _port_objects(ports: _Ports, *, name_always: bool) -> list[Object]:
 
 
 class EndpointsController:
-    """Updates both forms."""
+    """Writes Endpoints and EndpointSlices of Services with a selector, from the pods that they select."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -173,6 +173,7 @@ class EndpointsController:
         return {**labels, _HEADLESS: ""} if service["spec"].get("clusterIP") == "None" else labels
 
     def _endpoint(self, service: Object, pod: Object) -> Object:
+        """Make a slice's entry of a pod; a pod that is being deleted is not ready, but may still serve."""
         ready, going = pod_ready(pod), "deletionTimestamp" in pod["metadata"]
         metadata, spec = pod["metadata"], pod["spec"]
         endpoint: Object = {

@@ -35,6 +35,7 @@ class EventRecorder:
         self._record(about, "Warning", reason, message)
 
     def _record(self, about: Object, kind: str, reason: str, message: str) -> None:
+        """Create an event, or count one more of the same; not in a namespace that is going."""
         metadata, store = about["metadata"], self._registry.store
         namespace = metadata.get("namespace") or "default"
         space = store.get(NAMESPACES, "", namespace)

@@ -26,7 +26,7 @@ def _owner_references(obj: Object) -> list[Object]:
 
 
 class GarbageCollector:
-    """Follows owner references."""
+    """Deletes objects whose owners are gone, and has foreground deletion wait for dependents."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry

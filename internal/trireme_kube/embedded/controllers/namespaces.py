@@ -34,6 +34,7 @@ class NamespaceController:
             self._queue.add(event.record.namespace)
 
     def _sync(self, name: str) -> None:
+        """Delete all objects in a namespace that is being deleted; once it is empty, release the namespace."""
         record = self._registry.store.get(NAMESPACES, "", name)
         if record is None or name not in self._ending:
             return

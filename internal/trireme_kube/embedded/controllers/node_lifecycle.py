@@ -62,6 +62,7 @@ class NodeLifecycleController:
             self._queue.add(event.record.name)
 
     def _sync(self, name: str) -> None:
+        """Give a node the taints that its conditions and its spec require, and no others of those it manages."""
         before = self._registry.store.get(NODES, "", name)
         if before is None:
             return

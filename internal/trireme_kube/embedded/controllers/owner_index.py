@@ -73,6 +73,7 @@ class OwnerIndex:
         self._orphan_listeners.append(listener)
 
     def _on_event(self, event: Event) -> None:
+        """Index a written object under its controller, or as an orphan, and queue the controllers concerned."""
         record, before = event.record, event.before
         reference = controller_of(record.object)
         was = controller_of(before.object) if before is not None else None

@@ -71,7 +71,7 @@ def satisfies_claim(volume: Object, claim: Object) -> bool:
 
 
 class PersistentVolumeController:
-    """Binds claims to volumes."""
+    """Binds claims to volumes, provisions volumes for claims, and releases or deletes them."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -168,6 +168,7 @@ class PersistentVolumeController:
         return self._store.get(VOLUMES, "", name)
 
     def _new_volume(self, claim: Record, storage: Object, name: str, node: str) -> Object:
+        """Make the volume that is provisioned for a claim; with a selected `node` only for that node's zone."""
         requested = claim.object["spec"]
         spec: Object = {
             "capacity": {"storage": ((requested.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
@@ -221,6 +222,7 @@ class PersistentVolumeController:
         return status
 
     def _sync_volume(self, name: str) -> None:
+        """Write a volume's phase, and delete it if its claim is gone and its policy says so."""
         volume = self._store.get(VOLUMES, "", name)
         if volume is None:
             return

@@ -156,6 +156,7 @@ class ResourceClaimController:
         return None
 
     def _create_claim(self, user: Record, name: str, template_name: str) -> Record | None:
+        """Create the claim of a pod or group from its template; None: there is no such template (yet)."""
         template = self._store.get(TEMPLATES, user.namespace, template_name)
         if template is None:
             return None

@@ -60,6 +60,7 @@ class SelectorIndex:
                     yield key
 
     def _on_event(self, event: Event) -> None:
+        """Follow a write of an object: index it under its selector, if that has changed."""
         key, namespace = event.record.key, event.record.namespace
         old = self._selectors.get(key)
         selector = self._selector_of(event.record.object)

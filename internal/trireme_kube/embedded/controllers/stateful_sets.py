@@ -155,6 +155,7 @@ class StatefulSetController:
         return name
 
     def _update_status(self, key: OwnerKey) -> None:
+        """Write counts and revisions; the current revision moves when all pods are updated and ready."""
         record = self._registry.store.get(STATEFUL_SETS, *key)
         if record is None:
             return

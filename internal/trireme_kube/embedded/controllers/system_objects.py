@@ -61,6 +61,7 @@ class SystemObjectsController:
             self._registry.create(resource, namespace, body)
 
     def _object_body(self, resource: Resource, name: str) -> Object | None:
+        """Make the body of a system object; None: the server's address, which it names, is not known yet."""
         if resource is NAMESPACES:
             return {"metadata": {"name": name}}
         if resource is _SERVICES:

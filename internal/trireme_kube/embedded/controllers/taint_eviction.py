@@ -62,6 +62,7 @@ class TaintEvictionController:
             self._queue.add(event.record.key)
 
     def _sync(self, key: Key) -> None:
+        """Evict a pod from its node once it has tolerated the node's NoExecute taints for long enough."""
         record = self._store.get(PODS, *key)
         if record is None or not is_active(record.object):
             self._since.pop(key, None)

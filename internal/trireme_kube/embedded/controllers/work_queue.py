@@ -46,7 +46,10 @@ def _error_in_one_line(error: Exception) -> str:
 
 
 class WorkQueue(Generic[K]):
-    """Keys that `work` processes; it is called with one key at a time and must not block."""
+    """Keys that `work` processes one at a time, when they are due, and again later if it fails.
+
+    It must not block.
+    """
 
     def __init__(self, name: str, work: Callable[[K], None], clock: Callable[[], float]) -> None:
         """`clock` returns the seconds in which delays are measured."""

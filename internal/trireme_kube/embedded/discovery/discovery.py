@@ -97,6 +97,7 @@ def _group_version_kind(group: str, version: str, kind: str) -> Object:
 
 
 def _aggregated_resource(resource: Resource) -> Object:
+    """Describe a resource with its subresources for aggregated discovery."""
     entry: Object = {
         "resource": resource.plural,
         "responseKind": _group_version_kind(resource.group, resource.version, resource.kind),
@@ -120,6 +121,7 @@ def _aggregated_resource(resource: Resource) -> Object:
 
 
 def _aggregated_groups(core: bool, served: dict[GroupVersion, list[Resource]]) -> Object:
+    """Make the document of aggregated discovery: the core group (/api), or all others (/apis)."""
     groups: dict[str, list[Object]] = {}
     for (group, version), rows in served.items():
         if core is bool(group):

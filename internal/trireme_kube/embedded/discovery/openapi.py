@@ -102,6 +102,7 @@ def _common_parameters() -> list[Object]:
 
 
 def _path_items(resource: Resource) -> Object:
+    """Describe the paths of a resource with their operations, as far as clients read them."""
     root = f"/apis/{resource.group}" if resource.group else "/api"
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"{root}/{resource.version}{scope}/{resource.plural}"

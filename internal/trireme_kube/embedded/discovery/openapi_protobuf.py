@@ -53,6 +53,7 @@ def _encode_map(entries: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def _encode_schema(schema: Any) -> bytes:
+    """Encode a schema of version 2; a schema that is no object (true) is an empty one."""
     if not isinstance(schema, dict):
         return b""
     parts = [_encode_field(number, schema[key]) for key, number in _TEXTS.items() if schema.get(key)]

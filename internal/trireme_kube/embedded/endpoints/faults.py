@@ -32,7 +32,7 @@ class Action(enum.StrEnum):
 
 @dataclass(slots=True)
 class Fault:
-    """One fault."""
+    """A fault that a test arms: which requests it strikes, how often, and what it does to them."""
 
     action: Action
     method: str = ".*"

@@ -76,6 +76,7 @@ def strategic(document: Any, patch: dict[str, Any]) -> Any:
 
 
 def _merge_object(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Merge a strategic patch into an object; returns a copy. `$patch` and its kind are directives, null removes."""
     directive = patch.get("$patch")
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != "$patch"}
@@ -235,6 +236,7 @@ def _edit_at(document: Any, tokens: Sequence[str], operation: str, value: Any) -
 
 
 def _apply_operation(document: Any, operation: Any) -> Any:
+    """Apply one operation of a JSON patch; returns a copy. Raises: KeyError, IndexError, ValueError."""
     kind, path = operation["op"], _pointer_tokens(operation["path"])
     if kind in ("add", "replace", "remove"):
         return _edit_at(document, path, kind, operation["value"] if kind != "remove" else None)

@@ -168,6 +168,7 @@ class ApiServer:
         return web.Response(body=orjson.dumps(error.status()), status=error.code, headers=headers)
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Find what a request is for, inject a fault if one is armed for it, and answer it. Raises: ApiError."""
         url = request.rel_url
         query: Mapping[str, str] = url.query if url.raw_query_string else {}
         target = parse_path(url.path, self.registry.catalog)
@@ -250,6 +251,10 @@ class ApiServer:
     async def _serve_watch(
         self, request: web.BaseRequest, target: RequestInfo, query: Mapping[str, str]
     ) -> web.StreamResponse:
+        """Answer a watch: open its channel and send events until it times out, falls behind or the client leaves.
+
+        A version that is too old is an event within the watch (410); other refusals are plain responses.
+        """
         form = _response_form(request.headers.get("Accept", ""), query)
         length = random.uniform(*self._watch_timeout)
         refusal = b""
@@ -282,6 +287,7 @@ class ApiServer:
     async def _stream_events(
         self, channel: watch_channels.Channel, target: RequestInfo, watch: reads.WatchRequest
     ) -> None:
+        """Send events as they come, and bookmarks between them if requested, until the watch ends."""
         loop = asyncio.get_running_loop()
         end = loop.time() + watch.timeout
         bookmark_at = loop.time() + self._bookmark_interval
@@ -299,6 +305,7 @@ class ApiServer:
     # Paths that are no resources
 
     async def _serve_other_path(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Answer paths of no resource: health, control of faults, reviews, discovery. Raises: ApiError."""
         if path in _HEALTH or path.rpartition("/")[0] in _HEALTH:
             return web.Response(text="ok")
         if path.startswith("/trireme/") and self._remote_faults:

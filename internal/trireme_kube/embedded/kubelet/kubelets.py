@@ -46,7 +46,7 @@ class KubeletPace:
 
 
 class Kubelets:
-    """The kubelets of all nodes."""
+    """The simulated kubelets of all nodes: they run and end pods, and renew the nodes' Leases."""
 
     def __init__(self, registry: Registry, pace: KubeletPace, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -74,6 +74,10 @@ class Kubelets:
     # Nodes
 
     def _on_node(self, event: Event) -> None:
+        """Follow a node: register a new one; pods of a deleted one go after a while.
+
+        A node whose annotation turns the kubelet off is left alone.
+        """
         name = event.record.name
         if event.type == DELETED:
             if self._nodes.pop(name, None) is not None:
@@ -131,6 +135,7 @@ class Kubelets:
                     self._renew_lease(name, node.uid)
 
     def _renew_lease(self, name: str, uid: str) -> None:
+        """Renew a node's Lease, or create it."""
         clock_and_ids = self._registry.clock_and_ids
         renewed = micro_timestamp(clock_and_ids.clock())
         lease = self._store.get(LEASES, LEASE_NAMESPACE, name)
@@ -165,6 +170,7 @@ class Kubelets:
             self._pods.add(event.record.key, seconds)
 
     def _sync_pod(self, key: Key) -> None:
+        """Take a pod's next step: run it, end it, or delete it if it is terminating or its node is gone."""
         record = self._store.get(PODS, *key)
         if record is None:
             return
@@ -198,6 +204,7 @@ class Kubelets:
         return self._pace.run if pod["spec"].get("restartPolicy", "Always") != "Always" else None
 
     def _running_status(self, pod: Object) -> Object:
+        """Make the status of a pod that starts: ready at once, with an address, its init containers done."""
         now = self._registry.clock_and_ids.now()
         spec, status = pod["spec"], dict(pod.get("status") or {})
         host = self._nodes[spec["nodeName"]]
@@ -224,6 +231,7 @@ class Kubelets:
         return status
 
     def _ended_status(self, pod: Object) -> Object:
+        """Make the status of a pod that has ended; an annotation says with which exit code."""
         now = self._registry.clock_and_ids.now()
         status = dict(pod["status"])
         annotations = pod["metadata"].get("annotations") or {}
@@ -244,6 +252,7 @@ class Kubelets:
 
 
 def _container_status(container: Object, state: Object) -> Object:
+    """Make the status of a container in this state, running or terminated."""
     running = "running" in state
     done = not running and state["terminated"]["exitCode"] == 0
     image = container.get("image", "")

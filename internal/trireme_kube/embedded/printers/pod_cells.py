@@ -53,6 +53,7 @@ def _init_container_status(pod: Object) -> str:
 
 
 def _container_status(pod: Object, reason: str) -> str:
+    """Return what the STATUS column says by a pod's containers, else `reason`; the first container's failure counts."""
     running, failure = False, ""
     for status in reversed(_statuses(pod)):
         state = status.get("state") or {}

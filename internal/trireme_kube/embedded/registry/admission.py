@@ -25,7 +25,7 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class Admission:
-    """Admits creations into one store."""
+    """Admits creations: checks and completes what depends on other objects (accounts, priority classes, namespaces)."""
 
     def __init__(self, store: Store, clock_and_ids: ClockAndIds) -> None:
         self._store = store
@@ -78,6 +78,11 @@ class Admission:
             copy_node_topology_labels(self._store, pod["metadata"], node_name)
 
     def _set_service_account(self, resource: Resource, pod: Object) -> None:
+        """Set a pod's service account, by default `default`, and mount its token.
+
+        Raises:
+            ApiError: 403: there is no such account.
+        """
         spec, metadata = pod["spec"], pod["metadata"]
         namespace = metadata["namespace"]
         account_name = spec.get("serviceAccountName") or "default"
@@ -96,6 +101,7 @@ class Admission:
             spec["imagePullSecrets"] = account.object["imagePullSecrets"]
 
     def _set_priority(self, resource: Resource, obj: Object) -> None:
+        """Set priority and preemption policy by the priority class. Raises: ApiError 403 if others are stated."""
         spec, name = obj["spec"], obj["metadata"].get("name", "")
         class_name, value, policy = self._priority_class_of(resource, spec.get("priorityClassName", ""), name)
         if class_name:

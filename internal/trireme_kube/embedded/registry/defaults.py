@@ -62,6 +62,7 @@ def _default_replication_controller(obj: Object) -> None:
 
 
 def _default_stateful_set(obj: Object) -> None:
+    """Fill in the defaults of a StatefulSet, its template and its claim templates, in place."""
     spec = _fill(
         obj.setdefault("spec", {}),
         replicas=1,

@@ -203,6 +203,10 @@ class Registry:
     def _update_existing(
         self, resource: Resource, before: Record, body: Object, subresource: str, dry_run: bool
     ) -> Record:
+        """Replace an object by `body`: of its status alone for the subresource `status`, of all else otherwise.
+
+        Raises: ApiError 409 if `body` has another resourceVersion, 422.
+        """
         old = before.object
         version = body["metadata"].get("resourceVersion", "")
         if not version and resource.needs_version:
@@ -223,6 +227,7 @@ class Registry:
         return merged
 
     def _with_status_of(self, resource: Resource, old: Object, body: Object) -> Object:
+        """Return the stored object with the body's status, and with what of its metadata may change so."""
         metadata = old["metadata"]
         if not resource.status_keeps_metadata:
             owners = metadata.get("ownerReferences")
@@ -239,6 +244,7 @@ class Registry:
         return obj
 
     def _with_spec_of(self, resource: Resource, old: Object, body: Object) -> Object:
+        """Return the body as it is to be stored, with defaults and the status of before. Raises: ApiError 422."""
         obj: Object = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,

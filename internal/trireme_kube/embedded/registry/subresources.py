@@ -58,6 +58,10 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
 
 
 def _check_binding(before: Record, metadata: Object, name: str) -> None:
+    """Check that a pod may be bound: it is the one meant, has no node, is not going, and has no gates.
+
+    Raises: ApiError 409.
+    """
     pod = before.object
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         expected, actual = metadata.get(field), pod["metadata"][field]

@@ -199,6 +199,11 @@ def _decode_message_value(name: str, value: int | memoryview) -> Any:
 
 
 def _decode_message(name: str, data: memoryview) -> dict[str, Any]:
+    """Decode a message to the object that JSON would give, without unknown fields.
+
+    Raises:
+        MalformedMessageError: It is cut off, or a field has another type.
+    """
     fields = schema().get(name)
     if fields is None:
         raise MalformedMessageError(f"unknown message {name}")

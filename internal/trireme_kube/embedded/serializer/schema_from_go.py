@@ -58,6 +58,7 @@ def _struct_tags(source: str) -> dict[tuple[str, int], tuple[str, str]]:
 
 
 def _schema_field(package: str, groups: tuple[str, ...], tags: tuple[str, str] | None) -> tuple[int, Field]:
+    """Return a field's number, and its JSON name, shape and type's code."""
     label, map_type, plain_type, name, number = groups
     proto_type = map_type or plain_type
     code = _SCALARS.get(proto_type) or _short_name(proto_type, package)

@@ -97,7 +97,7 @@ class Statistics:
 
 
 class Store:
-    """All objects of a cluster."""
+    """All objects of a cluster by resource, with one revision for all writes, and listeners that hear of each."""
 
     def __init__(self, *, history: int = 10_000) -> None:
         """`history` bounds the events stored for each resource; a watch from before them gets a 410."""

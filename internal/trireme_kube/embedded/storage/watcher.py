@@ -117,6 +117,7 @@ class Watcher:
             self.end()
 
     def _append_if_selected(self, event: Event) -> None:
+        """Append an event if the watch selects it: an object that comes to match is ADDED, one that ceases, DELETED."""
         record, before = event.record, event.before
         if self._namespace and record.namespace != self._namespace:
             return

@@ -61,6 +61,7 @@ def _validate_node(obj: Object) -> list[Cause]:
 
 
 def _validate_service(obj: Object) -> list[Cause]:
+    """Return what is wrong with a Service."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     ports = spec.get("ports") or ()
@@ -81,6 +82,7 @@ def _validate_service(obj: Object) -> list[Cause]:
 
 
 def _validate_service_port(path: str, port: Object, *, needs_name: bool) -> list[Cause]:
+    """Return what is wrong with a Service's port; `needs_name`: there are several."""
     causes: list[Cause] = []
     if not port.get("name") and needs_name:
         causes.append(field_errors.required(f"{path}.name"))
@@ -113,6 +115,7 @@ def _validate_claim(obj: Object) -> list[Cause]:
 
 
 def _validate_persistent_volume(obj: Object) -> list[Cause]:
+    """Return what is wrong with a PersistentVolume: modes, capacity, policy, type."""
     spec = obj.get("spec") or {}
     modes, capacity = spec.get("accessModes") or (), spec.get("capacity")
     causes = [] if modes else [field_errors.required("spec.accessModes")]
@@ -161,6 +164,7 @@ def _validate_storage_class(obj: Object) -> list[Cause]:
 
 
 def _validate_ingress(obj: Object) -> list[Cause]:
+    """Return what is wrong with an Ingress: rules, paths, backends."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     if not spec.get("rules") and spec.get("defaultBackend") is None:

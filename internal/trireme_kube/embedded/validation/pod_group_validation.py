@@ -30,6 +30,7 @@ _IMMUTABLE = (
 
 
 def _validate_policy(spec: Object, minimum: str) -> list[Cause]:
+    """Return what is wrong with a scheduling policy; `minimum` is the field of a gang's minimum."""
     policy = spec.get("schedulingPolicy") or {}
     present = [name for name in ("basic", "gang") if policy.get(name) is not None]
     supported = "`basic`, `gang`"

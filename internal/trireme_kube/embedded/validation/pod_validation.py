@@ -56,6 +56,7 @@ def _validate_ports(path: str, container: Object) -> list[Cause]:
 
 
 def _validate_container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
+    """Return what is wrong with a container; `volumes` are the names that it may mount."""
     name = container.get("name", "")
     causes = name_validation.validate_label(f"{path}.name", name) if name else [field_errors.required(f"{path}.name")]
     if not container.get("image"):
