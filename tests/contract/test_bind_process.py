@@ -26,7 +26,7 @@ from trireme_kube.client.rest import client
 from trireme_kube.client.rest.credentials import Source
 from trireme_kube.componentbase.tls import certificate_expiry
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.endpoints.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
 COMMAND = [sys.executable, str(Path(__file__).parents[2] / "cmd" / "bind")]
 
@@ -94,7 +94,7 @@ async def _binding(
         await bind.acquire()
         await bind.configure()
         await bind.make_pods("web")
-        hit = cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", seconds=seconds))
+        hit = cluster.faults.add(Fault(FaultAction.DELAY, "POST", "/binding", seconds=seconds))
         under_way = asyncio.create_task(bind.bind("web", node="node-00000"))
         await struck(hit)
         yield process, bind, under_way

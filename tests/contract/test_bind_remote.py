@@ -20,7 +20,7 @@ from trireme.rpc.listening import make_listener
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import CODE_ERROR, CODE_SKIP, CODE_SUCCESS, CODE_WAIT
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.embedded.endpoints.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
 NAME = "Harbour"
 POINTS = [
@@ -260,7 +260,7 @@ async def test_a_failed_binder_behind_a_failing_api_server_leaves_the_fate_open(
         raise RuntimeError("capsized")
 
     setup.plugin.on_bind = on_bind
-    bind.cluster.faults.add(Fault(Action.STATUS, "GET", "pods/web", times=-1, code=403))
+    bind.cluster.faults.add(Fault(FaultAction.STATUS, "GET", "pods/web", times=-1, code=403))
     with pytest.raises(aio.AioRpcError, match="may be bound or not"):
         await bind.bind("web", node="node-00000")
 

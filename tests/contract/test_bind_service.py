@@ -14,7 +14,7 @@ from grpc import aio
 from trireme.bind import binding_retries
 from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
 from trireme_kube.client.rest.errors import ApiError
-from trireme_kube.embedded.endpoints.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
 BINDING = "/binding"
 
@@ -43,7 +43,7 @@ async def test_pods_are_bound(bind: Bind) -> None:
     """A batch ends with all pods on their node, one POST each."""
     names = [f"pod-{number}" for number in range(50)]
     await bind.make_pods(*names)
-    counted = bind.cluster.faults.add(Fault(Action.DELAY, "POST", BINDING, times=-1))
+    counted = bind.cluster.faults.add(Fault(FaultAction.DELAY, "POST", BINDING, times=-1))
     assert ok(await bind.bind(*names, node="node-00001"))
     assert counted.struck == 50
     assert {await bind.node_of(name) for name in names} == {"node-00001"}
@@ -72,7 +72,7 @@ async def test_a_second_node_is_refused(bind: Bind) -> None:
 async def test_two_nodes_at_once_bind_once(bind: Bind) -> None:
     """Of calls that race for one pod at most one binds it, and the others hear that they did not."""
     await bind.make_pods("web")
-    bind.cluster.faults.add(Fault(Action.DELAY, "POST", BINDING, times=-1, seconds=0.05))
+    bind.cluster.faults.add(Fault(FaultAction.DELAY, "POST", BINDING, times=-1, seconds=0.05))
     nodes = ["node-00000", "node-00001", "node-00002"] * 4
     statuses = [status for (status,) in await asyncio.gather(*(bind.bind("web", node=node) for node in nodes))]
     bound_to = await bind.node_of("web")
@@ -84,14 +84,16 @@ async def test_two_nodes_at_once_bind_once(bind: Bind) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(Fault(Action.DROP_AFTER, "POST", BINDING, times=1), id="reply-lost"),
-        pytest.param(Fault(Action.DROP_BEFORE, "POST", BINDING, times=1), id="request-lost"),
-        pytest.param(Fault(Action.DROP_AFTER, "POST", BINDING, times=3), id="replies-lost"),
-        pytest.param(Fault(Action.STATUS, "POST", BINDING, times=3, code=500), id="500"),
-        pytest.param(Fault(Action.STATUS, "POST", BINDING, times=3, code=503), id="503"),
-        pytest.param(Fault(Action.STATUS, "POST", BINDING, times=1, code=429, retry_after=1), id="429"),
-        pytest.param(Fault(Action.DELAY_REPLY, "POST", BINDING, times=1, seconds=2.0), id="reply-after-the-deadline"),
-        pytest.param(Fault(Action.HANG, "POST", BINDING, times=1, seconds=2.0), id="hangs"),
+        pytest.param(Fault(FaultAction.DROP_AFTER, "POST", BINDING, times=1), id="reply-lost"),
+        pytest.param(Fault(FaultAction.DROP_BEFORE, "POST", BINDING, times=1), id="request-lost"),
+        pytest.param(Fault(FaultAction.DROP_AFTER, "POST", BINDING, times=3), id="replies-lost"),
+        pytest.param(Fault(FaultAction.STATUS, "POST", BINDING, times=3, code=500), id="500"),
+        pytest.param(Fault(FaultAction.STATUS, "POST", BINDING, times=3, code=503), id="503"),
+        pytest.param(Fault(FaultAction.STATUS, "POST", BINDING, times=1, code=429, retry_after=1), id="429"),
+        pytest.param(
+            Fault(FaultAction.DELAY_REPLY, "POST", BINDING, times=1, seconds=2.0), id="reply-after-the-deadline"
+        ),
+        pytest.param(Fault(FaultAction.HANG, "POST", BINDING, times=1, seconds=2.0), id="hangs"),
     ],
 )
 async def test_faults_of_the_api_server_do_no_harm(bind: Bind, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +114,8 @@ async def test_a_lost_reply_hidden_by_failing_reads_stays_open(bind: Bind, monke
     monkeypatch.setattr(binding_retries, "READ_DEADLINE_SECONDS", 0.2)
     await bind.make_pods("web", "other")
     faults = bind.cluster.faults
-    faults.add(Fault(Action.DROP_AFTER, "POST", f"web{BINDING}"))
-    faults.add(Fault(Action.DROP_BEFORE, "GET", "pods/web", times=-1))
+    faults.add(Fault(FaultAction.DROP_AFTER, "POST", f"web{BINDING}"))
+    faults.add(Fault(FaultAction.DROP_BEFORE, "GET", "pods/web", times=-1))
     request = bind_pb2.BindRequest(cycle=bind.cycle(), items=bind.items(["web", "other"], "node-00000"))
     results: list[bind_pb2.BindResult] = []
 
@@ -135,7 +137,7 @@ async def test_a_frozen_api_server_is_not_waited_for_forever(bind: Bind, monkeyp
     monkeypatch.setattr(binding_retries, "POST_DEADLINE_SECONDS", 0.3)
     monkeypatch.setattr(binding_retries, "READ_DEADLINE_SECONDS", 0.3)
     await bind.make_pods("web")
-    bind.cluster.faults.add(Fault(Action.HANG, ".*", "pods/web", times=-1, seconds=30.0))
+    bind.cluster.faults.add(Fault(FaultAction.HANG, ".*", "pods/web", times=-1, seconds=30.0))
     started = time.monotonic()
     with pytest.raises(aio.AioRpcError) as caught:
         await bind.bind("web", node="node-00000", timeout=1.5)
@@ -188,7 +190,7 @@ async def test_a_successor_fences_its_predecessor(bind: Bind) -> None:
     """After Fence nothing of the old leader is under way, nothing of it begins, and its calls are refused."""
     names = [f"pod-{number}" for number in range(200)]
     await bind.make_pods(*names)
-    bind.cluster.faults.add(Fault(Action.DELAY, "POST", BINDING, times=-1, seconds=0.1))
+    bind.cluster.faults.add(Fault(FaultAction.DELAY, "POST", BINDING, times=-1, seconds=0.1))
     old = asyncio.create_task(bind.bind(*names, node="node-00000"))
     await asyncio.sleep(0.05)
     successor = Bind(bind.cluster, bind.api, bind.stub, bind.channel, bind.epoch, uids=bind.uids)
@@ -210,7 +212,7 @@ async def test_fence_returns_how_long_older_work_may_last(bind: Bind, monkeypatc
     """A write that does not end within the caller's patience is told with the time that is left of it."""
     monkeypatch.setattr(binding_retries, "POST_DEADLINE_SECONDS", 4.0)
     await bind.make_pods("web")
-    bind.cluster.faults.add(Fault(Action.HANG, "POST", BINDING, seconds=1.0))
+    bind.cluster.faults.add(Fault(FaultAction.HANG, "POST", BINDING, seconds=1.0))
     old = asyncio.create_task(bind.bind("web", node="node-00000"))
     await asyncio.sleep(0.2)
     await bind.acquire("host-b_1")
@@ -224,7 +226,7 @@ async def test_fence_returns_how_long_older_work_may_last(bind: Bind, monkeypatc
 
 async def test_a_lease_that_cannot_be_read_is_unavailable(bind: Bind) -> None:
     """Bind trusts nobody while it cannot ask; the caller may try again."""
-    bind.cluster.faults.add(Fault(Action.STATUS, "GET", "leases/kube-scheduler", times=-1, code=403))
+    bind.cluster.faults.add(Fault(FaultAction.STATUS, "GET", "leases/kube-scheduler", times=-1, code=403))
     bind.epoch += 1
     with pytest.raises(aio.AioRpcError) as caught:
         await bind.configure()
@@ -359,7 +361,7 @@ async def test_actions_about_one_pod_keep_their_order(bind: Bind) -> None:
     """Nominate, clear, nominate: the last one stands, in one call and across calls."""
     await bind.make_pods("web")
     pod = bind.identity("web")
-    bind.cluster.faults.add(Fault(Action.DELAY, "PATCH", "web/status", times=1, seconds=0.2))
+    bind.cluster.faults.add(Fault(FaultAction.DELAY, "PATCH", "web/status", times=1, seconds=0.2))
     first = asyncio.create_task(
         bind.apply(
             bind_pb2.Action(pod=pod, nominate=bind_pb2.Nominate(node_name="node-00000")),
@@ -377,7 +379,7 @@ async def test_a_status_patch_is_tried_four_times(bind: Bind, code: int) -> None
     """As often as kube-scheduler: three failures pass, four are an error."""
     await bind.make_pods("web")
     action = bind_pb2.Action(pod=bind.identity("web"), nominate=bind_pb2.Nominate(node_name="node-00000"))
-    bind.cluster.faults.add(Fault(Action.STATUS, "PATCH", "web/status", times=3, code=code))
+    bind.cluster.faults.add(Fault(FaultAction.STATUS, "PATCH", "web/status", times=3, code=code))
     assert ok(await bind.apply(action))
 
 
@@ -418,7 +420,7 @@ async def test_a_deleted_or_replaced_victim_is_not_evicted(bind: Bind) -> None:
 async def test_a_victim_that_was_seen_is_not_read(bind: Bind) -> None:
     """A request costs the API server a millisecond, and preemptors may be thousands; kube-scheduler sends two."""
     await bind.make_pods("victim", "preemptor")
-    read = bind.cluster.faults.add(Fault(Action.STATUS, "GET", "pods/victim", code=403))
+    read = bind.cluster.faults.add(Fault(FaultAction.STATUS, "GET", "pods/victim", code=403))
     assert ok(await bind.apply(eviction(bind, "victim")))
     assert read.struck == 0
 
@@ -429,7 +431,7 @@ async def test_a_victim_that_was_seen_is_not_read(bind: Bind) -> None:
 async def test_an_eviction_survives_lost_replies(bind: Bind, method: str, path: str) -> None:
     """A step whose reply is lost is looked at and, where need be, done again."""
     await bind.make_pods("victim", "preemptor")
-    lost = bind.cluster.faults.add(Fault(Action.DROP_AFTER, method, path))
+    lost = bind.cluster.faults.add(Fault(FaultAction.DROP_AFTER, method, path))
     assert ok(await bind.apply(eviction(bind, "victim")))
     assert lost.struck == 1
     pods = (await bind.api.get("/api/v1/namespaces/default/pods")).json()["items"]
@@ -473,9 +475,9 @@ async def test_a_claim_is_deallocated(bind: Bind, fault: str) -> None:
     await bind.make_pods("web")
     uid = await make_claim(bind, "web")
     if fault == "conflict":
-        bind.cluster.faults.add(Fault(Action.STATUS, "PUT", "claim/status", code=409))
+        bind.cluster.faults.add(Fault(FaultAction.STATUS, "PUT", "claim/status", code=409))
     elif fault == "reply-lost":
-        bind.cluster.faults.add(Fault(Action.DROP_AFTER, "PUT", "claim/status"))
+        bind.cluster.faults.add(Fault(FaultAction.DROP_AFTER, "PUT", "claim/status"))
     assert ok(await bind.apply(deallocation(bind, uid)))
     assert not (await bind.api.get(f"{CLAIMS}/claim")).json().get("status")
     assert ok(await bind.apply(deallocation(bind, uid)))

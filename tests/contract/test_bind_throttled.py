@@ -16,7 +16,7 @@ from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing
 from trireme.scheduling import call_batches, pre_binding
 from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, cycle_pb2
-from trireme_kube.embedded.endpoints.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
 QPS = 20
 SILENCE_SECONDS = 2.5
@@ -83,7 +83,7 @@ async def test_work_behind_other_work_is_waited_for(bind: Bind) -> None:
     """
     names = [f"pod-{number}" for number in range(QPS * 5)]
     await bind.make_pods(*names)
-    counted = bind.cluster.faults.add(Fault(Action.DELAY, "PATCH", "/status", times=-1))
+    counted = bind.cluster.faults.add(Fault(FaultAction.DELAY, "PATCH", "/status", times=-1))
     async with frontend(bind) as replicas:
         first = asyncio.create_task(replicas.apply([condition(bind, name) for name in names[1:]]))
         await asyncio.sleep(0.1)
@@ -99,7 +99,7 @@ async def test_bindings_wait_for_the_rate_limit(bind: Bind) -> None:
     """Else pods that wait for their turn go back to the queue, or are bound by a second call at the limit's expense."""
     names = [f"pod-{number}" for number in range(QPS * 5)]
     await bind.make_pods(*names)
-    counted = bind.cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", times=-1))
+    counted = bind.cluster.faults.add(Fault(FaultAction.DELAY, "POST", "/binding", times=-1))
     async with frontend(bind) as replicas:
         await _bind_all(bind, replicas, names)
         assert replicas.failures == []
@@ -122,7 +122,7 @@ async def test_claims_of_many_pods_are_written_at_the_rate_of_the_limit(bind: Bi
     await bind.make_pods(*names)
     states = {name: await _claim(bind, name) for name in names}
     counted = [
-        bind.cluster.faults.add(Fault(Action.DELAY, method, "/resourceclaims/", times=-1))
+        bind.cluster.faults.add(Fault(FaultAction.DELAY, method, "/resourceclaims/", times=-1))
         for method in ("PATCH", "PUT", "GET")
     ]
     async with frontend(bind, pre_bind=["DynamicResources"]) as replicas:

@@ -15,7 +15,7 @@ from embedded_process import eventually
 
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.cluster import EmbeddedCluster
-from trireme_kube.embedded.endpoints.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 from trireme_kube.embedded.kubelet.kubelets import KubeletPace
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
@@ -211,9 +211,9 @@ async def test_of_many_writes_with_one_version_one_wins() -> None:
 @pytest.mark.parametrize(
     ("fault", "happened"),
     [
-        pytest.param(Fault(Action.DROP_BEFORE, method="POST"), False, id="dropped before"),
-        pytest.param(Fault(Action.DROP_AFTER, method="POST"), True, id="reply lost"),
-        pytest.param(Fault(Action.HANG, method="POST", seconds=0.01), False, id="hangs"),
+        pytest.param(Fault(FaultAction.DROP_BEFORE, method="POST"), False, id="dropped before"),
+        pytest.param(Fault(FaultAction.DROP_AFTER, method="POST"), True, id="reply lost"),
+        pytest.param(Fault(FaultAction.HANG, method="POST", seconds=0.01), False, id="hangs"),
     ],
 )
 async def test_faults_that_cost_the_reply(fault: Fault, happened: bool) -> None:
@@ -231,13 +231,13 @@ async def test_faults_that_cost_the_reply(fault: Fault, happened: bool) -> None:
 async def test_faults_that_answer_or_delay() -> None:
     """Retries with and without Retry-After are tested with these; the fault strikes as often as it was told."""
     async with serving() as client:
-        client.cluster.faults.add(Fault(Action.STATUS, path=r"/pods", code=429, retry_after=7, times=2))
+        client.cluster.faults.add(Fault(FaultAction.STATUS, path=r"/pods", code=429, retry_after=7, times=2))
         for _ in range(2):
             async with client.session.get(client.cluster.url + PODS_PATH) as response:
                 assert response.status == 429
                 assert response.headers["Retry-After"] == "7"
                 assert orjson.loads(await response.read())["reason"] == "TooManyRequests"
-        client.cluster.faults.add(Fault(Action.DELAY, method="LIST", seconds=0.2))
+        client.cluster.faults.add(Fault(FaultAction.DELAY, method="LIST", seconds=0.2))
         loop = asyncio.get_running_loop()
         started = loop.time()
         assert (await client.call("GET", PODS_PATH))[0] == 200

@@ -23,7 +23,7 @@ class LaggingWatchCache:
         self._store = store
         self._pick = pick
         self.lags = False
-        original = reads.Reader.watch
+        original = reads.ReadHandler.watch
 
         def watch(reader: Any, target: Any, query: Mapping[str, str], *others: Any) -> Any:
             version = self._version_of_answer(target, query)
@@ -34,7 +34,7 @@ class LaggingWatchCache:
             self._prepend_list(request.watcher, target.resource, version)
             return request
 
-        reads.Reader.watch = watch
+        reads.ReadHandler.watch = watch
 
     def _version_of_answer(self, target: Any, query: Mapping[str, str]) -> int | None:
         """The version to answer as of; None: the newest, or it is no list."""

@@ -11,7 +11,7 @@ from simulated_plugin import Conduct
 from simulation_plan import PlannedEvent
 
 from trireme_kube.embedded.api.resources import LEASES
-from trireme_kube.embedded.endpoints.faults import Action, Fault
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
 # How long a fault that has an end lasts. Units: seconds; a Lease lasts 15.
 SHORTEST, LONGEST = 0.5, 40.0
@@ -210,7 +210,7 @@ class Faults:
 
     # The API server
 
-    def _arm(self, action: Action, **fields: object) -> None:
+    def _arm(self, action: FaultAction, **fields: object) -> None:
         fault = Fault(action, times=self._random.randint(1, 20), **fields)
         self._cluster.note(f"fault {action} {fields} {fault.times}")
         self._cluster.api.faults.add(fault)
@@ -221,16 +221,16 @@ class Faults:
     def _answer_with_error(self) -> None:
         code = self._random.choice(_ERRORS)
         retry_after = 1 if code == 429 else 0
-        self._arm(Action.STATUS, method=self._method(), code=code, retry_after=retry_after)
+        self._arm(FaultAction.STATUS, method=self._method(), code=code, retry_after=retry_after)
 
     def _lose_answers(self) -> None:
-        action = self._random.choice((Action.DROP_AFTER, Action.DROP_BEFORE, Action.DELAY_REPLY))
+        action = self._random.choice((FaultAction.DROP_AFTER, FaultAction.DROP_BEFORE, FaultAction.DELAY_REPLY))
         self._arm(
             action, method=self._random.choice(("POST", "PUT", "PATCH", "DELETE")), seconds=self._random.uniform(1, 20)
         )
 
     def _hang(self) -> None:
-        action = self._random.choice((Action.HANG, Action.DELAY))
+        action = self._random.choice((FaultAction.HANG, FaultAction.DELAY))
         self._arm(action, method=self._method(), seconds=self._random.uniform(1, 40))
 
     def _drop_watches(self) -> None:
@@ -244,7 +244,7 @@ class Faults:
         """Let lists be answered from the past for a while, and some be requested now, as after versions expired."""
         cache = self._cluster.watch_cache
         cache.lags = True
-        self._arm(Action.STATUS, method="WATCH", path="^(?!.*sendInitialEvents)", code=410)
+        self._arm(FaultAction.STATUS, method="WATCH", path="^(?!.*sendInitialEvents)", code=410)
         self._cluster.note(f"lists are answered from the past; drop watches {self._cluster.api.drop_watches()}")
 
         def catch_up() -> None:

@@ -18,7 +18,7 @@ CONFIG_MAPS = BY_KEY["configmaps"]
 _LIST = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 
 
-def _lines(reader: reads.Reader, version: int) -> list[Any]:
+def _lines(reader: reads.ReadHandler, version: int) -> list[Any]:
     target = RequestInfo(CONFIG_MAPS, "default")
     request = reader.watch(target, {**_LIST, "resourceVersion": str(version)}, reads.ResponseForm(), 60.0)
     request.watcher.stop()
@@ -28,7 +28,7 @@ def _lines(reader: reads.Reader, version: int) -> list[Any]:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_list_from_the_past_and_what_follows_are_the_present(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, the simulation's API server loses objects, and clients are blamed for it."""
-    monkeypatch.setattr(reads.Reader, "watch", reads.Reader.watch)  # restored after the test
+    monkeypatch.setattr(reads.ReadHandler, "watch", reads.ReadHandler.watch)  # restored after the test
     store = Store()
     registry = Registry(store, ClockAndIds(random=random.Random(seed)))
     cache = LaggingWatchCache(store, random.Random(seed))
@@ -39,7 +39,7 @@ def test_a_list_from_the_past_and_what_follows_are_the_present(seed: int, monkey
     seen = store.revision
     registry.create(CONFIG_MAPS, "default", {"metadata": {"name": "new"}})
     registry.delete(CONFIG_MAPS, "default", "old-1", {})
-    lines = _lines(reads.Reader(store, lambda: 0.0, watch_buffer=100), seen)
+    lines = _lines(reads.ReadHandler(store, lambda: 0.0, watch_buffer=100), seen)
     (end,) = (number for number, line in enumerate(lines) if line["type"] == "BOOKMARK")
     assert int(lines[end]["object"]["metadata"]["resourceVersion"]) >= seen
     names: set[str] = set()

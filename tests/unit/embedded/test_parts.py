@@ -18,7 +18,7 @@ from trireme_kube.embedded.api.timestamps import micro_timestamp, parse_timestam
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
-from trireme_kube.embedded.endpoints.faults import Action, Fault, Faults
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction, Faults
 from trireme_kube.embedded.kubelet import simulated_nodes
 
 
@@ -91,13 +91,13 @@ async def test_the_queue_wakes_for_new_work() -> None:
 @pytest.mark.parametrize(
     ("fault", "methods", "path", "strikes"),
     [
-        (Fault(Action.STATUS), ("GET",), "/any", True),
-        (Fault(Action.STATUS, method="POST"), ("GET",), "/any", False),
-        (Fault(Action.STATUS, method="WATCH"), ("GET", "WATCH"), "/any", True),
-        (Fault(Action.STATUS, method="WATCH"), ("GET", "LIST"), "/any", False),
-        (Fault(Action.STATUS, path="/binding$"), ("POST",), "/pods/p/binding", True),
-        (Fault(Action.STATUS, path="/binding$"), ("POST",), "/pods/p", False),
-        (Fault(Action.STATUS, times=0), ("GET",), "/any", False),
+        (Fault(FaultAction.STATUS), ("GET",), "/any", True),
+        (Fault(FaultAction.STATUS, method="POST"), ("GET",), "/any", False),
+        (Fault(FaultAction.STATUS, method="WATCH"), ("GET", "WATCH"), "/any", True),
+        (Fault(FaultAction.STATUS, method="WATCH"), ("GET", "LIST"), "/any", False),
+        (Fault(FaultAction.STATUS, path="/binding$"), ("POST",), "/pods/p/binding", True),
+        (Fault(FaultAction.STATUS, path="/binding$"), ("POST",), "/pods/p", False),
+        (Fault(FaultAction.STATUS, times=0), ("GET",), "/any", False),
     ],
 )
 def test_faults_match_their_requests(fault: Fault, methods: tuple[str, ...], path: str, strikes: bool) -> None:
@@ -110,8 +110,8 @@ def test_faults_match_their_requests(fault: Fault, methods: tuple[str, ...], pat
 def test_a_fault_is_spent() -> None:
     """The next request must get through; what struck can be counted."""
     faults = Faults()
-    twice = faults.add(Fault(Action.DROP_AFTER, times=2))
-    always = faults.add(Fault(Action.DELAY, times=-1))
+    twice = faults.add(Fault(FaultAction.DROP_AFTER, times=2))
+    always = faults.add(Fault(FaultAction.DELAY, times=-1))
     struck = [faults.strike(("POST",), "/x") for _ in range(4)]
     assert struck == [twice, twice, always, always]
     assert [one["struck"] for one in faults.describe()] == [2, 2]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-class Action(enum.StrEnum):
+class FaultAction(enum.StrEnum):
     """The effect of a fault on a request."""
 
     STATUS = "status"
@@ -34,7 +34,7 @@ class Action(enum.StrEnum):
 class Fault:
     """A fault that a test arms: which requests it strikes, how often, and what it does to them."""
 
-    action: Action
+    action: FaultAction
     method: str = ".*"
     """Regular expression that the whole method matches; WATCH for watches, LIST for lists."""
     path: str = ".*"
@@ -51,7 +51,7 @@ class Fault:
     """How many requests it has struck so far."""
 
     def __post_init__(self) -> None:
-        self.action = Action(self.action)
+        self.action = FaultAction(self.action)
         try:
             for pattern in (self.method, self.path):
                 re.compile(pattern)

@@ -93,7 +93,7 @@ def bookmark(resource: Resource, revision: int, *, initial_end: bool = False) ->
     )
 
 
-class Reader:
+class ReadHandler:
     """Reads from one store."""
 
     def __init__(self, store: Store, clock: Callable[[], float], *, watch_buffer: int) -> None:

@@ -22,8 +22,8 @@ from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery.discovery import Discovery
 from trireme_kube.embedded.endpoints import reads, watch_channels, writes
-from trireme_kube.embedded.endpoints.faults import Action, Fault, Faults
-from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.faults import Fault, FaultAction, Faults
+from trireme_kube.embedded.endpoints.reads import ReadHandler, ResponseForm
 from trireme_kube.embedded.endpoints.request_info import RequestInfo, parse_path
 from trireme_kube.embedded.kubelet import pod_logs
 from trireme_kube.embedded.registry import reviews, subresources
@@ -83,8 +83,8 @@ class ApiServer:
         """`watch_timeout` bounds the length of a watch without a timeout; `remote_faults` lets clients arm faults."""
         self.faults = Faults()
         self.registry = registry
-        self._reader = Reader(registry.store, registry.clock_and_ids.clock, watch_buffer=watch_buffer)
-        self._writer = writes.Writer(registry, self._reader)
+        self._reader = ReadHandler(registry.store, registry.clock_and_ids.clock, watch_buffer=watch_buffer)
+        self._writer = writes.WriteHandler(registry, self._reader)
         self._bookmark_interval = bookmark_interval
         self._watch_timeout = watch_timeout
         self._remote_faults = remote_faults
@@ -381,20 +381,20 @@ async def _read_body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
 
 
 async def _inject_before(fault: Fault) -> None:
-    if fault.action is Action.STATUS:
+    if fault.action is FaultAction.STATUS:
         details = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else None
         reason = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 504: "Timeout"}.get(
             fault.code, "InternalError"
         )
         raise api_errors.ApiError(fault.code, reason, "a fault was injected", details)
-    if fault.action in (Action.DELAY, Action.HANG):
+    if fault.action in (FaultAction.DELAY, FaultAction.HANG):
         await asyncio.sleep(fault.seconds)
-    if fault.action in (Action.HANG, Action.DROP_BEFORE):
+    if fault.action in (FaultAction.HANG, FaultAction.DROP_BEFORE):
         raise _ConnectionDroppedError
 
 
 async def _inject_after(fault: Fault) -> None:
-    if fault.action is Action.DELAY_REPLY:
+    if fault.action is FaultAction.DELAY_REPLY:
         await asyncio.sleep(fault.seconds)
-    if fault.action is Action.DROP_AFTER:
+    if fault.action is FaultAction.DROP_AFTER:
         raise _ConnectionDroppedError

@@ -15,7 +15,7 @@ import orjson
 from trireme_kube.embedded.api import api_errors, field_errors
 from trireme_kube.embedded.api.resources import BY_KIND, Object, Resource, stored_as
 from trireme_kube.embedded.endpoints import conversion, patches, server_side_apply
-from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.reads import ReadHandler, ResponseForm
 from trireme_kube.embedded.endpoints.request_info import RequestInfo
 from trireme_kube.embedded.registry import subresources
 from trireme_kube.embedded.registry.registry import Registry
@@ -51,10 +51,10 @@ def dry_run_of(verb: str, query: Mapping[str, str], options: Mapping[str, Any] |
     return requested == "All"
 
 
-class Writer:
+class WriteHandler:
     """Executes writes."""
 
-    def __init__(self, registry: Registry, reader: Reader) -> None:
+    def __init__(self, registry: Registry, reader: ReadHandler) -> None:
         self._registry = registry
         self._reader = reader
 
@@ -91,7 +91,7 @@ class Writer:
         stored = stored_as(target.resource)
         if target.subresource == "scale":
             edit = functools.partial(subresources.rescale, scale=body, paths=stored.scale_paths)
-            record = self._registry.change(stored, target.namespace, target.name, edit, dry_run=dry_run)
+            record = self._registry.edit_object(stored, target.namespace, target.name, edit, dry_run=dry_run)
             return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
         record, created = self._registry.update(
             stored,
@@ -119,14 +119,14 @@ class Writer:
                     obj, change(subresources.scale_of(obj, stored.scale_paths), body), stored.scale_paths
                 )
 
-            record = self._registry.change(stored, target.namespace, target.name, rescale, dry_run=dry_run)
+            record = self._registry.edit_object(stored, target.namespace, target.name, rescale, dry_run=dry_run)
             return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
 
         def edit(obj: Object) -> Object:
             view = conversion.object_to_view(target.resource, obj)
             return self._checked_body(target, query, change(view, body))
 
-        record = self._registry.change(
+        record = self._registry.edit_object(
             stored, target.namespace, target.name, edit, subresource=target.subresource, dry_run=dry_run
         )
         return self._reply(target, record, form)
@@ -154,7 +154,7 @@ class Writer:
             obj = self._checked_body(target, query, apply_request.new_object(target.name))
             record, _ = self._registry.update(stored, target.namespace, target.name, obj, dry_run=dry_run, create=True)
             return self._reply(target, record, form, 201)
-        record = self._registry.change(
+        record = self._registry.edit_object(
             stored,
             target.namespace,
             target.name,

@@ -177,7 +177,7 @@ class Registry:
             raise api_errors.precondition_failed(resource, before.key, "UID", metadata["uid"], before.uid)
         return self._update_existing(resource, before, {**body, "metadata": metadata}, subresource, dry_run), False
 
-    def change(
+    def edit_object(
         self,
         resource: Resource,
         namespace: str,

@@ -371,7 +371,7 @@ def test_a_claim_of_a_group_is_made_once_for_all_of_its_pods() -> None:
     user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": owner["uid"]}
     allocated = {"allocation": {"devices": {}}, "reservedFor": [user]}
     cluster.edit(CLAIMS, name, {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}})
-    cluster.registry.change(
+    cluster.registry.edit_object(
         BY_KEY[CLAIMS], "default", name, lambda obj: {**obj, "status": allocated}, subresource="status"
     )
     cluster.settle()
@@ -407,7 +407,9 @@ def test_a_claim_is_released_when_its_pod_is_done() -> None:
     resource = BY_KEY[CLAIMS]
     name = claim["metadata"]["name"]
     cluster.edit(CLAIMS, name, {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}})
-    cluster.registry.change(resource, "default", name, lambda obj: {**obj, "status": allocated}, subresource="status")
+    cluster.registry.edit_object(
+        resource, "default", name, lambda obj: {**obj, "status": allocated}, subresource="status"
+    )
     cluster.settle()
     assert cluster.get(CLAIMS, name)["status"] == allocated
     cluster.run(6)
@@ -425,7 +427,7 @@ def test_a_shared_claim_is_deallocated_and_not_deleted() -> None:
     cluster.create(CLAIMS, shared)
     consumer = {"resource": "pods", "name": "gone", "uid": "gone"}
     allocated = {"allocation": {"devices": {}}, "reservedFor": [consumer]}
-    cluster.registry.change(
+    cluster.registry.edit_object(
         BY_KEY[CLAIMS], "default", "shared", lambda obj: {**obj, "status": allocated}, subresource="status"
     )
     cluster.settle()

@@ -12,9 +12,9 @@ from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery import openapi_protobuf
 from trireme_kube.embedded.discovery.discovery import Discovery
-from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.reads import ReadHandler, ResponseForm
 from trireme_kube.embedded.endpoints.request_info import RequestInfo
-from trireme_kube.embedded.endpoints.writes import APPLY_PATCH, STRATEGIC_PATCH, Writer, patch_types
+from trireme_kube.embedded.endpoints.writes import APPLY_PATCH, STRATEGIC_PATCH, WriteHandler, patch_types
 from trireme_kube.embedded.printers.tables import table
 
 NAME = "crontabs.stable.example.com"
@@ -46,8 +46,8 @@ class Served(Cluster):
         super().__init__(0)
         self.create(DEFINITIONS, body or definition())
         self.run(1)
-        self.reader = Reader(self.store, self.time.clock, watch_buffer=10)
-        self.writer = Writer(self.registry, self.reader)
+        self.reader = ReadHandler(self.store, self.time.clock, watch_buffer=10)
+        self.writer = WriteHandler(self.registry, self.reader)
 
     def resource(self, served: str = "v1") -> Resource:
         found = self.registry.catalog.find("stable.example.com", served, "crontabs")
@@ -170,7 +170,7 @@ def test_deleting_a_definition_deletes_its_objects() -> None:
     cluster.delete(DEFINITIONS, NAME)
     cluster.run(1)
     assert [one.name for one in cluster.store.scan(storage)] == ["b"]
-    cluster.registry.change(
+    cluster.registry.edit_object(
         storage, "default", "b", lambda obj: {**obj, "metadata": {**obj["metadata"], "finalizers": []}}
     )
     cluster.run(1)

@@ -11,7 +11,7 @@ from embedded_harness import create, make_registry, pod
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
-from trireme_kube.embedded.endpoints.reads import Reader, ResponseForm
+from trireme_kube.embedded.endpoints.reads import ReadHandler, ResponseForm
 from trireme_kube.embedded.endpoints.request_info import RequestInfo, parse_path
 from trireme_kube.embedded.registry.registry import Registry
 
@@ -26,12 +26,12 @@ def registry() -> Registry:
     return made
 
 
-def reader(registry: Registry) -> Reader:
-    return Reader(registry.store, registry.clock_and_ids.clock, watch_buffer=100)
+def reader(registry: Registry) -> ReadHandler:
+    return ReadHandler(registry.store, registry.clock_and_ids.clock, watch_buffer=100)
 
 
 def listed(
-    reader: Reader, form: ResponseForm = PLAIN, target: RequestInfo | None = None, **query: str
+    reader: ReadHandler, form: ResponseForm = PLAIN, target: RequestInfo | None = None, **query: str
 ) -> dict[str, Any]:
     body: dict[str, Any] = orjson.loads(reader.list_objects(target or RequestInfo(PODS), query, form))
     return body

@@ -107,7 +107,7 @@ def test_only_the_minimum_of_a_group_can_be_changed(spec: Object, said: str) -> 
 
     refused = pytest.raises(ApiError, match=re.escape(said)) if said else contextlib.nullcontext()
     with refused:
-        registry.change(BY_KEY[COMPOSITES], "default", "g", edit)
+        registry.edit_object(BY_KEY[COMPOSITES], "default", "g", edit)
 
 
 @pytest.mark.parametrize("key", [COMPOSITES, GROUPS])
@@ -120,7 +120,7 @@ def test_the_status_is_a_subresource(key: str) -> None:
     def both(obj: Object) -> Object:
         return {**obj, "spec": {}, "status": {"conditions": [condition]}}
 
-    written = registry.change(BY_KEY[key], "default", "g", both, subresource="status").object
+    written = registry.edit_object(BY_KEY[key], "default", "g", both, subresource="status").object
     assert written["status"]["conditions"] == [condition]
     assert written["spec"]["schedulingPolicy"]
 

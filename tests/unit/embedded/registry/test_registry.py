@@ -37,7 +37,7 @@ def patch(registry: Registry, key: str, name: str, change: dict[str, Any], subre
     def edit(obj: dict[str, Any]) -> dict[str, Any]:
         return patches.strategic(obj, change)
 
-    return registry.change(resource, namespace, name, edit, subresource=subresource).object
+    return registry.edit_object(resource, namespace, name, edit, subresource=subresource).object
 
 
 # Pods as created
