@@ -5,7 +5,7 @@ from typing import Any
 
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing
-from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 
 
 class Stub:
@@ -13,11 +13,15 @@ class Stub:
 
     def __init__(self) -> None:
         self.asked: list[bind_pb2.BindRequest] = []
+        self.applied: list[list[str]] = []
 
     def Bind(self, request: bind_pb2.BindRequest, timeout: float) -> None:
         kept = bind_pb2.BindRequest()
         kept.CopyFrom(request)
         self.asked.append(kept)
+
+    def Apply(self, request: bind_phase_pb2.ApplyRequest, timeout: float) -> None:
+        self.applied.append([action.pod.uid for action in request.actions])
 
 
 class Replicas(bind_phase_client.BindPhaseClient):
@@ -45,3 +49,30 @@ async def test_a_repeated_bind_request_is_marked_as_repeated() -> None:
     first, second = replicas.stub.asked
     assert [item.outcome_unknown for item in first.items] == [False, False]
     assert [(item.pod.uid, item.outcome_unknown) for item in second.items] == [("b", True)]
+
+
+class Repeating(bind_phase_client.BindPhaseClient):
+    """A replica that answers about the first action twice and then ends; called again it answers about the rest."""
+
+    def __init__(self) -> None:
+        super().__init__(cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
+        self.stub = Stub()
+
+    async def _stream_from_replica(
+        self, call: Callable[[Any], Any], choose: object = None
+    ) -> AsyncIterator[bind_pb2.BindResult]:
+        call(self.stub)
+        first = len(self.stub.applied) == 1
+        for text in ("first", "again") if first else ("rest",):
+            yield bind_pb2.BindResult(index=0, status=status_pb2.Status(messages=[text]))
+
+
+async def test_a_result_that_apply_repeats_is_reported_once() -> None:
+    """Else what follows an eviction or a condition is done twice, and the second result may say something else."""
+    replicas = Repeating()
+    actions = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(uid=uid)) for uid in ("a", "b")]
+    reported: list[tuple[int, str]] = []
+    results = await replicas.apply(actions, lambda index, result: reported.append((index, result.status.messages[0])))
+    assert reported == [(0, "first"), (1, "rest")]
+    assert [result.status.messages[0] for result in results] == ["first", "rest"]
+    assert replicas.stub.applied == [["a", "b"], ["b"]]

@@ -239,7 +239,7 @@ class BindPhaseClient:
     ) -> list[bind_pb2.BindResult]:
         """Execute all actions, and return a result for each, in order.
 
-        `on_result` gets each, by index, as it is known.
+        `on_result` gets each once, by index, as it is known. Of two results for one action the first counts.
 
         `address`: of the replica to call if it is there and knows this leader; else any is called.
         """
@@ -253,8 +253,7 @@ class BindPhaseClient:
                 return stub.Apply(request, timeout=STREAM_SECONDS)
 
             async for result in self._stream_from_replica(call, lambda: self._fenced_replica_at(address)):
-                if result.index < len(indexes):
-                    index = indexes[result.index]
+                if result.index < len(indexes) and (index := indexes[result.index]) not in results:
                     results[index] = result
                     if on_result is not None:
                         on_result(index, result)
