@@ -36,8 +36,10 @@ REPORTER = "default-scheduler"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 # The gate of groups of groups, where these are played with.
 OF_GROUPS = "CompositePodGroup"
-# A pod that asks for nothing, and for the node that was added last: bound, it says that the scheduler knows all nodes.
+# A pod that asks for nothing, and that needs the node or the group that was added last: bound, it says that the
+# scheduler knows all nodes, or all groups.
 PROBE = "probe"
+_PROBES = {GROUPS: PROBE, COMPOSITES: "probe-tree"}
 
 _LEFT = (
     f"{PODS}?gracePeriodSeconds=0",
@@ -71,6 +73,22 @@ def members(group: str, count: int, cpu: str = "1", first: int = 0, **spec: Any)
     ]
 
 
+def made_from(name: str) -> Json:
+    """What a group of a tree is made from, as the API asks for."""
+    return {"workloadName": "workload", "templateName": name}
+
+
+def composite_group(name: str, min_count: int = 0, **spec: Any) -> Json:
+    """A group of groups; with no minimum any number goes."""
+    policy: Json = {"gang": {"minGroupCount": min_count}} if min_count else {"basic": {}}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "CompositePodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": policy, "workloadRef": made_from(name), **spec},
+    }
+
+
 class Stage:
     """The cluster that a scenario plays on.
 
@@ -81,6 +99,7 @@ class Stage:
         self.here = here
         self.kinds = kinds
         self._former = former
+        self._groups_known = True
 
     async def nodes(self, count: int, cpu: str = "2", labels: Sequence[Mapping[str, str]] = ()) -> None:
         """So many nodes, each with its entry of `labels` if there are any; return once the scheduler knows them.
@@ -89,23 +108,65 @@ class Stage:
         """
         for number in range(count):
             await self.here.add_node(f"node-{number}", cpu, labels[number] if labels else {})
-        last = {"kubernetes.io/hostname": f"node-{count - 1}"}
-        await self.pods([installation.pod(PROBE, cpu="0", nodeSelector=last, terminationGracePeriodSeconds=0)])
-        await self.until_bound(1, PROBE)
-        await self.delete(f"{PODS}/{PROBE}")
+        await self._bind_probe(nodeSelector={"kubernetes.io/hostname": f"node-{count - 1}"})
 
     async def group(self, group: Json) -> None:
         await self.here.request("POST", GROUPS, group)
+        self._groups_known = False
+
+    async def composite_group(self, group: Json) -> None:
+        """A group of groups."""
+        await self.here.request("POST", COMPOSITES, group)
+        self._groups_known = False
 
     async def pods(self, pods: Iterable[Json]) -> None:
+        """Pods, which the scheduler sees after the groups that there are.
+
+        Otherwise the watch of groups may be behind that of pods. The pods that wait for a group are added to it one by
+        one, and kube-scheduler may try those that it has: they are refused once more, in other words.
+        """
+        if not self._groups_known:
+            await self._wait_until_groups_are_known()
         for pod in pods:
             await self.here.request("POST", PODS, pod)
+
+    async def _wait_until_groups_are_known(self) -> None:
+        """Return once a pod is bound whose group, and the group of that one, came after all others."""
+        group = gang(PROBE, 1)
+        if COMPOSITES in self.kinds:
+            # Of another name: kube-scheduler confuses a group with the one that it is in if their names are the same.
+            await self.here.request("POST", COMPOSITES, composite_group(_PROBES[COMPOSITES]))
+            group["spec"] |= {"parentCompositePodGroupName": _PROBES[COMPOSITES], "workloadRef": made_from(PROBE)}
+        await self.here.request("POST", GROUPS, group)
+        await self._bind_probe(schedulingGroup={"podGroupName": PROBE})
+        for kind in self.kinds:
+            await self.patch(f"{kind}/{_PROBES[kind]}", {"metadata": {"finalizers": []}})
+            await self.delete(f"{kind}/{_PROBES[kind]}")
+        await installation.until(self._has_no_probe, 60.0, lambda: "the groups of the probe stay")
+        self._groups_known = True
+
+    async def _has_no_probe(self) -> bool:
+        groups = [(kind, each) for kind in self.kinds for each in (await self.here.request("GET", kind))["items"] or []]
+        return all(each["metadata"]["name"] != _PROBES[kind] for kind, each in groups)
+
+    async def _bind_probe(self, **spec: Any) -> None:
+        """Return once the scheduler has bound such a pod; then it is deleted."""
+        probe = installation.pod(PROBE, cpu="0", terminationGracePeriodSeconds=0, **spec)
+        await self.here.request("POST", PODS, probe)
+        await self.until_bound(1, PROBE)
+        await self.delete(f"{PODS}/{PROBE}")
 
     async def patch(self, path: str, change: Json) -> None:
         await self.here.request("PATCH", path, change, "application/merge-patch+json")
 
     async def delete(self, path: str) -> None:
         await self.here.request("DELETE", f"{path}?gracePeriodSeconds=0")
+
+    async def pods_at_once(self, pods: list[Json]) -> None:
+        """Pods that are tried together for the first time, though some would do: the first one holds them back."""
+        pods[0]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+        await self.pods(pods)
+        await self.patch(f"{PODS}/{pods[0]['metadata']['name']}", {"spec": {"schedulingGates": None}})
 
     async def bound(self, prefix: str = "") -> list[str]:
         """The names of the bound pods, sorted."""

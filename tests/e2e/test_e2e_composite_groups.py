@@ -8,7 +8,7 @@ import group_sides
 import installation
 import launcher
 import pytest
-from group_sides import COMPOSITES, GROUPS, PODS, Json, Stage, gang, members
+from group_sides import COMPOSITES, GROUPS, PODS, Json, Stage, gang, made_from, members
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
@@ -24,39 +24,19 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[group_sides.Both
         yield both
 
 
-def _made_from(name: str) -> Json:
-    return {"workloadName": "workload", "templateName": name}
-
-
 async def _tree(on: Stage, name: str, min_count: int = 0, parent: str = "", **spec: Any) -> None:
     """A group of groups; with no minimum any number goes."""
-    policy: Json = {"gang": {"minGroupCount": min_count}} if min_count else {"basic": {}}
     if parent:
         spec["parentCompositePodGroupName"] = parent
-    body = {
-        "apiVersion": "scheduling.k8s.io/v1alpha3",
-        "kind": "CompositePodGroup",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"schedulingPolicy": policy, "workloadRef": _made_from(name), **spec},
-    }
-    await on.here.request("POST", COMPOSITES, body)
+    await on.composite_group(group_sides.composite_group(name, min_count, **spec))
 
 
 def _leaf(name: str, min_count: int, parent: str, **spec: Any) -> Json:
-    return gang(name, min_count, parentCompositePodGroupName=parent, workloadRef=_made_from(name), **spec)
+    return gang(name, min_count, parentCompositePodGroupName=parent, workloadRef=made_from(name), **spec)
 
 
 def _sharing(key: str) -> Json:
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
-
-
-async def _at_once(on: Stage, pods: list[Json]) -> None:
-    """Pods that are tried together for the first time, though some of them would do: the first one holds them back."""
-    pods[0]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
-    await on.pods(pods)
-    # The watch of groups may be behind that of pods.
-    await asyncio.sleep(0.5)
-    await on.patch(f"{PODS}/{pods[0]['metadata']['name']}", {"spec": {"schedulingGates": None}})
 
 
 async def two_groups_that_fit(on: Stage) -> None:
@@ -80,7 +60,7 @@ async def a_tree_of_three_levels(on: Stage) -> None:
     await on.group(_leaf("a", 2, "some"))
     await on.group(_leaf("b", 9, "some"))
     await on.group(_leaf("c", 2, "root"))
-    await _at_once(on, [*members("a", 2), *members("b", 9), *members("c", 2)])
+    await on.pods_at_once([*members("a", 2), *members("b", 9), *members("c", 2)])
     await on.until_bound(4)
     await on.until_condition("b", "Unschedulable")
 
@@ -140,7 +120,7 @@ async def a_tree_that_preempts_though_one_of_its_groups_fails(on: Stage) -> None
     await asyncio.sleep(1.1)
     await on.group(_leaf("b", 1, "root", priorityClassName="high"))
     of_a = members("a", 3, cpu="2", priorityClassName="high")
-    await _at_once(on, [*of_a, *members("b", 1, priorityClassName="high")])
+    await on.pods_at_once([*of_a, *members("b", 1, priorityClassName="high")])
     await on.until_told("Preempted", 4)
     await on.until_bound(1, "b-")
     await on.until_condition("b", "Scheduled")

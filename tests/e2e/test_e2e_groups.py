@@ -191,8 +191,8 @@ def _in_a_rack(group: Json) -> Json:
 async def a_gang_in_the_rack_that_it_fills(on: Stage) -> None:
     """Both racks have room, but one of them would be used up."""
     await on.nodes(5, labels=[{"rack": rack} for rack in "aabbb"])
-    await on.pods(members("g", 4))
     await on.group(_in_a_rack(gang("g", 2)))
+    await on.pods_at_once(members("g", 4))
     await on.until_bound(4)
     await on.until_condition("g", "Scheduled")
     nodes = {pod["spec"]["nodeName"] for pod in await on.here.pods()}
