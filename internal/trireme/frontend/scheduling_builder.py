@@ -267,6 +267,7 @@ def _build_scheduler(
         cycle=cycle,
         speculations=speculations,
         binding=binding,
+        completed_actions=lambda: preemptions.completed_actions,
         pacer=pacer,
         available=phases.links.available,
         wakeup=context.wakeup,

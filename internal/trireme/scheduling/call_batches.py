@@ -52,6 +52,8 @@ class CallBatches(Generic[Item, Result]):
         self._calls: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._gathering = False
+        #: Items that have got their result, ever.
+        self.answered = 0
 
     async def execute(self, items: Sequence[Item], rank: Rank = FIRST) -> list[Result]:
         """Send these items, those of the lowest rank first; answers a result for each, in order."""
@@ -105,6 +107,7 @@ class CallBatches(Generic[Item, Result]):
         def on_result(index: int, result: Result) -> None:
             future = batch[index][1]
             if not future.done():
+                self.answered += 1
                 future.set_result(result)
 
         try:

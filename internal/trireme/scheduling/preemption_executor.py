@@ -130,6 +130,11 @@ class PreemptionExecutor:
         self._turns = itertools.count()
         self.background = supervision.Supervisor()
 
+    @property
+    def completed_actions(self) -> int:
+        """How many evictions and other actions bind has executed so far, with success or without."""
+        return self._batches.answered
+
     def still_gates(self, uid: str) -> bool:
         """Whether victims of the pod are still to be deleted, and so gate it. Forgets a preemption that is over."""
         preemption = self._preemptions.get(uid)

@@ -33,7 +33,7 @@ NO_ROOM_LOG_SECONDS = 30.0
 class Progress:
     """How far the scheduler has got, for the liveness check."""
 
-    completed: int  # cycles
+    completed: int  # cycles, and actions of PostFilter, for which a cycle may wait
     work_waiting: bool  # a cycle is under way, or could begin: there are pods, all phases, and room for bindings
 
 
@@ -51,6 +51,7 @@ class Scheduler:
         cycle: scheduling_cycle.SchedulingCycle,
         speculations: speculation.Speculation,
         binding: binding_cycle.BindingCycle,
+        completed_actions: Callable[[], int],
         pacer: pacing.Pacer,
         available: Callable[[], bool],
         wakeup: asyncio.Event,
@@ -60,6 +61,7 @@ class Scheduler:
     ) -> None:
         """Makes the scheduler.
 
+        `completed_actions` returns how many actions of PostFilter, evictions among them, have been executed so far;
         `available` returns whether all phases can be called; `wakeup` is set when a change may make a batch possible.
         `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle of a
         pod group, if there are groups.
@@ -72,6 +74,7 @@ class Scheduler:
         self._cycle = cycle
         self._speculation = speculations
         self._binding = binding
+        self._completed_actions = completed_actions
         self._answers = evaluators.answers
         self._pacer = pacer
         self._available = available
@@ -86,12 +89,14 @@ class Scheduler:
         self._prepared: set[ports.ClassKey] = set()
 
     def progress(self) -> Progress:
-        """The number of completed cycles, and whether another one could complete or begin.
+        """What has been completed, and whether a cycle could complete or begin.
 
         None could while a phase is missing: evictions and the other actions of PostFilter wait for bind within a cycle.
+        Where a client may send little, those of one cycle may take longer than any cycle does otherwise: each counts.
         """
         can_begin = self._running and self._queue.ready() and self._binding.has_room
-        return Progress(self._completed, self._available() and (self._in_cycle or can_begin))
+        completed = self._completed + self._completed_actions()
+        return Progress(completed, self._available() and (self._in_cycle or can_begin))
 
     @property
     def in_cycle(self) -> bool:

@@ -1,7 +1,7 @@
 """/livez fails when scheduling stands still though there is work, and at no other time."""
 
 import pytest
-from frontend_world import one_node
+from frontend_world import World, one_node
 
 from trireme.frontend.serving import liveness
 from trireme.scheduling import scheduler
@@ -74,3 +74,26 @@ def test_a_cycle_that_waits_for_a_missing_phase_is_no_standstill(phase: str) -> 
         assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, False)
         world.set_available(phase, True)
         assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, True)
+
+
+def test_an_eviction_that_a_cycle_waits_for_is_progress() -> None:
+    """A client that may send little sends the evictions of one cycle for longer than any cycle takes otherwise."""
+    world = World("--feature-gates=SchedulerAsyncPreemption=false")
+    world.api.put_node("n0", 3)
+    world.deliver("nodes", 1)
+    for number in range(3):
+        world.create(f"low-{number}", 1)
+        world.answer_all()
+    world.deliver("pods", 1000)
+    world.create("vip", 2, priority=10)
+    while "Apply" not in world.pending_rpcs():
+        world.answer(world.pending_calls[0], "good")
+    assert world.pending_rpcs() == ["Apply", "Apply"]
+    before = world.frontend.scheduling.scheduler.progress()
+    assert before.work_waiting
+    world.answer(world.pending_calls[0], "good")
+    assert world.pending_rpcs() == ["Apply"]
+    after = world.frontend.scheduling.scheduler.progress()
+    assert after.work_waiting
+    assert after.completed > before.completed
+    world.close()

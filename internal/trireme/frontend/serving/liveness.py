@@ -1,8 +1,8 @@
 """The check `scheduling` of /livez: whether scheduling makes progress.
 
 A scheduler that waits forever holds the Lease, and nobody else schedules. A restart helps, so the scheduler is alive
-only as long as cycles complete while there is work. Problems that a restart would not solve fail no liveness check: a
-missing phase (readiness shows it), or bindings that the API server does not accept.
+only as long as cycles complete while there is work, or evictions for which one waits. Problems that a restart would not
+solve fail no liveness check: a missing phase (readiness shows it), or bindings that the API server does not accept.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ class Scheduling(Protocol):
     """The parts of the scheduler that are checked."""
 
     def progress(self) -> scheduler.Progress:
-        """A number that changes with each completed cycle."""
+        """A number that changes with each completed cycle or eviction, and whether there is work."""
         ...
 
 
 class Liveness:
-    """The check of /livez: remembers, between probes, since when work has been waiting without a completed cycle."""
+    """The check of /livez: remembers, between probes, since when work has been waiting without progress."""
 
     def __init__(self, scheduling: Scheduling, limit_seconds: float, clock: Callable[[], float]) -> None:
         """`clock` returns monotonic seconds."""
