@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from grpc import aio
 
 from trireme.bind.remote_plugins import RemotePlugins
 from trireme.bind.work_in_flight import WorkInFlight
+from trireme.remote import remote_bind, remote_client, remote_connection
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.rpc.grpc_server import ReplicaServer, Service
 from trireme.rpc.listening import make_listener
@@ -379,6 +380,22 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
         assert "epoch 2 has taken over" in (await second).messages[0]
         await remotes.close()
     assert bound == ["first"]
+
+
+async def test_the_duration_of_a_bind_call_is_the_time_that_it_waits_for_the_plugin(tmp_path: Path) -> None:
+    """Else p99 of a plugin that answers at once shows how long bind's own caller took to read the results."""
+    now = 0.0
+    async with _plugin_at(tmp_path, _Harbour()) as target:
+        info = plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS)
+        config = snapshot_pb2.RemotePlugin(name=NAME, endpoints=[target], deadline_ms=20_000, info=info)
+        connection = remote_connection.PluginConnection(config, lambda: now)
+        plugin = remote_bind.RemoteBindPlugin(remote_client.PluginClient(config, cycle_pb2.Cycle, connection))
+        items = [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=name, uid=name)) for name in ("a", "b")]
+        async with aclosing(plugin.bind(cycle_pb2.Cycle(), items, nullcontext)) as results:
+            async for _ in results:
+                now += 10.0
+        assert connection.statistics().durations == [1]  # in the bucket of the shortest
+        await connection.close()
 
 
 class _NothingBound:

@@ -237,6 +237,7 @@ class PluginConnection:
         If the endpoint lacks its configuration, it gets it, and the call is made once more within the same deadline.
         """
         started = self._clock()
+        consuming = 0.0  # seconds in which the caller had a response and the plugin was not waited for
         make = endpoint.call(method.path, streaming=True)
         call = make(request, timeout=self._deadline)
         try:
@@ -247,7 +248,11 @@ class PluginConnection:
                 call = make(request, timeout=self._deadline - (self._clock() - started))
                 payload = await call.read()
             while payload is not aio.EOF:
-                yield method.response.FromString(payload)
+                response, yielded = method.response.FromString(payload), self._clock()
+                try:
+                    yield response
+                finally:
+                    consuming += self._clock() - yielded
                 payload = await call.read()
         except plugin_control.ConfigurationRefused as error:
             raise self._on_failure(endpoint, method, period, str(error)) from error
@@ -261,7 +266,7 @@ class PluginConnection:
             call.cancel()
             raise self._error_to_raise(error) from error
         finally:
-            self._health.durations.observe(self._clock() - started)
+            self._health.durations.observe(self._clock() - started - consuming)
         self._on_answer(endpoint, method)
 
     async def _call(
