@@ -1,10 +1,10 @@
 """The services around the frontend of a `frontend_world.World`: each call waits until the test answers it."""
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+import fake_binder
 import orjson
 
 from trireme.scheduling import ports
@@ -59,8 +59,8 @@ class _Channel:
         return lambda *_, **__: None
 
 
-class FakeBinders:
-    """Bind's replicas."""
+class FakeBinders(fake_binder.FakeBinder):
+    """Bind's replicas: each pod is answered about when the test says so; a replica that is down is called again."""
 
     def __init__(self, respond: Respond) -> None:
         self.available = True
@@ -70,65 +70,32 @@ class FakeBinders:
         """No statistics."""
         return []
 
-    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
-        """Bind all items, each when the test says so."""
-        items = [asyncio.ensure_future(self._respond("Bind", item)) for item in request.items]
-        try:
-            for index, item in enumerate(items):
-                yield bind_pb2.BindResult(index=index, status=await item)
-        finally:
-            for item in items:
-                item.cancel()
-
-    async def apply(
-        self,
-        actions: Sequence[bind_pb2.Action],
-        on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
-        address: str = "",
-    ) -> list[bind_pb2.BindResult]:
-        """Carry out actions."""
-
-        async def one(index: int, action: bind_pb2.Action) -> bind_pb2.BindResult:
-            result = bind_pb2.BindResult(index=index, status=await self._respond("Apply", action))
-            if on_result is not None:
-                on_result(index, result)
-            return result
-
-        return await asyncio.gather(*(one(index, action) for index, action in enumerate(actions)))
-
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """Permit, by the guard."""
+        """Permit, by the guard, for all pods of the call at once."""
         response: bind_pb2.PermitResponse = await self._respond("Permit", request)
         return response
 
-    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
-        """No plugin has to be notified."""
+    async def check_pod(self, item: ports.PreBindItem) -> status_pb2.Status:
+        """Whether the pod has to be prepared."""
+        request = bind_pb2.PreBindPreFlightRequest(cycle=item.cycle, items=[item.item])
+        response: bind_pb2.PreBindPreFlightResponse = await self._respond_until_up("PreBindPreFlight", request)
+        return response.statuses[0]
 
-    async def pre_bind_pre_flight(
-        self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
-    ) -> None:
-        """Whether each pod has to be prepared; a replica that is down is called again."""
+    async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+        """PreBind's answer."""
+        request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item])
+        response: bind_pb2.PreBindResponse = await self._respond_until_up("PreBind", request)
+        return response.results[0]
 
-        async def one(index: int, item: ports.PreBindItem) -> None:
-            request = bind_pb2.PreBindPreFlightRequest(cycle=item.cycle, items=[item.item])
-            on_result(index, (await self._respond_until_up("PreBindPreFlight", request)).statuses[0])
+    async def bind_pod(self, item: bind_pb2.BindItem) -> status_pb2.Status:
+        """Bind's answer."""
+        answer: status_pb2.Status = await self._respond("Bind", item)
+        return answer
 
-        await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
-
-    async def pre_bind(
-        self,
-        items: Sequence[ports.PreBindItem],
-        on_result: Callable[[int, bind_pb2.PreBindResult], None],
-        on_start: Callable[[int, str], None],
-    ) -> None:
-        """Prepare pods, each on its own; a replica that is down is called again."""
-
-        async def one(index: int, item: ports.PreBindItem) -> None:
-            on_start(index, "bind")
-            request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item])
-            on_result(index, (await self._respond_until_up("PreBind", request)).results[0])
-
-        await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
+    async def execute_action(self, action: bind_pb2.Action) -> status_pb2.Status:
+        """Apply's answer."""
+        answer: status_pb2.Status = await self._respond("Apply", action)
+        return answer
 
     async def _respond_until_up(self, rpc: str, request: Any) -> Any:
         while True:

@@ -7,6 +7,7 @@ bound.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -139,7 +140,7 @@ class BindingCycle:
     @property
     def has_room(self) -> bool:
         """Whether more pods may be placed."""
-        return bool(self._room)
+        return self._room.has_room
 
     async def wait_for_room(self) -> None:
         """Return when more pods may be placed."""
@@ -345,25 +346,24 @@ class BindingCycle:
         await self._bind_by_plugins(cycle, pods)
 
     async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        """Have the Bind plugins bind these pods of one profile, and act on each result.
+        """Have bind bind the pods, and act on each result.
 
-        Pods of a profile with remote Bind plugins take turns by profile and do not count in the room for bindings: a
-        slow plugin holds up no other profile. All others count until their result is there.
+        Calls to plugins of others, which may take until their deadline, take turns. Only other pods need room.
         """
         request = bind_pb2.BindRequest(cycle=cycle, items=[assumed.item for assumed in pods])
+        turn: contextlib.AbstractAsyncContextManager[object] = contextlib.nullcontext()
+        in_room = len(pods)
         if cycle.profile in self._remote_bind_profiles:
-            async with self._bind_turns.of(cycle.profile):
-                async for _ in self._bind_results(request, pods):
-                    pass
-            return
-        left = len(pods)
-        self._room.add(left)
+            turn, in_room = self._bind_turns.of(cycle.profile), 0
+        self._room.add(in_room)
         try:
-            async for _ in self._bind_results(request, pods):
-                left -= 1
-                self._room.add(-1)
+            async with turn:
+                async for _ in self._bind_results(request, pods):
+                    if in_room:
+                        in_room -= 1
+                        self._room.add(-1)
         finally:
-            self._room.add(-left)
+            self._room.add(-in_room)
 
     async def _bind_results(
         self, request: bind_pb2.BindRequest, pods: list[AssumedPod]

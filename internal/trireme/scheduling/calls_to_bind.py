@@ -29,7 +29,9 @@ class RoomForBindings:
         self._room = asyncio.Event()
         self._room.set()
 
-    def __bool__(self) -> bool:
+    @property
+    def has_room(self) -> bool:
+        """Whether more pods may be placed."""
         return self._room.is_set()
 
     async def wait(self) -> None:

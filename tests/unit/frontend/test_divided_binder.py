@@ -1,8 +1,9 @@
 """Calls to bind that would be too large for a server: they are divided, and nothing is repeated for ever."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import fake_binder
 import pytest
 
 from trireme.frontend.phase_clients import divided_binder
@@ -10,50 +11,38 @@ from trireme.rpc import message_sizes
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 
-SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
-
-class Bind:
+class Bind(fake_binder.FakeBinder):
     """Takes what a server would, and knows each pod again by its name."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
         self.refuses = ""
 
-    def _take(self, items: Sequence[Any], size: int) -> list[str]:
+    def receive(self, items: Sequence[Any], size: int) -> None:
         assert size <= message_sizes.MAX_PLUGIN_BYTES
         names = [item.pod.name for item in items]
         if self.refuses in names:
             raise ports.PhaseFault("refused")
         self.calls.append(names)
-        return names
 
-    async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        names = self._take(request.items, request.ByteSize())
-        return bind_pb2.PermitResponse(results=[bind_pb2.PermitResult(status=_status(name)) for name in names])
+    async def permit_pod(self, item: bind_pb2.BindItem) -> bind_pb2.PermitResult:
+        return bind_pb2.PermitResult(status=_status(item.pod.name))
 
-    async def pre_bind_pre_flight(
-        self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
-    ) -> None:
-        for index, name in enumerate(self._take_items(items)):
-            on_result(index, _status(name))
+    async def check_pod(self, item: ports.PreBindItem) -> status_pb2.Status:
+        return _status(item.item.pod.name)
 
-    async def pre_bind(
-        self,
-        items: Sequence[ports.PreBindItem],
-        on_result: Callable[[int, bind_pb2.PreBindResult], None],
-        on_start: Callable[[int, str], None],
-    ) -> None:
-        for index, name in enumerate(self._take_items(items)):
-            on_start(index, name)
-            on_result(index, bind_pb2.PreBindResult(status=_status(name)))
+    def address_for(self, item: ports.PreBindItem) -> str:
+        return item.item.pod.name
 
-    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
-        for index, name in enumerate(self._take(request.items, request.ByteSize())):
-            yield bind_pb2.BindResult(index=index, status=_status(name))
+    async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+        return bind_pb2.PreBindResult(status=_status(item.item.pod.name))
 
-    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
-        self._take(request.items, request.ByteSize())
+    async def bind_pod(self, item: bind_pb2.BindItem) -> status_pb2.Status:
+        return _status(item.pod.name)
+
+    async def execute_action(self, action: bind_pb2.Action) -> status_pb2.Status:
+        return _status(action.pod.name)
 
     async def apply(
         self,
@@ -61,17 +50,9 @@ class Bind:
         on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
+        assert on_result is not None
         assert address == "here"
-        names = self._take(actions, sum(action.ByteSize() for action in actions))
-        results = [bind_pb2.BindResult(index=index, status=_status(name)) for index, name in enumerate(names)]
-        for index, result in enumerate(results):
-            assert on_result is not None
-            on_result(index, result)
-        return results
-
-    def _take_items(self, items: Sequence[ports.PreBindItem]) -> list[str]:
-        size = sum(item.item.ByteSize() + item.cycle.ByteSize() for item in items)
-        return self._take([item.item for item in items], size)
+        return await super().apply(actions, on_result, address)
 
 
 def _status(name: str) -> status_pb2.Status:

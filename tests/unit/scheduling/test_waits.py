@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
+import fake_binder
 import pytest
 import virtual_time
 from google.protobuf import duration_pb2
@@ -17,7 +18,7 @@ _CLAIM = snapshot_pb2.ObjectKey(kind="persistent_volume_claim", namespace="defau
 _VOLUME = snapshot_pb2.ObjectKey(kind="persistent_volume", name="disk")
 
 
-class _Binder:
+class _Binder(fake_binder.FakeBinder):
     """Bind, one of whose plugins waits."""
 
     def __init__(self, message: str) -> None:
@@ -26,17 +27,8 @@ class _Binder:
             status=wait, wait_for=[_CLAIM, _VOLUME], timeout=duration_pb2.Duration(seconds=90, nanos=500_000_000)
         )
 
-    async def pre_bind(
-        self,
-        items: Sequence[ports.PreBindItem],
-        on_result: Callable[[int, bind_pb2.PreBindResult], None],
-        on_start: Callable[[int, str], None],
-    ) -> None:
-        for index in range(len(items)):
-            on_result(index, self.result)
-
-    async def apply(self, actions: Sequence[bind_pb2.Action], *_: Any, **__: Any) -> list[bind_pb2.BindResult]:
-        return []
+    async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+        return self.result
 
 
 @pytest.mark.parametrize(
@@ -63,8 +55,7 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
     """Else the pod's event says `timed out`, and nobody knows what did not come."""
 
     async def main(clock: Callable[[], float]) -> None:
-        binder = cast(ports.Binder, _Binder(message))
-        binding = pre_binding.PreBinding(binder, object_waits.ObjectWaits(), clock, nominating=False)
+        binding = pre_binding.PreBinding(_Binder(message), object_waits.ObjectWaits(), clock, nominating=False)
         started = clock()
         item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
         result = await binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
@@ -75,24 +66,19 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
     virtual_time.run(main)
 
 
-class _SlowBinder(_Binder):
+class _SlowBinder(fake_binder.FakeBinder):
     """Bind, where one profile's plugin hangs, and any number of pods are prepared at once."""
 
     def __init__(self) -> None:
         self.calls = 0
 
-    async def pre_bind(
-        self,
-        items: Sequence[ports.PreBindItem],
-        on_result: Callable[[int, bind_pb2.PreBindResult], None],
-        on_start: Callable[[int, str], None],
-    ) -> None:
+    def receive(self, items: Sequence[Any], size: int) -> None:
         self.calls += 1
-        success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
-        for index, item in enumerate(items):
-            if item.cycle.profile == "slow":
-                await asyncio.Event().wait()
-            on_result(index, bind_pb2.PreBindResult(status=success))
+
+    async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+        if item.cycle.profile == "slow":
+            await asyncio.Event().wait()
+        return await super().prepare_pod(item)
 
 
 @pytest.mark.parametrize("one_by_one", [False, True], ids=["together", "one by one"])
@@ -101,7 +87,7 @@ def test_a_plugin_that_hangs_in_pre_bind_holds_up_no_other_profile(one_by_one: b
 
     async def main(clock: Callable[[], float]) -> None:
         binder = _SlowBinder()
-        binding = pre_binding.PreBinding(cast(ports.Binder, binder), object_waits.ObjectWaits(), clock, False)
+        binding = pre_binding.PreBinding(binder, object_waits.ObjectWaits(), clock, False)
 
         def run(profile: str, number: int) -> "asyncio.Task[status.Status]":
             item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name="web", uid=f"{profile}-{number}"))

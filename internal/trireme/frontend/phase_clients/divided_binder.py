@@ -6,7 +6,7 @@ item that is too large for a call of its own gets an error.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from trireme.framework import status
@@ -44,15 +44,11 @@ class DividedBinder:
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
         """As in `ports.Binder`."""
-        parts, too_large = _divide(_sizes_of_items(items))
-        for index, failure in too_large.items():
-            on_result(index, failure)
-        await asyncio.gather(
-            *(
-                self._binder.pre_bind_pre_flight([items[index] for index in part], _renumbered(part, on_result))
-                for part in parts
-            )
-        )
+
+        def send(part: Sequence[int]) -> Awaitable[None]:
+            return self._binder.pre_bind_pre_flight([items[index] for index in part], _renumbered(part, on_result))
+
+        await _send_in_parts(items, on_result, send)
 
     async def pre_bind(
         self,
@@ -60,21 +56,23 @@ class DividedBinder:
         on_result: Callable[[int, bind_pb2.PreBindResult], None],
         on_start: Callable[[int, str], None],
     ) -> None:
-        """As in `ports.Binder`; parts go concurrently, and an item that is too large by itself gets an error status."""
-        parts, too_large = _divide(_sizes_of_items(items))
-        for index, failure in too_large.items():
+        """As in `ports.Binder`."""
+
+        def send(part: Sequence[int]) -> Awaitable[None]:
+            part_items = [items[index] for index in part]
+            return self._binder.pre_bind(part_items, _renumbered(part, on_result), _renumbered(part, on_start))
+
+        def on_too_large(index: int, failure: status_pb2.Status) -> None:
             on_result(index, bind_pb2.PreBindResult(status=failure))
-        await asyncio.gather(
-            *(
-                self._binder.pre_bind(
-                    [items[index] for index in part], _renumbered(part, on_result), _renumbered(part, on_start)
-                )
-                for part in parts
-            )
-        )
+
+        await _send_in_parts(items, on_too_large, send)
 
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
-        """As in `ports.Binder`; one part after the other."""
+        """As in `ports.Binder`; one part after the other.
+
+        Parts at once would be more calls of a profile than `calls_to_bind.CallTurns` allows, and bring little: pods are
+        hardly ever so large, and those of one part keep a replica busy.
+        """
         if request.ByteSize() <= message_sizes.CALL_BYTES:
             async for result in self._binder.bind(request):
                 yield result
@@ -110,7 +108,10 @@ class DividedBinder:
         on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
-        """As in `ports.Binder`; one part after the other, as what concerns one pod is done in order."""
+        """As in `ports.Binder`; one part after the other, as what concerns one pod is done in order.
+
+        A replica orders only those that it gets itself, and another part may go to another one.
+        """
         parts, too_large = _divide(action.ByteSize() for action in actions)
         results: dict[int, bind_pb2.BindResult] = {}
         for index, failure in too_large.items():
@@ -125,6 +126,18 @@ class DividedBinder:
             )
             results.update(zip(part, found, strict=True))
         return [results[index] for index in range(len(actions))]
+
+
+async def _send_in_parts(
+    items: Sequence[ports.PreBindItem],
+    on_too_large: Callable[[int, status_pb2.Status], None],
+    send: Callable[[Sequence[int]], Awaitable[None]],
+) -> None:
+    """Send the items, by index, in calls that are under way at once; report those that are too large for a call."""
+    parts, too_large = _divide(_sizes_of_items(items))
+    for index, failure in too_large.items():
+        on_too_large(index, failure)
+    await asyncio.gather(*map(send, parts))
 
 
 def _divide(sizes: Iterable[int]) -> tuple[list[Sequence[int]], dict[int, status_pb2.Status]]:

@@ -40,8 +40,8 @@ class Liveness:
     def problem(self) -> str:
         """Return why the scheduler is not alive, or empty text.
 
-        The first probe that finds work waiting begins the wait; it begins anew with each cycle that completed since the
-        last probe. An empty queue is never a problem.
+        The first probe that finds work waiting begins the wait; it begins anew with each cycle, or eviction for one,
+        that completed since the last probe. An empty queue is never a problem.
         """
         progress = self._scheduling.progress()
         now = self._clock()
