@@ -1,6 +1,7 @@
 """The frontend's metrics: as kube-scheduler declares them, and moving when something happens."""
 
 import io
+import re
 from pathlib import Path
 
 import metrics_document
@@ -80,6 +81,14 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
     assert {"scheduler_pending_pods", "process_open_fds"} <= {family.name for family in families}
 
 
+def test_the_metrics_to_alert_on_exist() -> None:
+    """Else an alert that somebody copies never fires."""
+    section, _, rest = metrics_document.DOCUMENT.read_text().partition("## What to alert on")[2].partition("\n## ")
+    named = set(re.findall(r"\b((?:trireme|scheduler|leader)_[a-z_]+)", section))
+    assert len(named) > 5
+    assert [name for name in sorted(named) if f"| `{name}` |" not in rest] == []
+
+
 def test_a_fallback_phase_is_in_the_metrics(site: serving_site.FrontendSite) -> None:
     """Nothing would page anybody while a cluster's phases are gone and the frontend's own do their work."""
     samples = _instruments(site)["trireme_phase_fallback"].family().samples
@@ -114,6 +123,7 @@ def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> No
         f"--authentication-kubeconfig={reviews}",
         f"--trireme-config={own}",
         f"--tls-cert-file={files['serving']}",
+        f"--client-ca-file={files['serving']}",
         f"--tls-private-key-file={keys['serving']}",
         f"--tls-sni-cert-key={files['sni']},{keys['sni']}",
         "--authentication-skip-lookup",
@@ -125,8 +135,11 @@ def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> No
     assert completed is not None
     assert completed.serving is not None
     completed.serving.listener.close()
-    shown = [(each.use, each.name) for each in configured_certificates.certificates_of(completed, {})]
+    found = list(configured_certificates.certificates_of(completed, {}))
+    shown = [(each.use, each.name) for each in found if each.use != "authority"]
     assert shown == [("serving" if name in ("serving", "sni") else "client", str(path)) for name, path in files.items()]
+    authorities = [str(files[name]) for name in ("serving", "phases", "plugin")]
+    assert [each.name for each in found if each.use == "authority"][:3] == authorities
 
 
 def test_a_replica_that_is_gone_leaves_no_series(tmp_path: Path) -> None:

@@ -120,12 +120,16 @@ def _services(service: BindPhase, remotes: RemotePlugins) -> Sequence[grpc_serve
 
 
 def _served_certificates(options: flags.Options, api: client.ApiClient) -> Sequence[certificate_expiry.Certificate]:
-    """Those that it shows; none of a frontend's own bind, which has the frontend's."""
+    """Those that it shows, and by which it knows frontends; none of a frontend's own bind, which has the frontend's."""
     if options.parent:
         return ()
-    tls, shown = options.listener.tls, api.client_certificate
-    serving = certificate_expiry.of_file("serving", str(tls.certificate)) if tls is not None else ()
-    return (*serving, *((certificate_expiry.Certificate("client", *shown),) if shown is not None else ()))
+    found: list[certificate_expiry.Certificate] = []
+    if (tls := options.listener.tls) is not None:
+        found += certificate_expiry.of_file(certificate_expiry.SERVING, str(tls.certificate))
+        found += certificate_expiry.of_file(certificate_expiry.AUTHORITY, str(tls.client_ca or ""))
+    if (shown := api.client_certificate) is not None:
+        found.append(certificate_expiry.Certificate(certificate_expiry.CLIENT, *shown))
+    return found
 
 
 def _lease_reader(api: client.ApiClient, named: tuple[str, str] | None) -> LeaseReader | None:

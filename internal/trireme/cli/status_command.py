@@ -144,7 +144,7 @@ def _replica_state(replica: Report) -> text.Text:
         silent = "it does not answer" if replica.get("fullSyncs") else "not reached yet"
         return text.Text(f"not in step: {replica['lastError'] or silent}", display.BAD)
     behind = replica.get("behind")
-    return text.Text(f"in step, {behind} generations behind" if behind else "in step", display.GOOD)
+    return text.Text(f"in step, {behind} generation{'s' * (behind > 1)} behind" if behind else "in step", display.GOOD)
 
 
 def _render_pending_pods(report: Report, wide: bool) -> tuple[console.RenderableType, int]:

@@ -161,7 +161,12 @@ async def _lifespan(
         service.follow,
         remotes.statistics,
         service.statistics,
-        expiries=certificate_expiry.Expiries(certificate_expiry.of_file("serving", options.tls_cert_file)),
+        expiries=certificate_expiry.Expiries(
+            [
+                *certificate_expiry.of_file(certificate_expiry.SERVING, options.tls_cert_file),
+                *certificate_expiry.of_file(certificate_expiry.AUTHORITY, options.client_ca_file),
+            ]
+        ),
         supervisor=supervisor,
     )
     try:

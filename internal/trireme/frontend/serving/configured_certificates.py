@@ -1,10 +1,13 @@
-"""The certificates that a frontend presents: to its callers, to phases and plugins, and to the API server."""
+"""The certificates that a frontend presents, and the authorities by which it knows others.
+
+To and of its callers, phases and plugins, and the API server.
+"""
 
 from collections.abc import Iterator, Mapping
 
 from trireme.config import commandline, connection
 from trireme.config.loading import ConfigurationError
-from trireme_kube.componentbase.tls.certificate_expiry import Certificate, of_file
+from trireme_kube.componentbase.tls.certificate_expiry import AUTHORITY, CLIENT, SERVING, Certificate, of_file
 
 
 def certificates_of(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -> Iterator[Certificate]:
@@ -15,18 +18,21 @@ def certificates_of(completed: commandline.CompletedConfig, environment: Mapping
     if completed.serving is not None:
         options = completed.serving.options
         if completed.serving.certificate:
-            yield Certificate("serving", "generated", content=completed.serving.certificate)
+            yield Certificate(SERVING, "generated", content=completed.serving.certificate)
         else:
-            yield from of_file("serving", options.cert_file)
+            yield from of_file(SERVING, options.cert_file)
         for pair in options.sni_cert_keys:
-            yield from of_file("serving", pair.cert_file)
+            yield from of_file(SERVING, pair.cert_file)
+    yield from of_file(AUTHORITY, completed.options.authentication.client_ca_file)
     own = completed.trireme
     if own.handle_has_tls:
-        yield from of_file("serving", own.tls.cert_file)
-    yield from of_file("client", own.tls.cert_file)
+        yield from of_file(SERVING, own.tls.cert_file)
+    yield from of_file(CLIENT, own.tls.cert_file)
+    yield from of_file(AUTHORITY, own.tls.ca_file)
     for plugin in own.remote_plugins:
         if plugin.tls is not None:
-            yield from of_file("client", plugin.tls.cert_file)
+            yield from of_file(CLIENT, plugin.tls.cert_file)
+            yield from of_file(AUTHORITY, plugin.tls.ca_file)
     yield from _for_api_servers(completed, environment)
 
 
@@ -39,7 +45,6 @@ def _for_api_servers(completed: commandline.CompletedConfig, environment: Mappin
             except ConfigurationError:
                 continue  # the user of the file reports it
     for each in connections:
-        if each.tls.cert_data:
-            yield Certificate("client", each.kubeconfig, content=each.tls.cert_data)
-        else:
-            yield from of_file("client", each.tls.cert_file)
+        tls = each.tls
+        for use, data, file in ((CLIENT, tls.cert_data, tls.cert_file), (AUTHORITY, tls.ca_data, tls.ca_file)):
+            yield from (Certificate(use, each.kubeconfig, content=data),) if data else of_file(use, file)

@@ -215,7 +215,7 @@ def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
     )
     yield Gauge(
         "trireme_bind_replica_fenced",
-        "Whether a bind replica knows this leader.",
+        "1: a bind replica knows this leader, as it should, and refuses any former one; 0: not yet, or it is gone.",
         binders("fenced"),
         ("address",),
         transient=True,

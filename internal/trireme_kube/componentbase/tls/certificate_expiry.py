@@ -1,4 +1,4 @@
-"""The expiry of a process's certificates: a metric, and a warning before one expires.
+"""The expiry of a process's certificates and authorities: a metric, and a warning before one expires.
 
 Certificates are renewed long before they expire, so a warning means that the renewal does not work. It is logged once a
 day, from seven days before the expiry on; if the certificate lives less than ten weeks, in the last tenth of its life.
@@ -20,18 +20,21 @@ log = logging.getLogger(__name__)
 
 METRIC = "trireme_certificate_expiration_timestamp_seconds"
 
+SERVING, CLIENT, AUTHORITY = "serving", "client", "authority"
+
 WARN_BEFORE = timedelta(days=7)
 WARN_AGAIN = timedelta(days=1)
 # Of the time that a certificate is valid for.
 _LAST_PART = 10
-_CHECK_SECONDS = 600.0
+_CHECK_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """A certificate of this process, in a file that may be replaced, or in memory.
 
-    `use` is `serving` or `client`; `name` is shown: the file, or the configuration that contains it.
+    `use` is `serving`, `client` or `authority`; `name` is shown: the file, or the configuration that contains it. A
+    file of authorities expires with the last of them: one that is replaced stays in it until nobody uses it any more.
     """
 
     use: str
@@ -55,7 +58,7 @@ class Expiries:
         self._warned: dict[Certificate, datetime] = {}
         self.instrument = Gauge(
             METRIC,
-            "When a certificate of this process expires, in seconds since 1970.",
+            "When a certificate of this process expires, or all authorities of a file have, in seconds since 1970.",
             self._read_expiries,
             ("use", "certificate"),
             transient=True,
@@ -89,7 +92,8 @@ class Expiries:
                 when = f"in {_duration_text(left)}" if left > timedelta() else f"{_duration_text(-left)} ago"
                 verb = "expires" if left > timedelta() else "expired"
                 moment = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-                log.warning("the %s certificate %s %s %s: %s", certificate.use, certificate.name, verb, when, moment)
+                what = "authority" if certificate.use == AUTHORITY else f"{certificate.use} certificate"
+                log.warning("the %s %s %s %s: %s", what, certificate.name, verb, when, moment)
 
     async def _watch_files(self) -> None:
         while True:
@@ -108,22 +112,26 @@ class Expiries:
 def _validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
     """The start and end of its validity; None if it cannot be read now, which its users report."""
     try:
-        return _validity_of_pem(Path(certificate.file).read_bytes() if certificate.file else certificate.content)
+        content = Path(certificate.file).read_bytes() if certificate.file else certificate.content
+        return _validity_of_pem(content, certificate.use == AUTHORITY)
     except (OSError, ValueError):
         return None
 
 
 @functools.lru_cache(maxsize=64)
-def _validity_of_pem(content: bytes) -> tuple[datetime, datetime]:
+def _validity_of_pem(content: bytes, is_authority: bool) -> tuple[datetime, datetime]:
     # The library is imported only if there is a certificate.
     from cryptography import x509
 
-    first = x509.load_pem_x509_certificates(content)[0]
-    return first.not_valid_before_utc, first.not_valid_after_utc
+    first, *others = x509.load_pem_x509_certificates(content)
+    last = max((first, *others), key=lambda each: each.not_valid_after_utc) if is_authority else first
+    return last.not_valid_before_utc, last.not_valid_after_utc
 
 
 def _duration_text(span: timedelta) -> str:
     if span >= timedelta(days=2):
         return f"{span.days} days"
-    hours = int(span.total_seconds() // 3600)
-    return f"{hours} hours" if hours >= 2 else f"{int(span.total_seconds() // 60)} minutes"
+    hours, minutes = int(span.total_seconds() // 3600), int(span.total_seconds() // 60)
+    if hours >= 2:
+        return f"{hours} hours"
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"

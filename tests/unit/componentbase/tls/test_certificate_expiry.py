@@ -91,3 +91,18 @@ def test_one_that_was_renewed_warns_again_when_it_runs_out(tmp_path: Path, caplo
     now[0] += 9.5 * HOUR
     expiries.warn()
     assert len(caplog.records) == 2
+
+
+def test_authorities_expire_with_the_last_of_their_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """When none is valid any more all connections fail at once, and nothing came before."""
+    path = tmp_path / "ca.crt"
+    path.write_bytes(_pem(NOW - 300 * DAY, 301 * DAY) + _pem(NOW, 365 * DAY))
+    (authority,) = certificate_expiry.of_file(certificate_expiry.AUTHORITY, str(path))
+    now = [NOW]
+    expiries = _expiries(now, authority)
+    expiries.warn()
+    assert [value for _, value in _samples(expiries)] == [(NOW + 365 * DAY).timestamp()]
+    assert caplog.records == []
+    now[0] = NOW + 365 * DAY + timedelta(seconds=61)
+    expiries.warn()
+    assert caplog.records[0].getMessage().startswith(f"the authority {path} expired 1 minute ago: ")
