@@ -71,10 +71,10 @@ class FrontendChecks:
         ]
         if built.context.leader.leading:
             report = status_report.status(frontend_state.state_of_app(built, self._own_phases))
-            named = collections.Counter(pod["uid"] for pod in report["pending"])
-            pending = {pod["metadata"]["uid"] for pod in pods} - bound.keys()
+            named = collections.Counter(pod["pod"].partition("/")[2] for pod in report["pending"])
+            pending = {pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")}
             found.extend(_compare("pending pods", set(named), pending))
-            found.extend(f"status names pod {uid} {count} times" for uid, count in named.items() if count > 1)
+            found.extend(f"status names pod {name} {count} times" for name, count in named.items() if count > 1)
             found.extend(f"pod {name} has no condition" for name in _without_condition(pods))
         return found
 

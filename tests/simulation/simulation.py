@@ -19,12 +19,14 @@ import simulation_plan
 from frontend_checks import FrontendChecks
 from invariants import Invariants
 from leader_checks import LeaderChecks
+from lease_checks import LeaseChecks
 from simulated_cluster import Cluster
 from simulated_faults import Faults
 from simulated_load import Load, Rates
 from simulation_plan import STORM_SECONDS, Options, PlannedEvent, Storm
 from simulation_timeline import Entry, Timeline
 from simulation_trace import Trace
+from stream_checks import StreamChecks
 from virtual_loop import VirtualLoop
 
 from trireme.bind import service as bind_service
@@ -80,11 +82,14 @@ class Simulation:
         self._trace = trace
         self._cluster = Cluster(loop, folder, options.seed, trace.note)
         self._invariants = Invariants(self._cluster.store)
+        self._lease = LeaseChecks(lambda: loop.now)
+        self._streams = StreamChecks()
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
         self._frontends = FrontendChecks(self._cluster.store, self._leaders.add)
         self._load = Load(self._cluster.registry, Rates(nodes=options.nodes), options.seed)
         self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
+        self._cluster.store.listen_to_all(self._lease.on_write)
         self._cluster.store.listen_to_all(trace.on_write)
         observe_bind_requests(self._on_bind_request)
         self._events: list[PlannedEvent] = []
@@ -153,7 +158,13 @@ class Simulation:
                 self._cluster.failures.append(f"{what} {CALM_SECONDS:g} s after the last fault: {found}")
 
     def _violations(self) -> list[str]:
-        return self._invariants.violations + self._leaders.violations + self._cluster.failures
+        return [
+            *self._invariants.violations,
+            *self._lease.violations,
+            *self._leaders.violations,
+            *self._streams.violations,
+            *self._cluster.failures,
+        ]
 
     def _over(self) -> bool:
         """Whether there is nothing more to learn: something failed, or the run has left the one that it repeats."""
