@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from simulated_cluster import API_HOST, Cluster, SupervisedProcess
 from simulated_network import Edge
@@ -15,6 +15,10 @@ from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
 # How long a fault that has an end lasts. Units: seconds; a Lease lasts 15.
 SHORTEST, LONGEST = 0.5, 40.0
+# How long something is held back before the leader is paused, and after that, when the next one may lead.
+_BEFORE_PAUSE, _AFTER_PAUSE = (2.0, 12.0), (14.0, 28.0)
+# The same of a leader's snapshot streams: after six seconds without acknowledgements it begins another one.
+_BEFORE_PAUSE_OF_STREAMS = (7.0, 14.0)
 _ERRORS = (409, 429, 500, 503, 504)
 
 
@@ -27,6 +31,8 @@ class Faults:
         self._seed = seed
         self._random = random.Random(f"faults {seed}")
         self._undo: dict[Callable[[], None], None] = {}
+        self._calms = 0
+        self._replacing_until = 0.0
         self.injected = 0
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (4, self._kill),
@@ -47,6 +53,9 @@ class Faults:
             (1, self._compact),
             (2, self._list_the_past),
             (1, self._delete_lease),
+            (0, self._late_watches),
+            (0, self._late_bindings),
+            (0, self._late_snapshots),
             (2, self._step_wall_clock),
             (1, self._drift),
         ]
@@ -54,7 +63,7 @@ class Faults:
 
     @property
     def weights(self) -> Mapping[str, int]:
-        """The kinds of faults, and how often each comes, compared with the others."""
+        """The kinds of faults, and how often each comes, compared with the others; 0: only if it is asked for."""
         return {_name(inject): weight for weight, inject in self._kinds}
 
     def inject(self, event: PlannedEvent) -> None:
@@ -69,9 +78,10 @@ class Faults:
         for undo in list(self._undo):
             undo()
         self._undo.clear()
+        self._calms += 1
         self._cluster.api.faults.clear()
 
-    def _for_a_while(self, undo: Callable[[], None]) -> None:
+    def _for_a_while(self, undo: Callable[[], None], seconds: float | None = None) -> None:
         """Undo a fault after some time, or when all are to end."""
 
         def end() -> None:
@@ -80,8 +90,18 @@ class Faults:
                 undo()
 
         self._undo[undo] = None
-        seconds = self._random.uniform(SHORTEST, LONGEST)
+        seconds = self._random.uniform(SHORTEST, LONGEST) if seconds is None else seconds
         self._loop.call_at_simulated(self._loop.now + seconds, end, context=self._cluster.context)
+
+    def _later(self, seconds: float, begin: Callable[[], None]) -> None:
+        """Begin a fault after some time, unless all are to end before."""
+        calms = self._calms
+
+        def unless_calm() -> None:
+            if self._calms == calms:
+                begin()
+
+        self._loop.call_at_simulated(self._loop.now + seconds, unless_calm, context=self._cluster.context)
 
     def _process(self, *, api_server: bool = True) -> SupervisedProcess:
         processes = [process for process in self._cluster.processes.values() if api_server or process.host != API_HOST]
@@ -114,7 +134,7 @@ class Faults:
     # Clocks
 
     def _step_wall_clock(self) -> None:
-        process = self._process()
+        process = self._process() if self._random.random() < 0.5 else self._leader()
         if process.current is not None:
             process.current.wall_ahead += self._random.choice((-3600.0, -60.0, -5.0, 5.0, 60.0, 3600.0))
             self._cluster.note(f"wall clock of {process.name} {process.current.wall_ahead:+g}")
@@ -143,6 +163,10 @@ class Faults:
 
     def _cut_between(self, one: str, other: str) -> None:
         ways = [(one, other), (other, one)] if self._random.random() < 0.5 else [(one, other)]
+        self._for_a_while(self._cut_ways(ways))
+
+    def _cut_ways(self, ways: Sequence[tuple[str, str]]) -> Callable[[], None]:
+        """Cut them; returns what heals them."""
         self._cluster.note(f"cut {ways}")
         network = self._loop.network
         for way in ways:
@@ -153,7 +177,7 @@ class Faults:
             for way in ways:
                 network.set_cut(*way, False)
 
-        self._for_a_while(heal)
+        return heal
 
     def _slow(self) -> None:
         self._delay(*self._hosts(), self._random.choice((0.05, 0.5, 3.0)))
@@ -181,9 +205,12 @@ class Faults:
     def _stall(self) -> None:
         """Let some connections of a process to the API server stall, as after lost packets; others work meanwhile."""
         host = self._process(api_server=False).host
-        until = self._loop.now + self._random.uniform(SHORTEST, LONGEST)
-        chosen = [each for each in self._loop.network.connections(host, API_HOST) if self._random.random() < 0.5]
-        self._cluster.note(f"stall {len(chosen)} of {host} until {until:.3f}")
+        self._stall_connections(host, API_HOST, self._random.uniform(SHORTEST, LONGEST), 0.5)
+
+    def _stall_connections(self, source: str, target: str, seconds: float, share: float = 1.0) -> None:
+        until = self._loop.now + seconds
+        chosen = [each for each in self._loop.network.connections(source, target) if self._random.random() < share]
+        self._cluster.note(f"stall {len(chosen)} of {source} until {until:.3f}")
         for endpoint in chosen:
             endpoint.stalled_until = until
 
@@ -207,6 +234,48 @@ class Faults:
             plugin.conduct = Conduct.SOUND
 
         self._for_a_while(recover)
+
+    # A leader is replaced while something is on its way
+
+    def _late_watches(self) -> None:
+        """The next leader hears late what the last one has written."""
+        leader, seconds = self._replace_leader()
+        for frontend in self._cluster.kind("frontend"):
+            if seconds and frontend.host != leader:
+                self._stall_connections(API_HOST, frontend.host, seconds)
+
+    def _late_bindings(self) -> None:
+        """What a replica of bind writes for a leader reaches the API server when the next one leads."""
+        _, seconds = self._replace_leader()
+        if seconds:
+            self._for_a_while(self._cut_ways([(self._random.choice(self._cluster.hosts["bind"]), API_HOST)]), seconds)
+
+    def _late_snapshots(self) -> None:
+        """What a leader sends to a replica of filter or score gets there when the next one leads."""
+        leader, seconds = self._replace_leader(_BEFORE_PAUSE_OF_STREAMS)
+        if seconds:
+            host = self._random.choice([*self._cluster.hosts["filter"], *self._cluster.hosts["score"]])
+            self._for_a_while(self._cut_ways([(leader, host)]), seconds)
+
+    def _replace_leader(self, before_pause: tuple[float, float] = _BEFORE_PAUSE) -> tuple[str, float]:
+        """Let the leader be paused soon, for longer than its Lease, unless no other frontend could lead then.
+
+        Returns its host, and how long something is to be held back, which may be until the next one leads; 0 if none
+        could. Units: seconds.
+        """
+        leader = self._leader()
+        before, after = self._random.uniform(*before_pause), self._random.uniform(*_AFTER_PAUSE)
+        paused = self._random.uniform(after, LONGEST)
+        if self._loop.now < self._replacing_until or not all(each.running for each in self._cluster.kind("frontend")):
+            return leader.host, 0.0
+
+        def pause() -> None:
+            leader.pause()
+            self._for_a_while(leader.resume, paused)
+
+        self._later(before, pause)
+        self._replacing_until = self._loop.now + before + paused
+        return leader.host, before + after
 
     # The API server
 
