@@ -1,7 +1,8 @@
 """Shows that simulations find defects: `python regression_run.py [NAME ...]`.
 
-Each patch of `regressions/` puts a defect into the product. Its first lines say which, and which faults show it. A copy
-of the product is patched and simulated from one seed after another until an invariant is violated.
+Each patch of `regressions/` puts a defect into the product. Its first lines say which, and the options of
+`simulate.py` that show it soonest. A copy of the product is patched and simulated from one seed after another until an
+invariant is violated.
 """
 
 from __future__ import annotations
@@ -33,19 +34,14 @@ def main() -> int:
 
 
 def _find(name: str, seconds: float) -> bool:
-    """Simulate with one defect until it is found; prints a line, and returns whether it was."""
+    """Simulate one seed after another with the defect until it is found; prints a line, returns whether it was."""
     started = _processor_seconds()
     with tempfile.TemporaryDirectory(prefix="trireme-regression-") as folder:
-        copy = patched_copy(name, pathlib.Path(folder))
-        seed = 0
-        while _processor_seconds() - started < seconds:
-            seed += 1
-            violation = _simulate(copy, seed, faults_of(name))
-            if violation:
-                print(f"{name}: seed {seed}, {_processor_seconds() - started:.0f} s: {violation}", flush=True)
-                return True
-    print(f"{name}: not found in {seed} seeds, {_processor_seconds() - started:.0f} s", flush=True)
-    return False
+        seed, violation = _simulate(name, patched_copy(name, pathlib.Path(folder)), seconds)
+    print(
+        f"{name}: seed {seed}, {_processor_seconds() - started:.0f} s: {violation or 'nothing is violated'}", flush=True
+    )
+    return bool(violation)
 
 
 def _processor_seconds() -> float:
@@ -54,30 +50,45 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def faults_of(name: str) -> str:
-    """The faults that show the defect soonest."""
-    text = (PATCHES / f"{name}.patch").read_text(encoding="utf-8")
-    return next(line for line in text.splitlines() if line.startswith("faults: ")).removeprefix("faults: ")
+def options_of(name: str) -> list[str]:
+    """The options of `simulate.py` that show the defect soonest: which faults, perhaps which seed first, and more."""
+    lines = (PATCHES / f"{name}.patch").read_text(encoding="utf-8").splitlines()
+    return next(line.split()[1:] for line in lines if line.startswith("options: "))
 
 
 def patched_copy(name: str, folder: pathlib.Path) -> pathlib.Path:
     """A copy of the product with the defect; returns its source root."""
     shutil.copytree(ROOT / "internal", folder / "internal", ignore=shutil.ignore_patterns("__pycache__"))
-    command = ["git", "apply", "--whitespace=nowarn", PATCHES / f"{name}.patch"]
-    subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)})
+    apply_patch(name, folder)
     return folder / "internal"
 
 
-def _simulate(product: pathlib.Path, seed: int, faults: str) -> str:
-    """What a simulation of that product violates first; empty if nothing."""
-    arguments = [f"--seed={seed}", f"--hours={HOURS}", f"--faults={faults}", f"--nodes={NODES}", "--shrink-seconds=0"]
-    command = [sys.executable, HERE / "simulate.py", *arguments]
+def apply_patch(name: str, folder: pathlib.Path) -> None:
+    """Put the defect into the product that is in a folder. Raises: CalledProcessError, if the product has changed."""
+    command = ["git", "apply", "--whitespace=nowarn", PATCHES / f"{name}.patch"]
+    subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)})
+
+
+def _simulate(name: str, product: pathlib.Path, seconds: float) -> tuple[str, str]:
+    """The last seed that was simulated with that product, and what it violates first, empty if nothing."""
+    options = [
+        f"--hours={HOURS}",
+        f"--nodes={NODES}",
+        *options_of(name),
+        f"--cpu-seconds={seconds}",
+        "--shrink-seconds=0",
+    ]
+    command = [sys.executable, HERE / "simulate.py", "--endless", *options]
     environment = {**os.environ, "PYTHONPATH": str(product)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return ""
-    failed = [line.partition(" FAILED ")[2] for line in done.stdout.splitlines() if " FAILED " in line]
-    return failed[0] if failed else (done.stderr.splitlines() or ["no output"])[-1]
+    seed, violation = "", ""
+    for line in done.stdout.splitlines():
+        if line.startswith("seed ") and "sha256 " in line:
+            seed = line.split()[1].removesuffix(":")
+        violation = violation or line.partition(" FAILED ")[2]
+    if done.returncode and not violation:
+        raise RuntimeError(f"a simulation crashed:\n{done.stdout}{done.stderr}")
+    return seed, violation
 
 
 if __name__ == "__main__":

@@ -68,6 +68,8 @@ def _run_many(runs: Runs, arguments: argparse.Namespace) -> int:
                 code = 1
                 _show_failure(runs, outcome, arguments.shrink_seconds)
                 break
+            if cpu_seconds >= arguments.cpu_seconds:
+                break
     except KeyboardInterrupt:
         print()
     speed = seconds / max(cpu_seconds, 0.001)
@@ -156,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--hours", type=float, default=1.0, help="of virtual time, for each seed")
     parser.add_argument("--nodes", type=int, default=100, help="of the cluster, at any time")
     parser.add_argument("--endless", action="store_true", help="one seed after another until SIGINT or a violation")
+    parser.add_argument("--cpu-seconds", type=float, default=float("inf"), help="end then, by processor time")
     parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--plan", default="", metavar="FILE", help="the faults and changes of a failed run")
