@@ -42,13 +42,13 @@ class Authority:
         )
         self.certificate = certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, common_name: str, *dns_names: str) -> Pair:
-        """A certificate for servers (at 127.0.0.1) and clients."""
+    def issue(self, common_name: str, *dns_names: str, hours: float = 1) -> Pair:
+        """A certificate for servers (at 127.0.0.1) and clients, valid for so many hours."""
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns_names]
         names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
         certificate = (
-            _builder(_named(common_name), self._name, key)
+            _builder(_named(common_name), self._name, key, hours)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -64,7 +64,9 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, hours: float = 1
+) -> x509.CertificateBuilder:
     now = clocks.utc_now()
     return (
         x509.CertificateBuilder()
@@ -73,5 +75,5 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=hours))
     )

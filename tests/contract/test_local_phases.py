@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from trireme.frontend.phase_clients import fallback, forker_client, local_phases
+from trireme.frontend.phase_clients import fallback, forker_client, local_phases, replica_link
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
 
@@ -101,6 +101,10 @@ class Replicas:
 
     def answering(self) -> list[str]:
         """Nobody."""
+        return []
+
+    def statistics(self) -> list[replica_link.LinkStatistics]:
+        """Nothing is known."""
         return []
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:

@@ -91,8 +91,40 @@ async def test_a_phase_with_another_identity_is_not_used(tmp_path: Path) -> None
             if expected:
                 await frontend.follows()
             else:
-                await frontend.fails("Hostname Verification Check failed")
+                await frontend.fails(f"its certificate is not for {identities[0]}, as tls.allowedIdentities wants")
             await frontend.links.close()
+
+
+@pytest.mark.parametrize("wrong", ["expired", "another authority", "no TLS"])
+async def test_why_tls_refuses_a_phase_is_in_words(tmp_path: Path, wrong: str) -> None:
+    """The library's text names neither the setting nor what was expected: nobody would find out at night."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    side = Side(tmp_path / "filter", authority, "filter", NAME)
+    told = "UNAVAILABLE: its certificate, or that of its authority, has expired"
+    if wrong == "expired":
+        authority.issue("filter", NAME, hours=-0.5).write(side.folder, "tls")
+    if wrong == "another authority":
+        side.issue(Authority("another"), trusted=authority.certificate)
+        told = "UNAVAILABLE: its certificate is of no authority in tls.caFile ("
+    if wrong == "no TLS":
+        told = "UNAVAILABLE: it does not speak TLS, as tls says it does"
+    async with _served_without_tls() if wrong == "no TLS" else serve(side) as address:
+        frontend = Frontend(caller.dialer(NAME))
+        frontend.links.set_endpoints([address])
+        await frontend.fails(told)
+        await frontend.links.close()
+
+
+@contextlib.asynccontextmanager
+async def _served_without_tls() -> AsyncIterator[str]:
+    server = aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
 
 
 async def test_a_proxy_of_the_environment_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

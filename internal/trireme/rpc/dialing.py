@@ -27,6 +27,9 @@ NO_PROXY = ("grpc.enable_http_proxy", 0)
 and without TLS it would read the whole cluster."""
 
 
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+
+
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
     """TLS settings of a client. Without `ca_file` it trusts the system's authorities; a certificate is optional."""
@@ -36,8 +39,9 @@ class TlsSettings:
     key_file: str = ""
     #: DNS names or IP addresses, one of which the server's certificate must contain; empty: the address dialled.
     identities: tuple[str, ...] = ()
-    #: The field that contains these settings, for messages.
+    #: The field that contains these settings, for messages; and that of the identities, if it is not in there.
     field: str = "tls"
+    identities_field: str = ""
 
 
 class Dialer:
@@ -50,7 +54,8 @@ class Dialer:
             ListenError: naming the field and the file that cannot be used.
         """
         self._watched = None if settings is None else tls_files.WatchedFiles(_tls_files(settings))
-        self._identities = () if settings is None else settings.identities
+        self._settings = settings or TlsSettings()
+        self._identities = self._settings.identities
 
     @property
     def reloads(self) -> int:
@@ -73,9 +78,28 @@ class Dialer:
         content = self._watched.content
         credentials = grpc.ssl_channel_credentials(content.authorities, content.private_key, content.certificate)
         if self._identities:
-            identity = self._identities[attempt % len(self._identities)]
-            expected.append(("grpc.ssl_target_name_override", identity))
+            expected.append(("grpc.ssl_target_name_override", self._identity(attempt)))
         return aio.secure_channel(address, credentials, options=expected)
+
+    def error_text(self, error: aio.AioRpcError, address: str, attempt: int) -> str:
+        """The code and details of a call's error; where TLS refused, in words and with the field that decides it."""
+        settings, details = self._settings, error.details() or ""
+        if "Hostname Verification Check failed" in details:
+            field = settings.identities_field or f"{settings.field}.allowedIdentities"
+            details = f"its certificate is not for {self._identity(attempt) or address}, as {field} wants"
+            if not self._identities:
+                details = f"its certificate is not for {address}: name what it is for in {field}"
+        elif "certificate has expired" in details:
+            details = "its certificate, or that of its authority, has expired"
+        elif _UNTRUSTED in details:
+            reason = details.partition(_UNTRUSTED)[2].strip(" :")
+            details = f"its certificate is of no authority in {settings.field}.caFile ({reason})"
+        elif "WRONG_VERSION_NUMBER" in details:
+            details = f"it does not speak TLS, as {settings.field} says it does"
+        return f"{error.code().name}: {details}"
+
+    def _identity(self, attempt: int) -> str:
+        return self._identities[attempt % len(self._identities)] if self._identities else ""
 
     def is_outdated(self, address: str, reloads: int) -> bool:
         """Whether a channel opened at that reload count would differ from one opened now."""
@@ -108,6 +132,10 @@ class RenewableChannel:
         self.channel = self._dialer.channel(self._address, self._options, self._attempt)
         self._reloads = self._dialer.reloads
         return True
+
+    def error_text(self, error: aio.AioRpcError) -> str:
+        """The error of a call on this channel, for people."""
+        return self._dialer.error_text(error, self._address, self._attempt)
 
     async def drain(self) -> None:
         """Refuse new calls, and return once those in flight have ended or reached their deadlines."""

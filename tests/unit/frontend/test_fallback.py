@@ -1,6 +1,7 @@
 """Phases of the frontend's own that stand in for configured ones: when they do, and that this can be seen."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,6 +9,14 @@ import pytest
 
 from trireme.frontend.phase_clients import fallback
 from trireme_kube.componentbase import supervision
+
+
+@dataclasses.dataclass(frozen=True)
+class Replica:
+    """A configured replica."""
+
+    address: str
+    last_error: str
 
 
 class Phase:
@@ -20,6 +29,11 @@ class Phase:
     def answering(self) -> list[str]:
         """The addresses that answer now."""
         return self.answers
+
+    def statistics(self) -> list[Replica]:
+        """Nobody can connect to those that do not answer."""
+        reason = "UNAVAILABLE: its certificate has expired"
+        return [Replica(each, "" if each in self.answers else reason) for each in self.endpoints]
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
         """These are asked from now on."""
@@ -67,6 +81,15 @@ async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
         seen.append((standing_in.active, list(phase.endpoints)))
     waits, helped = (False, ["far:1"]), (True, ["far:1", "unix:/filter"])
     assert seen == [waits, waits, helped, helped, waits, waits]
+
+
+async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Else the only warning says that filter is gone, and not that its certificate has expired."""
+    standing_in = _fallback(Phase(), Own(), 0.0, lambda: 1.0)
+    standing_in.set_endpoints(["far:1"])
+    await standing_in._start_or_stop_local_phases()
+    expected = "no filter answered for 0 s (far:1: UNAVAILABLE: its certificate has expired): one of our own stands in"
+    assert expected in [record.getMessage() for record in caplog.records]
 
 
 async def test_it_is_not_active_after_the_term() -> None:

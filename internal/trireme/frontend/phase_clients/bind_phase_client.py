@@ -79,7 +79,7 @@ class _BindLink:
         kind = type(error).__name__
         if isinstance(error, aio.AioRpcError):
             kind = error.code().name
-            self.last_error = f"{kind}: {error.details()}"
+            self.last_error = self.connection.error_text(error)
         self.failures.log_failure(kind, f"bind {self.address}: {self.last_error}")
 
     def answered(self) -> None:
@@ -482,7 +482,7 @@ class BindPhaseClient:
                     answer = await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
                 except aio.AioRpcError as error:
                     _raise_if_cancelled(error)
-                    reason = f"{error.code().name}: {error.details()}"
+                    reason = link.connection.error_text(error)
                     link.failures.log_failure(
                         error.code().name, f"bind {link.address} does not take the epoch: {reason}"
                     )

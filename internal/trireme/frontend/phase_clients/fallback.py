@@ -17,6 +17,20 @@ log = logging.getLogger(__name__)
 CHECK_SECONDS = 0.5
 
 
+class Replica(Protocol):
+    """What is known of a replica."""
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        ...
+
+    @property
+    def last_error(self) -> str:
+        """Why it cannot be called; empty if it can."""
+        ...
+
+
 class Phase(Protocol):
     """A phase's replicas, as follower_replicas.FollowerReplicas and bind_phase_client.BindPhaseClient are."""
 
@@ -27,6 +41,10 @@ class Phase(Protocol):
 
     def answering(self) -> Sequence[str]:
         """The addresses of the replicas that can be called."""
+        ...
+
+    def statistics(self) -> Sequence[Replica]:
+        """The state of each replica."""
         ...
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
@@ -112,7 +130,8 @@ class Fallback:
         if self._missing_since is None:
             self._missing_since = now
         if self._local is None and now - self._missing_since >= self._after:
-            log.warning("no %s answered for %.0f s: one of our own stands in", self._name, self._after)
+            text = "no %s answered for %.0f s%s: one of our own stands in"
+            log.warning(text, self._name, self._after, self._reasons_text())
             local = self._make()
             try:
                 await local.start()
@@ -124,6 +143,10 @@ class Fallback:
             restart = functools.partial(local.restart_ended, self._restarted)
             self._local = local, self._supervisor.keep(f"own {self._name}", restart)
             self._apply_endpoints()
+
+    def _reasons_text(self) -> str:
+        reasons = [f"{each.address}: {each.last_error}" for each in self._phase.statistics() if each.last_error]
+        return f" ({'; '.join(reasons)})" if reasons else ""
 
     def _apply_endpoints(self) -> None:
         own = [] if self._local is None else self._local[0].addresses(self._name)

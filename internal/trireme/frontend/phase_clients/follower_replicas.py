@@ -158,7 +158,7 @@ class FollowerReplicas:
             except aio.AioRpcError as error:
                 if error.code() not in _ELSEWHERE:
                     raise
-                last = f"{link.address}: {error.code().name}: {error.details()}"
+                last = f"{link.address}: {link.error_text(error)}"
                 link.failures.log_failure(error.code().name, f"{self.phase}: calling another replica: {last}")
             except TimeoutError:
                 last = f"{link.address}: it does not answer"

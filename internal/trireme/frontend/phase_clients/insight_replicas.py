@@ -73,7 +73,7 @@ class InsightReplicas:
                     request, timeout=self.replicas.deadline_seconds
                 )
             except aio.AioRpcError as error:
-                problem = f"{link.address}: {error.code().name}: {error.details()}"
+                problem = f"{link.address}: {link.error_text(error)}"
                 if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
                     raise InsightRefusal(error.details() or error.code().name) from error
             else:

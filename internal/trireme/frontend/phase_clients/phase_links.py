@@ -86,4 +86,8 @@ def _make_dialer(completed: commandline.CompletedConfig, service: str) -> dialin
     if not tls.enabled:
         return dialing.Dialer()
     identities = config.identities(service)
-    return dialing.Dialer(dialing.TlsSettings(tls.ca_file, tls.cert_file, tls.key_file, identities))
+    path, own = ("insight", config.insight) if service == "insight" else (f"phases.{service}", config.phase(service))
+    field = f"{path if own.allowed_identities else 'tls'}.allowedIdentities"
+    return dialing.Dialer(
+        dialing.TlsSettings(tls.ca_file, tls.cert_file, tls.key_file, identities, identities_field=field)
+    )

@@ -205,6 +205,12 @@ class ReplicaLink:
             self._unheard_since = self._clock()
             self._notify_if_in_step_again(was_in_step)
 
+    def error_text(self, error: BaseException) -> str:
+        """What went wrong with the stream or a call, for people."""
+        if isinstance(error, aio.AioRpcError):
+            return self._connection.error_text(error)
+        return str(error) or type(error).__name__
+
     async def run(self) -> None:
         """Keep the stream up until cancelled: whenever it ends, for whatever reason, open it again with a full sync.
 
@@ -218,7 +224,7 @@ class ReplicaLink:
             try:
                 await self._feed_follower()
             except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
-                self._last_error = _error_text(error)
+                self._last_error = self.error_text(error)
                 kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
                 self._failures.log_failure(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
             except AcknowledgementError as error:
@@ -421,9 +427,3 @@ def _generation_of_request(request: bytes) -> int:
 
 def _unchanged(message: bytes) -> bytes:
     return message
-
-
-def _error_text(error: BaseException) -> str:
-    if isinstance(error, aio.AioRpcError):
-        return f"{error.code().name}: {error.details()}"
-    return str(error) or type(error).__name__
