@@ -29,7 +29,7 @@ from trireme.config.trireme_configuration_schema import CONFIGURATION
 from trireme.config.trireme_configuration_validation import validate
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.field_errors import Problem, child, index, not_supported, required
-from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
+from trireme_kube.apimachinery.strict_decoding import DURATION, DecodeError, decode
 
 Value = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def parse(data: bytes) -> TriremeConfiguration:
     try:
         decoded = decode(source.node, CONFIGURATION)
     except DecodeError as error:
-        raise ConfigurationError(str(error)) from error
+        raise ConfigurationError(_type_problem(error)) from error
     strict = [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
     if strict:
         raise ConfigurationError(loading.strict_error(strict), loading.strict_problems(strict))
@@ -73,6 +73,19 @@ def parse(data: bytes) -> TriremeConfiguration:
     if problems:
         raise ConfigurationError(join_messages(problems), problems)
     return config
+
+
+def _type_problem(error: DecodeError) -> str:
+    """The error for people who write this file: it is no Go program's."""
+    if error.expected == DURATION:
+        wanted = 'a duration with its unit, such as "30s" or "1m30s"'
+    elif error.expected == "string":
+        wanted = "a string"
+    elif error.expected.startswith("int"):
+        wanted = f"an integer of {error.expected.removeprefix('int')} bits"
+    else:
+        wanted = "a list" if error.expected.startswith("[]") else "an object"
+    return f"{error.field}: must be {wanted}, not {error.found}"
 
 
 def _to_phase(value: Value, default: Phase) -> Phase:

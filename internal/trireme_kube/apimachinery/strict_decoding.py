@@ -20,11 +20,23 @@ from trireme_kube.apimachinery.schema import STRING, Field, Kind, Many, Scalar, 
 
 _MOST_ERRORS = 100
 _INTEGER = re.compile(r"-?[0-9]+")
+#: What belongs there where a duration does: its Go type is a string.
+DURATION = "duration"
 _BITS = {Kind.INT32: 31, Kind.INT64: 63}
 
 
 class DecodeError(ValueError):
-    """A value has the wrong type or cannot be read."""
+    """A value has the wrong type or cannot be read; the text is Go's.
+
+    `field` is the field's path without indices, `found` what is there, and `expected` the Go type that belongs there,
+    or `duration`.
+    """
+
+    def __init__(self, text: str, field: str, found: str, expected: str) -> None:
+        super().__init__(text)
+        self.field = field
+        self.found = found
+        self.expected = expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +55,8 @@ def decode(node: Node, into: Struct) -> Decoded:
     """
     decoder = _Decoder()
     value = decoder.value(node, into, "")
-    if decoder.type_error:
-        raise DecodeError(decoder.type_error)
+    if decoder.type_error is not None:
+        raise decoder.type_error
     return Decoded(value if isinstance(value, dict) else {}, tuple(decoder.strict))
 
 
@@ -65,7 +77,7 @@ def describe(node: Node) -> str:
 class _Decoder:
     """What decoding found out so far, and where in the document it is."""
 
-    type_error: str = ""
+    type_error: DecodeError | None = None
     strict: list[str] = field(default_factory=list)
     #: Where we are, for type errors: the struct that has the field, and the path of fields without indices.
     owner: str = ""
@@ -80,8 +92,8 @@ class _Decoder:
 
     def save(self, what: str, type_name: str) -> None:
         """Record a type error; the first one is raised at the end."""
-        if not self.type_error:
-            self.type_error = self.mismatch(what, type_name)
+        if self.type_error is None:
+            self.type_error = DecodeError(self.mismatch(what, type_name), ".".join(self.stack), what, type_name)
 
     def report(self, kind: str, path: str) -> None:
         """Record an unknown or duplicate field."""
@@ -210,20 +222,22 @@ class _Decoder:
         try:
             return decode_base64(text)
         except ValueError as error:
-            if not self.type_error:
-                self.type_error = str(error)
+            if self.type_error is None:
+                self.type_error = DecodeError(str(error), ".".join(self.stack), golang.quote(text), "[]uint8")
             return None
 
     def duration(self, node: Node, into: Scalar) -> golang.Duration | None:
         """A duration. It is read by a parser of its own, so what is wrong with it ends the decoding at once."""
         if node is None and into.optional:
             return None
+        path = ".".join(self.stack)
         if node is not None and (not isinstance(node, str) or isinstance(node, Number)):
-            raise DecodeError(self.mismatch(describe(node), "string"))
+            found = describe(node)
+            raise DecodeError(self.mismatch(found, "string"), path, found, DURATION)
         try:
             return golang.parse_duration(node or "")
         except ValueError as error:
-            raise DecodeError(str(error)) from error
+            raise DecodeError(str(error), path, golang.quote(node or ""), DURATION) from error
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]")

@@ -36,6 +36,25 @@ def test_without_a_file_everything_runs_on_one_machine() -> None:
     assert trireme_configuration_validation.validate(config) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("phases: {filter: {deadline: 30}}",
+         'phases.filter.deadline: must be a duration with its unit, such as "30s" or "1m30s", not number'),
+        ("fallback: {after: 30q}",
+         'fallback.after: must be a duration with its unit, such as "30s" or "1m30s", not "30q"'),
+        ("phases: {score: {endpoints: 5}}", "phases.score.endpoints: must be a list, not number"),
+        ("phases: 7", "phases: must be an object, not number"),
+        ("batch: {maxPods: many}", "batch.maxPods: must be an integer of 32 bits, not string"),
+        ("batch: {maxPods: 3000000000}", "batch.maxPods: must be an integer of 32 bits, not number 3000000000"),
+        ("remotePlugins: [{name: 1}]", "remotePlugins.name: must be a string, not number"),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_wrong_type_is_named_with_its_field(text: str, problem: str) -> None:
+    """Else whoever wrote the file reads of structs of a language that Trireme is not written in."""
+    assert _problems(text) == (problem,)
+
+
 def test_every_field_arrives_where_it_belongs() -> None:
     """Else a setting has no effect, or another's."""
     config = _parse("""
