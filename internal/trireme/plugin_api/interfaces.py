@@ -47,7 +47,8 @@ class Normalization(enum.IntEnum):
 # Statuses of one class that keep the reasons that tell them apart; beyond it only their messages do.
 DETAILED_STATUSES = 1024
 
-# Statuses of one class at most: an index is an int16.
+# Statuses of one class beyond which only the first one of a plugin and code is added: an index is an int16, and there
+# are far fewer plugins and codes than numbers left.
 MAX_STATUSES = 30_000
 
 
@@ -55,14 +56,17 @@ class StatusTable:
     """The distinct statuses of one class's evaluation. Index 0 passes; numbers are never given to another status.
 
     A status may name what only one node has (its taint, say), so there could be as many as nodes. Reasons are for
-    people who ask why, of a few nodes: where there are too many statuses, further ones go without.
+    people who ask why, of a few nodes: where there are too many statuses, further ones go without. Beyond
+    `MAX_STATUSES` a status counts as another one of the same plugin and code: messages may then be another node's, but
+    not what follows from them (an error stays one, and preemption helps or does not).
     """
 
-    __slots__ = ("_indexes", "statuses")
+    __slots__ = ("_first_of_kind", "_indexes", "statuses")
 
     def __init__(self) -> None:
         self.statuses: list[status.Status] = []
         self._indexes: dict[status.Status, int] = {}
+        self._first_of_kind: dict[tuple[status.Code, str], int] = {}
 
     def intern(self, entry: status.Status) -> int:
         """The status's number, from 1."""
@@ -70,24 +74,17 @@ class StatusTable:
         if index is None:
             if len(self.statuses) >= DETAILED_STATUSES and entry.reasons:
                 return self.intern(status.Status(entry.code, entry.plugin, entry.messages))
-            if len(self.statuses) >= MAX_STATUSES:
-                return self._number_of_similar_refusal(entry)
+            kind = entry.code, entry.plugin
+            if len(self.statuses) >= MAX_STATUSES and kind in self._first_of_kind:
+                return self._first_of_kind[kind]
             self.statuses.append(entry)
             index = self._indexes[entry] = len(self.statuses)
+            self._first_of_kind.setdefault(kind, index)
         return index
 
     def find(self, entry: status.Status) -> int:
         """The status's number, from 1; 0: it has none."""
         return self._indexes.get(entry, 0)
-
-    def _number_of_similar_refusal(self, entry: status.Status) -> int:
-        """The number of another status by which the same plugin refuses alike; of the last one if there is none."""
-        alike = (
-            number
-            for number, known in enumerate(self.statuses, start=1)
-            if (known.code, known.plugin) == (entry.code, entry.plugin)
-        )
-        return next(alike, len(self.statuses))
 
 
 @dataclass(frozen=True, slots=True)

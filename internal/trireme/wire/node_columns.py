@@ -14,6 +14,9 @@ _FIELDS = filter_pb2.NodeColumns.DESCRIPTOR.fields_by_name
 _SLOTS = _FIELDS["slots"].number
 _STATUS_INDEX = _FIELDS["status_index"].number
 _CAPACITY = _FIELDS["capacity"].number
+# As many as an index can number. Filter sends fewer (`interfaces.MAX_STATUSES`); the index of one beyond would name
+# another status, or say that the node passes.
+_MAX_STATUSES = np.iinfo(np.int16).max
 
 
 @dataclass(slots=True)
@@ -58,6 +61,8 @@ def from_message(columns: filter_pb2.NodeColumns) -> NodeColumns:
     for name, entries in (("status_index", index), ("capacity", capacity)):
         if entries.shape[0] != expected:
             raise ValueError(f"columns.{name}: has {entries.shape[0]} entries, must have {expected}")
+    if len(columns.statuses) > _MAX_STATUSES:
+        raise ValueError(f"columns.statuses: has {len(columns.statuses)} entries, must have at most {_MAX_STATUSES}")
     if index.size and int(index.max()) > len(columns.statuses):
         raise ValueError(f"columns.status_index: {int(index.max())} is beyond the {len(columns.statuses)} statuses")
     if slots is not None and slots.size and int(slots.max()) >= columns.size:

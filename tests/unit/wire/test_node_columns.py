@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.framework import status
-from trireme.v1 import filter_pb2
+from trireme.v1 import filter_pb2, status_pb2
 from trireme.wire import node_columns
 
 STATUSES = tuple(status.unschedulable("P", f"no {number}") for number in range(300))
@@ -46,6 +46,11 @@ def test_columns_are_read_as_they_were_written(entries: list[tuple[int, int]], b
             {"size": 2, "base_generation": 1, "slots": [2], "status_index": [0], "capacity": [1]},
             "slots",
             id="no-such-slot",
+        ),
+        pytest.param(
+            {"size": 1, "statuses": [status_pb2.Status()] * 65_536, "status_index": [65_536], "capacity": [1]},
+            "statuses",
+            id="an-index-that-would-become-0",
         ),
     ],
 )
