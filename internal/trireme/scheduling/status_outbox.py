@@ -4,7 +4,8 @@ An attempt does not wait for its condition to be written, and a pod that fails a
 But a pod is not bound before the conditions of its earlier attempts are written: kube-scheduler writes both in this
 order, others look for the nomination, and a condition that arrives after the binding would call a bound pod
 unschedulable. With many preemptors that costs one write for each. A pod that is to be bound does not wait for what is
-to be written about others: thousands of conditions take minutes at a low rate limit.
+still to be sent about others: thousands of conditions take minutes at a low rate limit. It does wait for those that
+were sent before, at most `MAX_UNDER_WAY`, because bind executes actions in the order in which they come.
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure, updatePod (without the gate SchedulerAsyncAPICalls).
 """
 
