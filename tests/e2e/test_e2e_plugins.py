@@ -369,6 +369,23 @@ async def _small_cluster(folder: pathlib.Path) -> AsyncIterator[installation.Ins
         yield here
 
 
+async def test_pods_that_a_plugin_refused_are_tried_when_it_comes_back_as_another_version(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they wait for minutes, though the mistake for which they were refused is mended."""
+    script = pathlib.Path(__file__).parent / "versioned.py"
+    monkeypatch.setenv("VERSION", "1")
+    async with _small_cluster(tmp_path) as here:
+        async with plugin(tmp_path, script) as address:
+            own = remote("Versioned", address, "filter")
+            await here.start(configuration=profile("Versioned", "filter"), own=own)
+            await here.create_pods([pod("p")])
+            await here.condition("p", "2 node(s) were refused by version 1")
+        monkeypatch.setenv("VERSION", "2")
+        async with plugin(tmp_path, script):
+            await here.bound(1)
+
+
 async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
