@@ -18,6 +18,9 @@ real_only = pytest.mark.parametrize("cluster", ["real"], indirect=True)
 
 MERGE = "application/merge-patch+json"
 
+# How often kube-scheduler plays once more where it counted what is chance, which is not seldom on a busy machine.
+MORE_TRIES = 3
+
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/metrics.md"
 _ROW = re.compile(r"^\| `([a-z0-9_]+)` \| same \|", re.MULTILINE)
 _HOST = re.compile(r"host=[0-9.:]+")
@@ -161,9 +164,11 @@ async def test_metrics_and_writes_are_those_of_kube_scheduler(
     assert _FAMILY_ONLY & wanted.keys() <= moved.keys()
     assert moved.keys() - wanted.keys() == set()
     assert all(_exact(theirs.metrics, name) for name in _COUNTED_ALIKE), "nothing was compared"
-    if different := _different(ours, theirs):
-        # An update of a pod that kube-scheduler has just taken from its queue adds the pod a second time.
-        different = _different(ours, await _with_kube_scheduler(cluster, plane))
+    different = _different(ours, theirs)
+    for _ in range(MORE_TRIES):
+        if different:
+            # An update of a pod that kube-scheduler has just taken from its queue adds the pod a second time.
+            different = _different(ours, await _with_kube_scheduler(cluster, plane))
     assert different == {}, f"ours, theirs: {different}"
 
 
