@@ -13,6 +13,8 @@ from trireme.cli.display import Report
 LINES = 20
 # More than any cluster has.
 _ALL = 1 << 31
+# Reasons for which caches are not read: what is wrong with a role or with the API server is wrong with few of them.
+_CACHE_ERRORS = 5
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -57,7 +59,7 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
     cluster = report["cluster"]
     out: list[tuple[str, str | text.Text]] = [
         ("Leader", _leader_line(report["leadership"])),
-        ("Caches", text.Text("synced", display.GOOD) if report["synced"] else text.Text("not synced yet", display.BAD)),
+        ("Caches", _caches_text(report)),
     ]
     if report["missing"]:
         out.append(("Missing", text.Text(", ".join(report["missing"]), display.BAD)))
@@ -71,12 +73,36 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
 
 
 def _leader_line(leadership: Report) -> text.Text:
+    error = leadership.get("lastError", "")
+    failed = f"the last request for it failed: {error}"
     if leadership["leading"]:
         line = f"this scheduler, epoch {leadership['epoch']}, lease valid for {leadership['secondsLeft']:.0f}s"
-        return text.Text(line, display.GOOD)
+        return text.Text(f"{line}; {failed}", display.BAD) if error else text.Text(line, display.GOOD)
     if leadership.get("holder"):
-        return text.Text(f"standing by: {leadership['holder']} holds the lease {leadership['lease']}", "yellow")
+        line = f"standing by: {leadership['holder']} holds the lease {leadership['lease']}"
+        return text.Text(f"{line}; {failed}", display.BAD) if error else text.Text(line, "yellow")
+    if error:
+        return text.Text(
+            f"standing by: the last request for the lease {leadership['lease']} failed: {error}", display.BAD
+        )
     return text.Text("standing by: nobody holds the lease yet", "yellow")
+
+
+def _caches_text(report: Report) -> text.Text:
+    """Whether the caches are synced, and what cannot be read for which reason: one line a reason."""
+    unread = [entry for entry in report.get("informers", ()) if entry.get("lastError") or not entry["synced"]]
+    names_by_error: dict[str, list[str]] = {}
+    for entry in unread:
+        names_by_error.setdefault(entry.get("lastError", ""), []).append(entry["name"])
+    listing = names_by_error.pop("", [])
+    lines = [f"{', '.join(names)}: {error}" for error, names in names_by_error.items()]
+    more = len(lines) - _CACHE_ERRORS
+    if more > 0:
+        lines[_CACHE_ERRORS:] = [f"… and {more} more that cannot be read"]
+    if listing:
+        lines.append(f"waiting for {', '.join(listing)}")
+    state = "not synced yet" if not report["synced"] else "synced, but not up to date" if lines else "synced"
+    return text.Text("\n".join([state, *lines]), display.BAD if lines or not report["synced"] else display.GOOD)
 
 
 def _render_phases(replicas: Report, wide: bool) -> console.RenderableType:

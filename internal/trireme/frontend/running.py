@@ -144,7 +144,7 @@ async def _run_until_ended(
                 completed.trireme, built.scheduling.waiting, built.scheduling.queue_executor.activate
             )
             elector = Elector(completed, early.settings, built.context.leader.observe_holder)
-            state = frontend_state.state_of_app(built, local, calls.rows, elector.candidate_synced)
+            state = frontend_state.state_of_app(built, local, calls.rows, elector.candidate_synced, elector.lease_error)
             async with (
                 serving.serve(completed, state, supervisor) as site,
                 handle.serve(completed.trireme, handles),
@@ -294,6 +294,10 @@ class Elector:
     def candidate_synced(self) -> bool:
         """Whether the informer of our LeaseCandidate has synced, if one is needed; False before the election."""
         return self._elector is not None and self._elector.candidate_synced
+
+    def lease_error(self) -> str:
+        """Why the last request for the Lease failed; empty: it did not."""
+        return "" if self._elector is None else self._elector.last_error
 
     def _make_candidate(self, identity: str) -> lease.Candidate:
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))

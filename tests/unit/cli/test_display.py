@@ -67,6 +67,67 @@ def test_the_status_of_a_standby_names_the_leader() -> None:
     assert "standing by: host-1_x holds the lease kube-system/kube-scheduler" in shown
 
 
+FORBIDDEN = 'leases.coordination.k8s.io "other6" is forbidden: User "system:serviceaccount:a:b" cannot get it (403)'
+
+
+@pytest.mark.parametrize(
+    ("leadership", "text"),
+    [
+        (
+            {"leading": False, "holder": "", "lease": "kube-system/other6"},
+            f"standing by: the last request for the lease kube-system/other6 failed: {FORBIDDEN}",
+        ),
+        (
+            {"leading": False, "holder": "h", "lease": "kube-system/other6"},
+            f"standing by: h holds the lease kube-system/other6; the last request for it failed: {FORBIDDEN}",
+        ),
+        (
+            {"leading": True, "epoch": 7, "holder": "me", "secondsLeft": 8.2},
+            f"this scheduler, epoch 7, lease valid for 8s; the last request for it failed: {FORBIDDEN}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_status_says_why_the_lease_cannot_be_read(leadership: dict[str, Any], text: str, columns: int) -> None:
+    """A frontend that can never lead looks like a healthy standby."""
+    shown = display.as_text(status_command.render(_status(leadership={**leadership, "lastError": FORBIDDEN})), columns)
+    assert text in " ".join(line.strip() for line in shown.splitlines())
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+def _informer(name: str, error: str = "", *, synced: bool = False) -> dict[str, Any]:
+    return {"name": name, "state": "listing", "synced": synced, "failures": 8, "lastError": error}
+
+
+def test_the_status_says_which_caches_are_not_synced_and_why() -> None:
+    """A missing permission makes the scheduler wait for ever, for nobody knows what."""
+    informers = [_informer("pods", synced=True), _informer("nodes"), _informer("a", "no"), _informer("b", "no")]
+    report = _status(synced=False, informers=[*informers, _informer("storageclasses", "forbidden")])
+    lines = display.as_text(status_command.render(report), 80).splitlines()
+    assert [line.strip() for line in lines[1:5]] == [
+        "Caches   not synced yet",
+        "a, b: no",
+        "storageclasses: forbidden",
+        "waiting for nodes",
+    ]
+
+
+def test_the_status_does_not_list_every_reason() -> None:
+    """Twenty kinds that a role lacks would push the pods off the screen."""
+    report = _status(synced=False, informers=[_informer(f"kind{number}", f"no {number}") for number in range(9)])
+    shown = display.as_text(status_command.render(report))
+    assert "kind4: no 4" in shown
+    assert "kind5" not in shown
+    assert "… and 4 more that cannot be read" in shown
+
+
+def test_the_status_names_a_cache_that_cannot_be_read_any_more() -> None:
+    """Synced once, the scheduler goes by what was true when its permission was taken away."""
+    report = _status(informers=[_informer("pods", synced=True), _informer("nodes", "forbidden", synced=True)])
+    lines = display.as_text(status_command.render(report)).splitlines()
+    assert [line.strip() for line in lines[1:3]] == ["Caches   synced, but not up to date", "nodes: forbidden"]
+
+
 def test_wide_shows_more_of_replicas() -> None:
     """`-o wide` is where kubectl's users look for the rest."""
     shown = display.as_text(status_command.render(_status(), True))

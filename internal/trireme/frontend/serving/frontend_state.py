@@ -17,7 +17,7 @@ class FrontendState:
     """What the serving endpoints read of the frontend.
 
     `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced` returns whether the informer
-    of our LeaseCandidate has synced.
+    of our LeaseCandidate has synced, `lease_error` why the last request for the Lease failed (empty: it did not).
     """
 
     context: FrontendContext
@@ -28,6 +28,7 @@ class FrontendState:
     local: local_phases.LocalPhases
     plugin_rows: Callable[[], list[dict[str, Any]]] = list
     candidate_synced: Callable[[], bool] = lambda: False
+    lease_error: Callable[[], str] = str
 
     @property
     def synced(self) -> bool:
@@ -63,8 +64,17 @@ def state_of_app(
     local: local_phases.LocalPhases,
     plugin_rows: Callable[[], list[dict[str, Any]]] = list,
     candidate_synced: Callable[[], bool] = lambda: False,
+    lease_error: Callable[[], str] = str,
 ) -> FrontendState:
     """The state of the frontend; `local` are its own phases."""
     return FrontendState(
-        app.context, app.cluster, app.phases, app.scheduling, app.informers, local, plugin_rows, candidate_synced
+        app.context,
+        app.cluster,
+        app.phases,
+        app.scheduling,
+        app.informers,
+        local,
+        plugin_rows,
+        candidate_synced,
+        lease_error,
     )

@@ -16,6 +16,7 @@ from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.queueing import states
 from trireme.results import class_answer
 from trireme.scheduling import fit_error
+from trireme_kube.client.informers import informer
 
 Json = dict[str, Any]
 
@@ -48,10 +49,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         "replicas": _replicas_json(state),
         "plugins": state.plugin_rows(),
         "children": [dataclasses.asdict(child) for child in state.local.statistics()],
-        "informers": [
-            {"name": entry.name, "state": entry.state, "synced": entry.synced, "failures": entry.failures}
-            for entry in (informer.statistics() for informer in state.informers)
-        ],
+        "informers": [_informer_json(each.statistics()) for each in state.informers],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in state.scheduling.waiting.pods()],
         "pending": [report.entry_of(pod) for pod in pending[:max_pods]],
         "pendingAlike": report.entries_by_class(pending),
@@ -82,13 +80,24 @@ def explain(state: FrontendState, key: str) -> Json | None:
     return out
 
 
+def _informer_json(entry: informer.InformerStatistics) -> Json:
+    return {
+        "name": entry.name,
+        "state": entry.state,
+        "synced": entry.synced,
+        "failures": entry.failures,
+        "lastError": entry.last_error,
+    }
+
+
 def _leadership_json(state: FrontendState) -> Json:
-    leader = state.context.leader
+    """Who leads; `lastError` says why the last request for the Lease failed, and is empty if it did not."""
+    leader, error = state.context.leader, state.lease_error()
     term = leader.term
     if term is None:
-        return {"leading": False, "lease": leader.lease, "holder": leader.holder}
+        return {"leading": False, "lease": leader.lease, "holder": leader.holder, "lastError": error}
     seconds = round(term.remaining_seconds(), 1)
-    return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds}
+    return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds, "lastError": error}
 
 
 def _replicas_json(state: FrontendState) -> Json:

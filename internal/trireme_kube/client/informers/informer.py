@@ -33,6 +33,8 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 # How often `relist` polls for the delivery of a list.
 POLL_SECONDS = 0.02
+# How often a failure that lasts is a warning; client-go's reflector logs each, by a back-off of up to a minute.
+REPEAT_WARNING_SECONDS = 60.0
 # Decoding takes some 20 to 60 µs an event: a larger batch would block the event loop for too long.
 EVENTS_PER_TURN = 256
 
@@ -60,7 +62,7 @@ class InformerStatistics:
     expirations: int  # times that our version had expired (410)
     failures: int  # requests that failed, and watches that broke
     undecodable: int  # events skipped because their object could not be decoded
-    last_error: str  # the last failure; "" after the next success
+    last_error: str  # the last failure; "" after the next success, and while a watch is open
 
 
 class Informer(Generic[T]):
@@ -101,6 +103,7 @@ class Informer(Generic[T]):
         self._stream: transport.ByteStream | list_prefetch.ListPrefetch | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
+        self._warned_at = 0.0  # when a failed request was last a warning
 
     @property
     def synced(self) -> bool:
@@ -128,7 +131,7 @@ class Informer(Generic[T]):
             expirations=counters.expirations,
             failures=counters.failures,
             undecodable=self._undecodable,
-            last_error=protocol.last_error,
+            last_error=protocol.last_error if self._stream is None else "",
         )
 
     async def run(self) -> None:
@@ -371,7 +374,11 @@ class Informer(Generic[T]):
         first = not self._protocol.last_error
         deliveries = self._protocol.failed(error)
         if self._protocol.last_error:
-            log.log(logging.WARNING if first else logging.DEBUG, "%s: %s", self.resource.name, error)
+            now = self._clock()
+            is_due = first or now - self._warned_at >= REPEAT_WARNING_SECONDS
+            if is_due:
+                self._warned_at = now
+            log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, error)
         await self._deliver(deliveries)
 
 

@@ -194,6 +194,11 @@ class Election:
         self._give_up_at = 0.0  # when the renewal or release under way counts as failed
         self.phase = Phase.ACQUIRING
 
+    @property
+    def is_optimistic(self) -> bool:
+        """Whether the Update under way was sent without reading first: if it fails, the next instruction is to read."""
+        return self._optimistic
+
     def start(self, now: float) -> Turn:
         """Return the first instruction."""
         return self._next_turn(self._read_instruction(now))

@@ -42,6 +42,7 @@ from trireme_kube.client.leaderelection.election import ElectionSettings, Leadin
 from trireme_kube.client.rest import client
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,8 @@ class LeaseElector:
         self._stop_requested = threading.Event()
         self._ended: asyncio.Future[None] | None = None
         self.leading: Leading | None = None
+        #: Why the last request for the Lease failed; empty: it did not. Any thread may read it.
+        self.last_error = ""
 
     def start(self) -> None:
         """Start contending, in a new thread."""
@@ -224,11 +227,33 @@ class LeaseElector:
             case _:
                 raise AssertionError(f"not an instruction to carry out: {instruction}")
         try:
-            return election.lease_record((await request).json())
+            record = election.lease_record((await request).json())
         except (ApiError, ApiUnreachable) as error:
-            if not (isinstance(error, ApiError) and error.not_found):
-                log.info("lease %s/%s: %s", self.settings.namespace, self.settings.name, error)
+            self._record_failure(instruction, error)
             return error
+        self.last_error = ""
+        return record
+
+    def _record_failure(
+        self, instruction: election.Read | election.Create | election.Update, error: ApiError | ApiUnreachable
+    ) -> None:
+        """Log that a request failed, and remember why. That the Lease does not exist yet is an answer.
+
+        Source: client-go, tools/leaderelection/leaderelection.go.
+        """
+        if isinstance(instruction, election.Read) and isinstance(error, ApiError) and error.not_found:
+            self.last_error = ""
+            return
+        self.last_error = str(error)
+        values = {"lock": f"{self.settings.namespace}/{self.settings.name}", "err": self.last_error}
+        if isinstance(instruction, election.Read):
+            klog.error(log, "Error retrieving lease lock", **values)
+        elif isinstance(instruction, election.Create):
+            klog.error(log, "Error initially creating lease lock", **values)
+        elif self._machine.is_optimistic:
+            klog.info(log, 2, "Failed to update lease optimistically, falling back to slow path", **values)
+        else:
+            klog.error(log, "Failed to update lease", **values)
 
     def _publish_notice(self, notice: Notice | None) -> None:
         if isinstance(notice, Leading):

@@ -1,0 +1,62 @@
+"""An informer that cannot read its collection says so as long as it cannot."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import virtual_time
+
+from trireme_kube.client.informers import informer, resources
+from trireme_kube.client.rest.errors import ApiError
+
+FORBIDDEN = ApiError(403, "Forbidden", 'storageclasses is forbidden: User "u" cannot list resource "storageclasses"')
+
+
+class Api:
+    """Refuses every request."""
+
+    accept = "application/json"
+
+    @contextlib.asynccontextmanager
+    async def stream(self, *_: Any, **__: Any) -> AsyncIterator[None]:
+        """A watch, or a list that is streamed."""
+        if self.accept:
+            raise FORBIDDEN
+        yield
+
+    async def get(self, *_: Any, **__: Any) -> None:
+        """A page of a list."""
+        raise FORBIDDEN
+
+
+def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
+    """After one line at the start, the log of a frontend that waits for ever does not have the reason."""
+    moments: list[float] = []
+
+    class Moments(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            assert record.getMessage() == f"storageclasses: {FORBIDDEN}"
+            moments.append(asyncio.get_running_loop().time())
+
+    async def main(clock: Callable[[], float]) -> None:
+        api: Any = Api()
+        following = informer.Informer(api, resources.STORAGE_CLASSES, dict, [], clock=clock)
+        running = asyncio.create_task(following.run())
+        await asyncio.sleep(600.0)
+        running.cancel()
+        assert following.statistics().last_error == str(FORBIDDEN)
+
+    handler = Moments(logging.WARNING)
+    informer.log.addHandler(handler)
+    try:
+        virtual_time.run(main)
+    finally:
+        informer.log.removeHandler(handler)
+    between = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    longest = informer.REPEAT_WARNING_SECONDS + 60.0
+    assert moments[0] < 1010.0
+    assert between
+    assert all(informer.REPEAT_WARNING_SECONDS <= seconds <= longest for seconds in between)
