@@ -23,16 +23,16 @@ class Invariants:
         self.violations: list[str] = []
         self.bound = 0
         self._placed = PlacedPods()
-        # Epochs of leaders by which binding was requested, by pod, and the highest one that has bound a pod.
-        self._epochs: dict[str, set[int]] = collections.defaultdict(set)
+        # Epochs of leaders by which binding was requested, by pod and node, and the highest one that has bound a pod.
+        self._epochs: dict[str, dict[str, set[int]]] = collections.defaultdict(lambda: collections.defaultdict(set))
         self._epoch_in_force = 0
         # The UID of the claim that has a device, and the devices of each claim.
         self._owners: dict[tuple[str, str, str], str] = {}
         self._devices: dict[str, list[tuple[str, str, str]]] = {}
 
-    def on_bind_request(self, uid: str, epoch: int) -> None:
-        """A leader of that epoch has a pod bound."""
-        self._epochs[uid].add(epoch)
+    def on_bind_request(self, uid: str, node: str, epoch: int) -> None:
+        """A leader of that epoch has a pod bound to the node."""
+        self._epochs[uid][node].add(epoch)
 
     def on_write(self, resource: Resource, event: Event) -> None:
         """A write at the API server."""
@@ -59,7 +59,7 @@ class Invariants:
             self._check_room(after, name)
             self._check_volumes(after, pod)
             self._check_devices(after, pod)
-            self._check_epoch(uid, name)
+            self._check_epoch(uid, name, after)
         self._placed.on_pod(event)
 
     def _check_room(self, name: str, pod: str) -> None:
@@ -119,11 +119,11 @@ class Invariants:
                 self._violated(f"claim {event.record.name} got {device}, which another claim has")
         self._devices[uid] = [device for device in now if self._owners[device] == uid]
 
-    def _check_epoch(self, uid: str, pod: str) -> None:
+    def _check_epoch(self, uid: str, pod: str, node: str) -> None:
         """Once a leader has bound a pod, none before it does."""
-        epochs = self._epochs.get(uid)
+        epochs = self._epochs[uid][node]
         if not epochs:
-            self._violated(f"pod {pod} was bound without a leader's request")
+            self._violated(f"pod {pod} was bound to {node} without a leader's request")
             return
         if max(epochs) < self._epoch_in_force:
             self._violated(

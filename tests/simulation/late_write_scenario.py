@@ -33,7 +33,7 @@ async def main(folder: pathlib.Path) -> int:
     cluster = Cluster(_loop, folder, 1, lambda text: None)
     invariants = Invariants(cluster.store)
     cluster.store.listen_to_all(invariants.on_write)
-    observe_bind_requests(lambda uid, _, epoch: invariants.on_bind_request(uid, epoch))
+    observe_bind_requests(lambda uid, _, node, epoch: invariants.on_bind_request(uid, node, epoch))
     cluster.build(2, 1, 1, 1)
     await cluster.start()
     classes = BY_KEY["priorityclasses.scheduling.k8s.io"]

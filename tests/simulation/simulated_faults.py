@@ -12,6 +12,7 @@ from simulation_plan import PlannedEvent
 
 from trireme_kube.embedded.api.resources import LEASES
 from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
+from trireme_kube.embedded.storage.store import Event
 
 # How long a fault that has an end lasts. Units: seconds; a Lease lasts 15.
 SHORTEST, LONGEST = 0.5, 40.0
@@ -19,6 +20,8 @@ SHORTEST, LONGEST = 0.5, 40.0
 _BEFORE_PAUSE, _AFTER_PAUSE = (2.0, 12.0), (14.0, 28.0)
 # The same of a leader's snapshot streams: after six seconds without acknowledgements it begins another one.
 _BEFORE_PAUSE_OF_STREAMS = (7.0, 14.0)
+# Within what time the next leader has begun to bind pods. Units: seconds.
+_AFTER_SUCCESSION = 2.0
 _ERRORS = (409, 429, 500, 503, 504)
 
 
@@ -81,8 +84,8 @@ class Faults:
         self._calms += 1
         self._cluster.api.faults.clear()
 
-    def _for_a_while(self, undo: Callable[[], None], seconds: float | None = None) -> None:
-        """Undo a fault after some time, or when all are to end."""
+    def _for_a_while(self, undo: Callable[[], None], seconds: float | None = None) -> Callable[[], None]:
+        """Undo a fault after some time, or when all are to end. Returns what ends it before."""
 
         def end() -> None:
             if undo in self._undo:
@@ -92,6 +95,7 @@ class Faults:
         self._undo[undo] = None
         seconds = self._random.uniform(SHORTEST, LONGEST) if seconds is None else seconds
         self._loop.call_at_simulated(self._loop.now + seconds, end, context=self._cluster.context)
+        return end
 
     def _later(self, seconds: float, begin: Callable[[], None]) -> None:
         """Begin a fault after some time, unless all are to end before."""
@@ -241,33 +245,34 @@ class Faults:
         """The next leader hears late what the last one has written."""
         leader, seconds = self._replace_leader()
         for frontend in self._cluster.kind("frontend"):
-            if seconds and frontend.host != leader:
+            if seconds and frontend is not leader:
                 self._stall_connections(API_HOST, frontend.host, seconds)
 
     def _late_bindings(self) -> None:
         """What a replica of bind writes for a leader reaches the API server when the next one leads."""
-        _, seconds = self._replace_leader()
+        leader, seconds = self._replace_leader()
         if seconds:
-            self._for_a_while(self._cut_ways([(self._random.choice(self._cluster.hosts["bind"]), API_HOST)]), seconds)
+            heal = self._cut_ways([(self._random.choice(self._cluster.hosts["bind"]), API_HOST)])
+            self._until_next_leader(leader, self._for_a_while(heal, LONGEST))
 
     def _late_snapshots(self) -> None:
         """What a leader sends to a replica of filter or score gets there when the next one leads."""
         leader, seconds = self._replace_leader(_BEFORE_PAUSE_OF_STREAMS)
         if seconds:
             host = self._random.choice([*self._cluster.hosts["filter"], *self._cluster.hosts["score"]])
-            self._for_a_while(self._cut_ways([(leader, host)]), seconds)
+            self._for_a_while(self._cut_ways([(leader.host, host)]), seconds)
 
-    def _replace_leader(self, before_pause: tuple[float, float] = _BEFORE_PAUSE) -> tuple[str, float]:
+    def _replace_leader(self, before_pause: tuple[float, float] = _BEFORE_PAUSE) -> tuple[SupervisedProcess, float]:
         """Let the leader be paused soon, for longer than its Lease, unless no other frontend could lead then.
 
-        Returns its host, and how long something is to be held back, which may be until the next one leads; 0 if none
+        Returns it, and how long something is to be held back, which may be until the next one leads; 0 if none
         could. Units: seconds.
         """
         leader = self._leader()
         before, after = self._random.uniform(*before_pause), self._random.uniform(*_AFTER_PAUSE)
         paused = self._random.uniform(after, LONGEST)
         if self._loop.now < self._replacing_until or not all(each.running for each in self._cluster.kind("frontend")):
-            return leader.host, 0.0
+            return leader, 0.0
 
         def pause() -> None:
             leader.pause()
@@ -275,7 +280,19 @@ class Faults:
 
         self._later(before, pause)
         self._replacing_until = self._loop.now + before + paused
-        return leader.host, before + after
+        return leader, before + after
+
+    def _until_next_leader(self, leader: SupervisedProcess, end: Callable[[], None]) -> None:
+        """End a fault soon after another frontend has the Lease."""
+        delay = self._random.uniform(0.0, _AFTER_SUCCESSION)
+        waiting = [end]
+
+        def on_lease(event: Event) -> None:
+            holder = event.record.object["spec"].get("holderIdentity") or ""
+            if waiting and event.record.name == "kube-scheduler" and holder.partition("_")[0] not in ("", leader.name):
+                self._later(delay, waiting.pop())
+
+        self._cluster.store.listen(LEASES, on_lease)
 
     # The API server
 

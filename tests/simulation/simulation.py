@@ -173,9 +173,9 @@ class Simulation:
             comparison is not None and (bool(comparison.difference) or comparison.ended)
         )
 
-    def _on_bind_request(self, uid: str, pod: str, epoch: int) -> None:
-        self._trace.timeline.add(f"gets a request to bind {pod} from the leader of epoch {epoch}")
-        self._invariants.on_bind_request(uid, epoch)
+    def _on_bind_request(self, uid: str, pod: str, node: str, epoch: int) -> None:
+        self._trace.timeline.add(f"gets a request to bind {pod} to {node} from the leader of epoch {epoch}")
+        self._invariants.on_bind_request(uid, node, epoch)
 
     def _outcome(self, cpu_seconds: float) -> Outcome:
         violations = tuple(self._violations())
@@ -196,16 +196,16 @@ class Simulation:
         )
 
 
-def observe_bind_requests(observe: Callable[[str, str, int], None]) -> None:
+def observe_bind_requests(observe: Callable[[str, str, str, int], None]) -> None:
     """Have `observe` called for each pod of every Bind call that a bind replica gets.
 
-    Its arguments are the pod's UID and name, and the leader's epoch.
+    Its arguments are the pod's UID and name, the node, and the leader's epoch.
     """
     original = bind_service.BindPhase.Bind
 
     def bind(self: Any, request: Any, context: Any) -> Any:
         for item in request.items:
-            observe(item.pod.uid, item.pod.name, request.cycle.fence.epoch)
+            observe(item.pod.uid, item.pod.name, item.node_name, request.cycle.fence.epoch)
         return original(self, request, context)
 
     bind_service.BindPhase.Bind = bind
