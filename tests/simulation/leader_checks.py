@@ -16,8 +16,8 @@ from simulated_workloads import GROUPS
 
 from trireme.cache import cluster_cache
 from trireme.frontend import app
-from trireme.scheduling import binding_cycle, preemption_executor
-from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
+from trireme.scheduling import binding_cycle, preemption_executor, scheduler
+from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 # For so long nothing must have changed on a node of which a decision should have known. Units: seconds.
@@ -37,8 +37,12 @@ class LeaderChecks:
         self._node_of: dict[str, str] = {}
         # When something happened on a node, at the API server.
         self._changed: dict[str, float] = {}
+        # Who holds the Lease, and the pods that were bound when it got it, until it begins to schedule.
+        self._successor = ""
+        self._bound_before: set[str] = set()
         self._apps: list[app.App] = []
         store.listen_to_all(self._on_write)
+        _observe(scheduler.Scheduler, "_run_cycle", self._on_cycle)
         _observe(binding_cycle.BindingCycle, "start", self._on_binding)
         _observe(cluster_cache.ClusterCache, "assume", self._on_assume)
         for method in ("evict_in_background", "evict"):
@@ -51,6 +55,8 @@ class LeaderChecks:
     def _on_write(self, resource: Resource, event: Event) -> None:
         if resource is NODES:
             self._changed[event.record.name] = self._now()
+        if resource is LEASES and event.record.name == "kube-scheduler":
+            self._on_lease(event.record.object["spec"].get("holderIdentity") or "")
         if resource is not PODS:
             return
         pod, uid = event.record.object, event.record.uid
@@ -66,6 +72,24 @@ class LeaderChecks:
 
     def _violated(self, text: str) -> None:
         self.violations.append(text)
+
+    # Successions
+
+    def _on_lease(self, holder: str) -> None:
+        if holder != self._successor:
+            self._successor, self._bound_before = holder, set(self._node_of)
+
+    def _on_cycle(self, running: Any, batch: Any) -> None:
+        """A leader schedules nothing before it knows what was bound when it got the Lease."""
+        built = next((each for each in self._apps if each.scheduling.scheduler is running), None)
+        term = None if built is None else built.context.leader.term
+        if built is None or term is None or term.holder != self._successor:
+            return
+        unknown = [uid for uid in self._bound_before if uid in self._node_of and built.cluster.cache.pod(uid) is None]
+        self._bound_before = set()
+        if unknown:
+            names = sorted(self._pods[uid]["metadata"]["name"] for uid in unknown)
+            self._violated(f"a leader schedules without knowing that these are bound since before it led: {names}")
 
     # Groups
 
