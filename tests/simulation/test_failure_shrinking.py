@@ -1,10 +1,15 @@
 """Leaving out what a failure does not need."""
 
+import os
+import pathlib
+import subprocess
+import sys
 import types
 from typing import Any
 
 import failure_shrinking
 import pytest
+import regression_run
 from simulation_plan import Options, PlannedEvent
 
 
@@ -95,3 +100,25 @@ def test_a_failed_run_becomes_one_of_few_events() -> None:
     assert [event.name for event in shrunk.events] == ["cut", "kill"]
     assert shrunk.violations[-1].startswith("pod pod-")
     assert lines == [f"{len(failed.events)} events shrunk to 2 in {runs.count - 1} runs"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_faults_that_show_a_defect_are_few(tmp_path: pathlib.Path) -> None:
+    """If this fails, a violation by the product itself is shown with faults that it does not need."""
+    product = regression_run.patched_copy("lease-taken-back", tmp_path)
+    options = ["--seed=1", "--hours=0.03", "--nodes=4", "--faults=delete_lease,pause_leader", "--shrink-seconds=300"]
+    done = subprocess.run(
+        [sys.executable, regression_run.HERE / "simulate.py", *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(product)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    listed = done.stdout.partition("faults and changes that are enough:\n")[2].partition("timeline")[0]
+    enough = listed.splitlines()
+    assert 1 <= len(enough) <= 3, done.stdout
+    assert any("fault delete_lease" in line for line in enough)
+    assert (tmp_path / "build" / "simulation-1.json").exists()
