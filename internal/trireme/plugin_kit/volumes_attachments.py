@@ -10,6 +10,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from trireme.v1 import core_pb2, storage_pb2
 ATTACHMENT = "volume_attachment"
 
 Attached = tuple[str, str]  # driver, handle
+MemberT = TypeVar("MemberT")
 
 
 class MissingClaimError(Exception):
-    """A claim is not there: no error, the pod waits for it."""
+    """A claim of a pod that is to be scheduled is not there: the pod is refused until it is."""
 
 
 class VolumeError(Exception):
@@ -92,7 +94,7 @@ def _attached_by_claim(
 ) -> Attached | None:
     """Driver and handle of the volume that a pod attaches through a claim; None: none that counts, or unknown yet.
 
-    `new`: the pod is to be scheduled, so a missing claim is an error.
+    `new`: the pod is to be scheduled, and a missing claim raises MissingClaimError; else it attaches nothing.
     """
     if not use.name:
         raise VolumeError("PersistentVolumeClaim had no name")
@@ -140,6 +142,14 @@ def _attached_when_provisioned(
     return (kind.driver, handle) if kind.migrated and csi_node else None
 
 
+def _remove_member(index: dict[str, set[MemberT]], name: str, member: MemberT) -> None:
+    """Take it out of the set of that name, and forget the name with the last one."""
+    members = index.get(name, set())
+    members.discard(member)
+    if not members:
+        index.pop(name, None)
+
+
 class AttachmentIndex:
     """The volumes attached to each node, by driver: by its pods and by VolumeAttachments; each snapshot has one."""
 
@@ -159,6 +169,7 @@ class AttachmentIndex:
         self._claims_of_volume: dict[str, set[objects.Key]] = {}
         self._volume_of_claim: dict[objects.Key, str] = {}
         self._attachments: dict[str, tuple[str, Attached]] = {}  # VolumeAttachment → node, what it attaches
+        self._volume_of_attachment: dict[str, str] = {}
         self._attachments_at: dict[str, set[str]] = {}  # node → VolumeAttachments
         self._attachments_of: dict[str, set[str]] = {}  # volume → VolumeAttachments
         self._by_pods: dict[int, frozenset[Attached]] = {}  # slot → what its pods attach
@@ -222,17 +233,19 @@ class AttachmentIndex:
     def _update_attachments(self) -> set[str]:
         """Take in attachments that changed, or whose volumes did; the nodes that they are, or were, of."""
         names = {name for _, name in self._changed_objects(ATTACHMENT)}
-        for _, volume in self._changed_objects(volumes_claims.VOLUME):
-            names |= self._attachments_of.get(volume, set())
+        for _, changed in self._changed_objects(volumes_claims.VOLUME):
+            names |= self._attachments_of.get(changed, set())
         nodes = set()
         for name in names:
             old = self._attachments.pop(name, None)
             if old is not None:
                 nodes.add(old[0])
-                self._attachments_at[old[0]].discard(name)
+                _remove_member(self._attachments_at, old[0], name)
+            _remove_member(self._attachments_of, self._volume_of_attachment.pop(name, ""), name)
             entry: storage_pb2.VolumeAttachment | None = self._snap.objects.get(ATTACHMENT, "", name)
             if entry is not None:
-                self._attachments_of.setdefault(entry.spec.source.persistent_volume_name, set()).add(name)
+                volume = self._volume_of_attachment[name] = entry.spec.source.persistent_volume_name
+                self._attachments_of.setdefault(volume, set()).add(name)
                 attached = self._attached_by(entry)
                 if attached is not None:
                     self._attachments[name] = (entry.spec.node_name, attached)
@@ -272,9 +285,7 @@ class AttachmentIndex:
     def _follow_claim(self, key: objects.Key) -> None:
         old = self._volume_of_claim.pop(key, "")
         if old:
-            self._claims_of_volume[old].discard(key)
-            if not self._claims_of_volume[old]:
-                del self._claims_of_volume[old]
+            _remove_member(self._claims_of_volume, old, key)
         claim = volumes_claims.find_claim(self._snap, *key)
         if claim is None:
             if not self._classes_of_claim.get(key, set()) & self._snap.classes.keys():

@@ -1,10 +1,11 @@
 """What `trireme explain` prints of insight's evaluation, and what it prints without insight."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from trireme.cli import display, explain_command
+from trireme.queueing import states
 
 
 def report(**evaluation: Any) -> dict[str, Any]:
@@ -118,3 +119,8 @@ def test_what_is_missing_from_an_evaluation_is_named() -> None:
     assert "HTTP extenders may refuse more: http://extender" in shown
     failed = display.as_text(explain_command.render(report(**evaluated(2, scoreFailure=refused))))
     assert "Scoring fails by VolumeBinding: claim not found" in failed
+
+
+def test_every_state_of_the_queue_has_words() -> None:
+    """Else the history of a pod shows the label of a metric."""
+    assert {state.label for state in get_args(states.QueueState)} <= explain_command._states.keys()

@@ -92,6 +92,43 @@ async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture
     assert expected in [record.getMessage() for record in caplog.records]
 
 
+async def test_a_full_disk_ends_nothing() -> None:
+    """Else the frontend ends just when all replicas are gone, for want of a folder for sockets."""
+    now, fails = [0.0], True
+    own: Any = Own()
+
+    def make() -> Any:
+        if fails:
+            raise OSError(28, "No space left on device")
+        return own
+
+    standing_in = fallback.Fallback("filter", Phase(), make, 5.0, lambda: now[0], lambda: None)
+    for moment in (0.0, 5.0, 9.0):
+        now[0] = moment
+        await standing_in._start_or_stop_local_phases()
+        assert not standing_in.active
+    fails = False
+    now[0] = 10.0
+    await standing_in._start_or_stop_local_phases()
+    assert standing_in.active
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+    """A term that ends in the middle of it would leave a process and its folder behind."""
+    own, starting = Own(), asyncio.Event()
+
+    async def start() -> None:
+        starting.set()
+        await asyncio.Event().wait()
+
+    own.start = start
+    running = asyncio.create_task(_fallback(Phase(), own, 0.0, lambda: 1.0).run())
+    await starting.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert own.story == ["stopped"]
+
+
 async def test_it_is_not_active_after_the_term() -> None:
     """Broken, a frontend that does not lead any more is shown to stand in for ever."""
     phase, own = Phase(), Own()

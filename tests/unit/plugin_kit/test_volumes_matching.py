@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import volumes_matching
+from trireme.plugin_kit import volumes_attachments, volumes_matching
 from trireme.plugins.node_volume_limits import filter as node_volume_limits
 from trireme.plugins.volume_binding import args as binding_args
 from trireme.plugins.volume_binding import score as binding_score
@@ -206,6 +206,22 @@ def test_volumes_counted_where_something_changed_are_counted_right(
         pod_class = cluster.snap.classes[5]
         said = plugin.filter(pod_class, cluster.snap, None, cluster.snap.nodes.live_slots(), table).index > 0
         assert said.tolist() == [_too_many(cluster.snap, slot, limit) for slot in range(3)], change
+
+
+def test_nothing_of_attachments_that_are_gone_is_kept() -> None:
+    """Each attachment has a name of its own: a filter would remember all that there ever were."""
+    cluster = Cluster(list(ZONES))
+    cluster.put("persistent_volume", _volume("v0", 1, (), handle="h0"))
+    for number in range(20):
+        _carry_out(cluster, ("attach", number, 0, 0))
+        index = volumes_attachments.attachment_index_of(cluster.snap)
+        assert index.counts("x")[0] == 1
+        _carry_out(cluster, ("detach", number, 0, 0))
+        assert volumes_attachments.attachment_index_of(cluster.snap) is index
+        assert index.counts("x")[0] == 0
+    assert isinstance(index, volumes_attachments.AttachmentIndex)
+    kept = (index._attachments, index._attachments_at, index._attachments_of, index._volume_of_attachment)
+    assert kept == ({}, {}, {}, {})
 
 
 def _carry_out(cluster: Cluster, change: tuple[str, int, int, int]) -> None:

@@ -132,17 +132,25 @@ class Fallback:
         if self._local is None and now - self._missing_since >= self._after:
             text = "no %s answered for %.0f s%s: one of our own stands in"
             log.warning(text, self._name, self._after, self._reasons_text())
-            local = self._make()
             try:
-                await local.start()
-            except forker_client.LocalPhaseError as error:
-                log.error("%s", error)
-                await local.stop()
+                local = await self._start_local_phases()
+            except (forker_client.LocalPhaseError, OSError) as error:
+                log.error("no %s of our own can be started, and is tried again: %s", self._name, error)
                 self._missing_since = now
                 return
             restart = functools.partial(local.restart_ended, self._restarted)
             self._local = local, self._supervisor.keep(f"own {self._name}", restart)
             self._apply_endpoints()
+
+    async def _start_local_phases(self) -> local_phases.LocalPhases:
+        """Start those of this phase; nothing of them is left where that fails. Raises: LocalPhaseError, OSError."""
+        local = self._make()
+        try:
+            await local.start()
+        except BaseException:
+            await local.stop()
+            raise
+        return local
 
     def _reasons_text(self) -> str:
         reasons = [f"{each.address}: {each.last_error}" for each in self._phase.statistics() if each.last_error]

@@ -204,28 +204,21 @@ def _value_at(document: Any, tokens: Sequence[str]) -> Any:
     return document
 
 
-def _edit_at(document: Any, tokens: Sequence[str], operation: str, value: Any) -> Any:
-    """A copy of the document with the value at the path added, replaced or removed."""
+def _with_edit_at(document: Any, tokens: Sequence[str], operation: str, value: Any) -> Any:
+    """A copy of the document with the value at the path added, replaced or removed.
+
+    Raises: KeyError, IndexError, ValueError: there is no such path.
+    """
     if not tokens:
         return value
-    token, rest = tokens[0], tokens[1:]
     if isinstance(document, list):
-        copy = list(document)
-        index = len(copy) if token == "-" else int(token)
-        if rest:
-            copy[index] = _edit_at(copy[index], rest, operation, value)
-        elif operation == "add":
-            if index > len(copy):
-                raise IndexError(index)
-            copy.insert(index, value)
-        elif operation == "remove":
-            del copy[index]
-        else:
-            copy[index] = value
-        return copy
+        return _list_with_edit_at(document, tokens, operation, value)
+    token, rest = tokens[0], tokens[1:]
+    if not isinstance(document, dict):
+        raise KeyError(token)
     result = dict(document)
     if rest:
-        result[token] = _edit_at(result[token], rest, operation, value)
+        result[token] = _with_edit_at(result[token], rest, operation, value)
     elif operation == "remove":
         del result[token]
     else:
@@ -235,11 +228,27 @@ def _edit_at(document: Any, tokens: Sequence[str], operation: str, value: Any) -
     return result
 
 
+def _list_with_edit_at(document: list[Any], tokens: Sequence[str], operation: str, value: Any) -> list[Any]:
+    copy, rest = list(document), tokens[1:]
+    index = len(copy) if tokens[0] == "-" else int(tokens[0])
+    if rest:
+        copy[index] = _with_edit_at(copy[index], rest, operation, value)
+    elif operation == "add":
+        if index > len(copy):
+            raise IndexError(index)
+        copy.insert(index, value)
+    elif operation == "remove":
+        del copy[index]
+    else:
+        copy[index] = value
+    return copy
+
+
 def _apply_operation(document: Any, operation: Any) -> Any:
     """Apply one operation of a JSON patch; returns a copy. Raises: KeyError, IndexError, ValueError."""
     kind, path = operation["op"], _pointer_tokens(operation["path"])
     if kind in ("add", "replace", "remove"):
-        return _edit_at(document, path, kind, operation["value"] if kind != "remove" else None)
+        return _with_edit_at(document, path, kind, operation["value"] if kind != "remove" else None)
     if kind == "test":
         if _value_at(document, path) != operation["value"]:
             raise ValueError(path)
@@ -248,6 +257,6 @@ def _apply_operation(document: Any, operation: Any) -> Any:
         source = _pointer_tokens(operation["from"])
         value = _value_at(document, source)
         if kind == "move":
-            document = _edit_at(document, source, "remove", None)
-        return _edit_at(document, path, "add", value)
+            document = _with_edit_at(document, source, "remove", None)
+        return _with_edit_at(document, path, "add", value)
     raise ValueError(kind)

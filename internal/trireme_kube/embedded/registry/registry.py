@@ -301,7 +301,7 @@ class Registry:
         self.admission.check_deletion(resource, name)
         options = options or {}
         before = self.get(resource, namespace, name)
-        self._check_preconditions(resource, before, options.get("preconditions") or {})
+        self.check_preconditions(resource, before, options.get("preconditions") or {})
         if options.get("dryRun"):
             return before, True
         metadata = dict(before.object["metadata"])
@@ -337,7 +337,8 @@ class Registry:
         return marked
 
     @staticmethod
-    def _check_preconditions(resource: Resource, before: Record, preconditions: Object) -> None:
+    def check_preconditions(resource: Resource, before: Record, preconditions: Object) -> None:
+        """Check that the object is the one, and of the version, that a deletion names. Raises: ApiError 409."""
         metadata = before.object["metadata"]
         for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
             expected = preconditions.get(field)

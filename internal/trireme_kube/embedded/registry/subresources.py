@@ -93,7 +93,8 @@ def _pod_with_node(registry: Registry, pod: Object, node_name: str, metadata: Ob
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool = False) -> Object:
     """Delete a pod unless a disruption budget forbids it.
 
-    Raises: ApiError 404; 429 if the budget is used up or not yet computed.
+    Raises: ApiError 404; 409 if a precondition does not hold; 429 if the budget is used up or not yet computed; 500 if
+        there are two.
     """
     if metadata_of(eviction).get("name", name) != name:
         raise api_errors.bad_request("name in URL does not match name in Eviction object")
@@ -101,17 +102,21 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dr
     if dry_run:
         options = {**options, "dryRun": ["All"]}
     before = registry.get(PODS, namespace, name)
+    registry.check_preconditions(PODS, before, options.get("preconditions") or {})
     pod = before.object
     phase = (pod.get("status") or {}).get("phase")
     if phase not in ("Succeeded", "Failed", "Pending") and "deletionTimestamp" not in pod["metadata"]:
         _use_disruption_budget(registry, before, dry_run=dry_run)
     if not dry_run:
-        _mark_disrupted(registry, before)
+        marked = _mark_disrupted(registry, before)
+        if "resourceVersion" in (options.get("preconditions") or {}):
+            version = marked.object["metadata"]["resourceVersion"]
+            options = {**options, "preconditions": {**options["preconditions"], "resourceVersion": version}}
     registry.delete(PODS, namespace, name, options)
     return SUCCESS
 
 
-def _mark_disrupted(registry: Registry, before: Record) -> None:
+def _mark_disrupted(registry: Registry, before: Record) -> Record:
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -122,7 +127,7 @@ def _mark_disrupted(registry: Registry, before: Record) -> None:
     pod = before.object
     status = dict(pod.get("status") or {})
     status["conditions"] = with_condition(status.get("conditions"), condition, registry.clock_and_ids.now())
-    registry.store_update(PODS, before, {**pod, "metadata": dict(pod["metadata"]), "status": status})
+    return registry.store_update(PODS, before, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 
 
 def budgets_of(registry: Registry, namespace: str, labels: dict[str, str]) -> list[Record]:

@@ -247,6 +247,24 @@ def test_eviction_respects_the_budget() -> None:
     evict(cluster.registry, "default", second, {})
 
 
+def test_an_eviction_of_another_pod_of_the_name_marks_nothing() -> None:
+    """Else the pod that has the name now is marked, and the budget spent, for one that is gone."""
+    cluster = Cluster(1)
+    cluster.create(DEPLOYMENTS, workload("web", 4))
+    cluster.create("poddisruptionbudgets.policy", budget(minAvailable=3))
+    cluster.run(4)
+    name = cluster.objects("pods")[0]["metadata"]["name"]
+    for precondition in ({"uid": "another"}, {"resourceVersion": "1"}):
+        with pytest.raises(ApiError) as refusal:
+            evict(cluster.registry, "default", name, {"deleteOptions": {"preconditions": precondition}})
+        assert refusal.value.code == 409
+    assert "DisruptionTarget" not in true_conditions(cluster.get("pods", name))
+    assert cluster.get("poddisruptionbudgets.policy", "b")["status"]["disruptionsAllowed"] == 1
+    version = cluster.get("pods", name)["metadata"]["resourceVersion"]
+    evict(cluster.registry, "default", name, {"deleteOptions": {"preconditions": {"resourceVersion": version}}})
+    assert "DisruptionTarget" in true_conditions(cluster.get("pods", name))
+
+
 # Taints that evict, and nodes that vanish
 
 
