@@ -23,7 +23,7 @@ from virtual_time import StillLoop
 from trireme.cache import class_registry, cluster_cache, extender_objects, object_kinds, pod_projection
 from trireme.config import commandline, model
 from trireme.evaluation.preemption import post_filter_context
-from trireme.extenders import extender_calls, extenders
+from trireme.extenders import extender_assembly, extenders
 from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import app, scheduler_metrics
@@ -97,12 +97,12 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
         configured: Sequence[model.Extender],
         registry: class_registry.ClassRegistry,
         cache: cluster_cache.ClusterCache,
-    ) -> extender_calls.ExtenderCalls | None:
+    ) -> extender_assembly.ExtenderParts | None:
         if not configured:
             return None
         made = [(config, frontend_world_services.FakeExtender(world.respond)) for config in configured]
         asking = extenders.Extenders(made, registry, cache, frontend_world_services.ObjectsOfPods(seen))
-        return extender_calls.ExtenderCalls(asking, extender_objects.ExtenderObjects(False, False), unused)
+        return extender_assembly.ExtenderParts(asking, extender_objects.ExtenderObjects(False, False), unused)
 
     built = app.build(
         completed,

@@ -62,8 +62,8 @@ def render(report: Report, wide: bool = False) -> console.Group:
         parts += ["", f"Condition {condition['reason']}: {condition['message']}"]
     if report.get("invalid"):
         parts += ["", text.Text(f"Its fields cannot be read: {report['invalid']}", display.BAD)]
-    if report.get("story"):
-        parts += ["", _render_history(report["story"])]
+    if report.get("history"):
+        parts += ["", _render_history(report["history"])]
     return console.Group(*parts)
 
 
@@ -139,7 +139,7 @@ def _with_indent(what: console.RenderableType) -> padding.Padding:
 
 
 def _render_refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
-    """A table of the refusals, a row for all nodes with the same one. `wide`: with all examples, else with three."""
+    """A table of the refusals, a row for all nodes with the same one. `wide`: with all its examples, else three."""
     entries = []
     for refusal in refusals:
         reason = ", ".join(refusal["messages"]) or refusal["code"]

@@ -59,7 +59,7 @@ class InTreeReserver:
 
     plugin: interfaces.ReservePlugin
     #: The same plugin, if its answers take long to find.
-    preparing: interfaces.PreparingFilter | None
+    preparing: interfaces.SlowFilter | None
     always: bool = False
 
     @property
@@ -122,7 +122,7 @@ def reservers(
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_RESERVE):
             plugin = local.get(entry.name)
             if isinstance(plugin, interfaces.ReservePlugin):
-                preparing = plugin if isinstance(plugin, interfaces.PreparingFilter) else None
+                preparing = plugin if isinstance(plugin, interfaces.SlowFilter) else None
                 found.append(InTreeReserver(plugin, preparing))
             elif entry.name in remotes and make_remote is not None:
                 found.append(make_remote(remotes[entry.name]))

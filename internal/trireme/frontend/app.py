@@ -14,7 +14,7 @@ from typing import Any
 
 from trireme.cache import class_registry, cluster_cache, cluster_informers, node_json, object_waits
 from trireme.config import commandline
-from trireme.extenders import extender_calls
+from trireme.extenders import extender_assembly
 from trireme.framework import amounts, resizes
 from trireme.frontend import (
     inbox,
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 CLOCKS = ports.Clocks(clocks.steady, time.monotonic, clocks.wall)
 
-MakeExtenders = Callable[..., extender_calls.ExtenderCalls | None]
+MakeExtenders = Callable[..., extender_assembly.ExtenderParts | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class App:
     async def close(self) -> None:
         """Cancel the work in progress."""
         await self.scheduling.close()
-        if self.cluster.extender_calls is not None:
-            await self.cluster.extender_calls.close()
+        if self.cluster.extender_parts is not None:
+            await self.cluster.extender_parts.close()
         with contextlib.suppress(asyncio.CancelledError):
             await self.recorder.flush(2.0)
         await self.phases.close()
@@ -114,7 +114,7 @@ def build(
     rejected: Callable[[], frozenset[str]] = frozenset,
     clocks: ports.Clocks = CLOCKS,
     connect: Callable[..., phase_links.PhaseLinks] = phase_links.make_links,
-    make_extenders: MakeExtenders = extender_calls.make_extender_calls,
+    make_extenders: MakeExtenders = extender_assembly.assemble_extenders,
 ) -> App:
     """Build the frontend.
 
@@ -141,7 +141,7 @@ def build(
         clients.lists,
         completed.gates.enabled,
         cluster.pod_reads.paths,
-        None if cluster.extender_calls is None else cluster.extender_calls.objects,
+        None if cluster.extender_parts is None else cluster.extender_parts.objects,
         events_in,
         json=cluster.node_json,
     )
@@ -182,7 +182,7 @@ def build_insight_queue_feed(
 def build_cluster(
     completed: commandline.CompletedConfig,
     infos: Mapping[str, plugin_pb2.PluginInfo],
-    make_extenders: MakeExtenders = extender_calls.make_extender_calls,
+    make_extenders: MakeExtenders = extender_assembly.assemble_extenders,
 ) -> ClusterState:
     """Build what the frontend knows of the cluster: empty, until the informers fill it.
 

@@ -5,7 +5,7 @@ import dataclasses
 
 from trireme.cache import class_registry, cluster_cache, node_json, object_waits
 from trireme.config import commandline
-from trireme.extenders import extender_calls, extenders
+from trireme.extenders import extender_assembly, extenders
 from trireme.frontend import plugin_membership, plugin_updates, queue_executor, scheduler_metrics
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
@@ -56,12 +56,12 @@ class ClusterState:
     waits: object_waits.ObjectWaits
     pod_reads: plugin_updates.PodReads
     node_json: node_json.NodeJson
-    extender_calls: extender_calls.ExtenderCalls | None
+    extender_parts: extender_assembly.ExtenderParts | None
 
     @property
     def extenders(self) -> extenders.Extenders | None:
         """The HTTP extenders, where there are any."""
-        return None if self.extender_calls is None else self.extender_calls.extenders
+        return None if self.extender_parts is None else self.extender_parts.extenders
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

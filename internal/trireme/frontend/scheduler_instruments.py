@@ -56,7 +56,7 @@ class SchedulerInstruments:
         )
         self.sli_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "Time from a pod's entering the queue to its being bound, by the number of attempts.",
+            "Time from when a pod could first be tried to its being bound, by the number of attempts.",
             exponential(0.01, 2, 20),
             ("attempts",),
             BETA,

@@ -1,7 +1,7 @@
 """Metrics of a phase's process.
 
-All phases show what remote plugins do, filter and score also how they follow the frontend and what they cache; bind has
-its own beside (`bind/metrics.py`).
+All phases show what remote plugins do; filter, score and insight also how they follow the frontend and what they cache;
+bind has its own beside (`bind/metrics.py`).
 
 The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
 """
@@ -68,7 +68,7 @@ def serve_follower(
     expiries: certificate_expiry.Expiries,
     supervisor: supervision.Supervisor,
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    """`serve` for filter and score (`phase`). `own` answers the phase's own statistics, a record of numbers."""
+    """`serve` for filter, score and insight (`phase`). `own` answers its statistics, a record of numbers."""
 
     def not_ready() -> str:
         return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
@@ -79,7 +79,7 @@ def serve_follower(
 def follower_instruments(
     phase: str, follow: follower.Follower, remotes: Remotes, own: Callable[[], Any]
 ) -> Iterable[Instrument]:
-    """All that filter and score (`phase`) show beside what every process does."""
+    """All that filter, score and insight (`phase`) show beside what every process does."""
     return (*_snapshot_instruments(follow), *plugin_instruments(remotes), *_statistics_instruments(phase, own))
 
 

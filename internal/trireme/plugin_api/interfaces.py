@@ -170,7 +170,7 @@ class FilterPlugin(Protocol):
 
 
 @runtime_checkable
-class PreparingFilter(FilterPlugin, Protocol):
+class SlowFilter(FilterPlugin, Protocol):
     """One whose answers may take seconds to find: they are prepared in advance, in time slices."""
 
     async def prepare(

@@ -49,18 +49,18 @@ class RemoteFilterState:
 
     def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> None:
         """Verdicts about these slots from now on."""
-        self._reserve(slots)
+        self._ensure_capacity(slots)
         self.index[slots] = verdicts.index
         self.capacity[slots] = interfaces.UNLIMITED if verdicts.capacity is None else verdicts.capacity
 
     def read(self, slots: arrays.SlotArray) -> interfaces.Verdicts:
         """The verdicts about these slots."""
-        self._reserve(slots)
+        self._ensure_capacity(slots)
         return interfaces.Verdicts(
             self.index[slots], self.capacity[slots], as_of=self.as_of, unanswered=self.unanswered
         )
 
-    def _reserve(self, slots: arrays.SlotArray) -> None:
+    def _ensure_capacity(self, slots: arrays.SlotArray) -> None:
         size = int(slots.max(initial=-1)) + 1
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)

@@ -31,16 +31,16 @@ class ReloadedCertificates:
     def credentials(self) -> grpc.ServerCredentials:
         """The server credentials; clients must present a certificate if a client CA is configured."""
         return grpc.dynamic_ssl_server_credentials(
-            self._certificate_configuration(),
+            self._make_configuration(),
             self.fetch,  # type: ignore[arg-type]  # None means no change, which the stubs do not know
             require_client_authentication=self._mutual,
         )
 
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """The new configuration if the files changed, else None."""
-        return self._certificate_configuration() if self._watched.reload_if_changed() else None
+        return self._make_configuration() if self._watched.reload_if_changed() else None
 
-    def _certificate_configuration(self) -> grpc.ServerCertificateConfiguration:
+    def _make_configuration(self) -> grpc.ServerCertificateConfiguration:
         content = self._watched.content
         assert content.private_key is not None
         assert content.certificate is not None

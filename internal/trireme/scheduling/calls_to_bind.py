@@ -16,7 +16,7 @@ MAX_IN_BIND_CALLS = 1000
 # pods wait, and other profiles go on. A server refuses all calls beyond `grpc_server.MAX_CONCURRENT_CALLS`.
 MAX_CALLS_OF_PROFILE = 128
 
-# Pods that extenders bind at once. Fewer than `extender_calls.MAX_CONNECTIONS`: extenders that bind slowly must leave
+# Pods that extenders bind at once. Fewer than `extender_assembly.MAX_CONNECTIONS`: extenders that bind slowly leave
 # connections for the calls that scheduling waits for.
 MAX_BOUND_BY_EXTENDERS = 48
 

@@ -109,8 +109,8 @@ class SnapshotOverlay:
             self._count_pods_on_nodes(class_ids, slots, 1)
 
     @property
-    def mark(self) -> int:
-        """A mark for `drop_added` that keeps the pods added so far."""
+    def added_mark(self) -> int:
+        """A mark for `drop_added` that keeps the pods added so far; removals have none."""
         return self.overlaid_pods.added_count
 
     def drop_added(self, mark: int = 0) -> None:

@@ -175,7 +175,7 @@ def test_the_generation_at_which_plugins_follow_is_shown() -> None:
 def test_explanation_of_a_bound_pod() -> None:
     """It says where and since when, and its history does not end with a deletion."""
     story = [{"at": NOW, "uid": "u", "to": "gone", "cause": "bound"}]
-    report = {"pod": "ns/p", "summary": "is bound to node n1", "boundAt": NOW, "place": "bound", "story": story}
+    report = {"pod": "ns/p", "summary": "is bound to node n1", "boundAt": NOW, "place": "bound", "history": story}
     shown = display.as_text(explain_command.render(report))
     assert shown.startswith("ns/p is bound to node n1 ")
     assert "it was bound" in shown

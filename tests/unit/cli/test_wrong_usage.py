@@ -58,7 +58,9 @@ FILES = {
             '--trireme-config: {}/misspelt-field: unknown field "phases.filter.endpoint"',
             id="own-field",
         ),
-        pytest.param(["up", "--trireme-config", "{}/no-mapping"], "phases: must be an object, not string", id="own-no-mapping"),
+        pytest.param(
+            ["up", "--trireme-config", "{}/no-mapping"], "phases: must be an object, not string", id="own-no-mapping"
+        ),
     ],
 )
 def test_wrong_usage(

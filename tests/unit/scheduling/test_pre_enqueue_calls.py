@@ -161,7 +161,7 @@ def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> Non
     assert report is not None
     assert report["summary"] == "is held back by Far: held"
     assert report["waitsFor"]["because"] == "held"
-    assert report["story"][-1]["cause"] == "UnscheduledPodAdd, gated by Far: held"
+    assert report["history"][-1]["cause"] == "UnscheduledPodAdd, gated by Far: held"
     shown = display.as_text(explain_command.render(report))
     assert "the pod was created, gated by Far: held" in shown
     (alike,) = status_report.status(world.frontend_state())["pendingAlike"]

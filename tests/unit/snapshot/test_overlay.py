@@ -91,7 +91,7 @@ def test_added_pods_are_dropped_down_to_a_mark() -> None:
     builder = _cluster()
     with _over(builder) as over:
         _add(over, (1, 0))
-        mark = over.mark
+        mark = over.added_mark
         _add(over, (1, 0), (2, 1))
         over.drop_added(mark)
         assert over.pod_count(SLOTS).tolist() == [4, 1, 1]

@@ -101,7 +101,7 @@ class DryRunFilter:
 
     def _filter_with_nominees(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
         there = self._nominees.on_slots(slots, self._snap.nodes.size)
-        mark = over.mark
+        mark = over.added_mark
         over.add(there.class_ids, there.slots)
         out = self._filter_by_all_plugins(slots, over)
         over.drop_added(mark)

@@ -23,7 +23,7 @@ class FilterChain:
         self.asynchronous = tuple(plugin for plugin in plugins if isinstance(plugin, interfaces.AsyncFilter))
         self.synchronous = tuple(plugin for plugin in plugins if not isinstance(plugin, interfaces.AsyncFilter))
         #: Of the synchronous ones those that answer faster what was prepared.
-        self.preparing = tuple(plugin for plugin in self.synchronous if isinstance(plugin, interfaces.PreparingFilter))
+        self.preparing = tuple(plugin for plugin in self.synchronous if isinstance(plugin, interfaces.SlowFilter))
         self.by_domain: dict[str, interfaces.DomainFilter] = {
             plugin.name: plugin for plugin in self.synchronous if isinstance(plugin, interfaces.DomainFilter)
         }

@@ -113,7 +113,7 @@ class Fallback:
         await local.stop()
 
     async def _start_or_stop_local_phases(self) -> None:
-        """Start local phases if no configured replica has answered for long enough; stop them once one answers again.
+        """Start replicas of this phase here if no configured one has answered for long enough; stop them once one does.
 
         If they cannot be started, the wait begins anew.
         """

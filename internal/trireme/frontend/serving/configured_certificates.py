@@ -33,10 +33,12 @@ def certificates_of(completed: commandline.CompletedConfig, environment: Mapping
         if plugin.tls is not None:
             yield from of_file(CLIENT, plugin.tls.cert_file)
             yield from of_file(AUTHORITY, plugin.tls.ca_file)
-    yield from _for_api_servers(completed, environment)
+    yield from _of_api_connections(completed, environment)
 
 
-def _for_api_servers(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -> Iterator[Certificate]:
+def _of_api_connections(
+    completed: commandline.CompletedConfig, environment: Mapping[str, str]
+) -> Iterator[Certificate]:
     connections = [completed.connection]
     for path in (completed.options.authentication.kubeconfig, completed.options.authorization.kubeconfig):
         if path and path not in [each.kubeconfig for each in connections]:

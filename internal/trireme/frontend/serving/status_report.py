@@ -76,7 +76,7 @@ def explain(state: FrontendState, key: str) -> Json | None:
     answer = state.phases.answers.get((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
         out |= _last_answer_json(state.cluster.cache, answer)
-    out["story"] = _transitions_json(state, key)
+    out["history"] = _transitions_json(state, key)
     return out
 
 
@@ -143,8 +143,8 @@ def _pod_of_other_scheduler(state: FrontendState, key: str) -> Json | None:
 
 def _placed_pod_json(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
     """Report on a pod that has a node: when it was bound if we bound it, else when it started, if it has."""
-    story = _transitions_json(state, pod.key)
-    bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == states.Done.label]
+    history = _transitions_json(state, pod.key)
+    bound = [move["at"] for move in history if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
     return {
         "pod": pod.key,
@@ -155,7 +155,7 @@ def _placed_pod_json(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
         "node": pod.node_name,
         "nodeKnown": state.cluster.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
         **when,
-        "story": story,
+        "history": history,
     }
 
 

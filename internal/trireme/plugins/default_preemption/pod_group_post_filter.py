@@ -152,7 +152,7 @@ class _Reprieve:
             if self._some_not_in_cluster and not self._fit_on_their_nodes(self._members, over):
                 return staying
             for number in order:
-                mark = over.mark
+                mark = over.added_mark
                 victim = self._request.victims[number]
                 added = self._pods_of(victim)
                 over.add(added[:, 0], added[:, 1])
@@ -201,7 +201,7 @@ class _Reprieve:
     def _fit_on_their_nodes(self, members: Sequence[_Member], over: overlay.SnapshotOverlay) -> bool:
         """Whether these members fit where they are, by the synchronous plugins."""
         rows = np.array([row for _, _, row in members if row != _NOT_IN_CLUSTER], dtype=np.intp)
-        mark = over.mark
+        mark = over.added_mark
         over.remove(rows)
         fits = all(self._run_fits(*run, over) for run in _runs_of_equal_members(members))
         over.drop_added(mark)

@@ -97,12 +97,12 @@ class DefaultPreemption:
         """
         ineligible = self._reason_not_to_preempt(context, snap)
         if ineligible:
-            return _refusal_response(status.unschedulable(self.name, ineligible))
+            return _response_with_prefix(status.unschedulable(self.name, ineligible))
         if context.candidates is not None:
             left = candidate_selection.from_messages(context.candidates, snap)
             if left:
                 return _nominate_and_evict(context, snap, candidate_selection.select_candidate(left, snap))
-            return _refusal_response(status.unschedulable(self.name, "no candidate node for preemption"))
+            return _response_with_prefix(status.unschedulable(self.name, "no candidate node for preemption"))
         for _ in range(post_filter_context.MAX_TRIES):
             try:
                 found = await self._search_candidates(context, snap)
@@ -112,7 +112,7 @@ class DefaultPreemption:
                 # The columns are brought up to date here, where other calls are answered meanwhile.
                 context = dataclasses.replace(context, columns=await context.refresh())
         else:
-            return _refusal_response(status.error(self.name, moved))
+            return _response_with_prefix(status.error(self.name, moved))
         if found.candidates and context.list_candidates:
             return candidate_selection.to_messages(found.candidates, snap)
         if found.candidates:
@@ -122,11 +122,13 @@ class DefaultPreemption:
     def _no_candidates(self, found: _CandidateSearch, nodes: int) -> filter_pb2.PostFilterResponse:
         if found.errors:
             texts = list(dict.fromkeys(found.errors))
-            return _refusal_response(status.error(self.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
+            return _response_with_prefix(
+                status.error(self.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+            )
         others = nodes - found.refused.total()
         refusals = [*found.refused.items(), (_NOT_HELPFUL, others)] if others else list(found.refused.items())
         text = fit_reasons.reasons_sentence(nodes, refusals)
-        return _refusal_response(status.unschedulable(self.name, text), clear_nomination=True)
+        return _response_with_prefix(status.unschedulable(self.name, text), clear_nomination=True)
 
     def _reason_not_to_preempt(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> str:
         """Return why the pod may not preempt at all; empty: it may.
@@ -280,7 +282,7 @@ def _nominate_and_evict(
     """Nominate the candidate's node and evict its victims, but for those that are being deleted already."""
     node_name = snap.nodes.names[candidate.slot]
     text = f"found a potential placement for pod on node {node_name}, preempting {len(candidate.rows)} victims"
-    response = _refusal_response(status.Status(status.Code.SUCCESS, "", (text,)))
+    response = _response_with_prefix(status.Status(status.Code.SUCCESS, "", (text,)))
     response.nominated_node = node_name
     response.disruption.victims = len(candidate.rows)
     response.disruption.violations = candidate.violations
@@ -299,7 +301,7 @@ def _nominate_and_evict(
     return response
 
 
-def _refusal_response(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
+def _response_with_prefix(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
     prefixed = status.Status(entry.code, entry.plugin, tuple(_PREFIX + text for text in entry.messages))
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)
 

@@ -54,9 +54,9 @@ def allocation_result(
 
 
 def _add_device_configurations(out: resource_pb2.AllocationResult, solution: allocator.ClaimSolution) -> None:
-    """Add the parameters of the classes, each class once, then those of the claim that are about what was chosen.
+    """Add the configurations of the classes, each class once, then those of the claim that are about what was chosen.
 
-    Parameters that are for all requests name none.
+    One that is for all requests names none in the result, also where the claim listed them all.
     """
     configs = out.devices.config
     of_class: dict[str, range] = {}

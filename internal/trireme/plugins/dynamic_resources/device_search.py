@@ -168,7 +168,7 @@ class DeviceSearch:
         except device_demand.RefusedError:
             return None
 
-    def outcomes_by_kind(
+    def outcomes_by_node_kind(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,

@@ -94,7 +94,7 @@ class DynamicResourcesFilter:
         """
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
         refused: dict[status.Status, list[int]] = {}
-        for positions, outcome in self._search.outcomes_by_kind(pod_class, state, snap, slots):
+        for positions, outcome in self._search.outcomes_by_node_kind(pod_class, state, snap, slots):
             if outcome is not None and outcome.refusal is not None:
                 refused.setdefault(outcome.refusal, []).extend(positions)
             elif self._search.on.node_allocatable:

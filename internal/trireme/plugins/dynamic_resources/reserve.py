@@ -43,7 +43,9 @@ class DeviceReserve:
             return interfaces.ReserveResult(refused.status)
         if demand is None:
             return interfaces.ReserveResult()
-        [(_, outcome)] = self._search.outcomes_by_kind(pod_class, demand, snap, np.array([slot]), remembering=False)
+        [(_, outcome)] = self._search.outcomes_by_node_kind(
+            pod_class, demand, snap, np.array([slot]), remembering=False
+        )
         if outcome is not None and outcome.refusal is not None:
             return interfaces.ReserveResult(_not_reserved("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []

@@ -69,7 +69,7 @@ class DynamicResourcesScore:
                 counted = [bool(self._known_statuses(pod_class, state, snap, slot)) for slot in slots.tolist()]
                 scores[np.array(counted, dtype=np.bool_)] = fixed
             return scores
-        for positions, outcome in self._search.outcomes_by_kind(pod_class, state, snap, slots):
+        for positions, outcome in self._search.outcomes_by_node_kind(pod_class, state, snap, slots):
             if outcome is None and not state.allocates:
                 # All was found for the pods before it.
                 scores[positions] = fixed

@@ -22,7 +22,7 @@ class ImageLocality:
     reads: tuple[str, ...] = ("images", "node_count")
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The class's images."""
+        """The names, with a tag, of the images of the class's containers and image volumes; it is never skipped."""
         return pod_class.memo(self.name, _image_names)
 
     def score(

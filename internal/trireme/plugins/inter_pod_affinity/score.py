@@ -26,7 +26,10 @@ class _ScoreState:
 
 
 class InterPodAffinityScore:
-    """The score of InterPodAffinity: weights of preferred terms, the pod's own and those of pods that are there."""
+    """The score of InterPodAffinity: weights of preferred terms, the pod's own and those of pods that are there.
+
+    Required affinity terms of pods that are there count as well, with the weight `hardPodAffinityWeight`.
+    """
 
     name = "InterPodAffinity"
     depends_on = interfaces.Dependency.CLUSTER

@@ -27,8 +27,8 @@ SYSTEM_DEFAULTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
-    """PodTopologySpreadArgs, and two feature gates.
+class ConstraintRules:
+    """What constraints are read by: PodTopologySpreadArgs and two feature gates.
 
     `match_label_keys`: whether constraints may name keys whose values pods must share; `comparing`: whether tolerations
     may compare numbers.
@@ -40,11 +40,11 @@ class Args:
     comparing: bool = False
 
 
-def args_of(stated: Mapping[str, Any], match_label_keys: bool, comparing: bool = False) -> Args:
-    """The arguments from their JSON."""
+def rules_of(stated: Mapping[str, Any], match_label_keys: bool, comparing: bool = False) -> ConstraintRules:
+    """The rules, from the JSON of the arguments and the gates."""
     system = stated.get("defaultingType", "System") == "System"
     listed = [decode.decode(each, core_pb2.TopologySpreadConstraint) for each in stated.get("defaultConstraints") or ()]
-    return Args(SYSTEM_DEFAULTS if system else tuple(listed), system, match_label_keys, comparing)
+    return ConstraintRules(SYSTEM_DEFAULTS if system else tuple(listed), system, match_label_keys, comparing)
 
 
 class Objects(Protocol):
@@ -82,14 +82,14 @@ class Constraint:
 class SpreadConstraints:
     """The constraints of one class for one action, read again when what the default selector is found by changes."""
 
-    __slots__ = ("_action", "_args", "_class", "_generation", "constraints")
+    __slots__ = ("_action", "_class", "_generation", "_rules", "constraints")
 
     nbytes = derived.SMALL
 
-    def __init__(self, action: str, pod_class: classes.PodClass, args: Args) -> None:
+    def __init__(self, action: str, pod_class: classes.PodClass, rules: ConstraintRules) -> None:
         self._action = action
         self._class = pod_class
-        self._args = args
+        self._rules = rules
         self._generation = -1
         self.constraints: tuple[Constraint, ...] = ()
 
@@ -98,15 +98,15 @@ class SpreadConstraints:
         own = self._class.pod.spec.topology_spread_constraints
         generation = 0 if own else snap.last_change(OWNER_KINDS)
         if self._generation != generation:
-            self.constraints = read(self._action, self._class, self._args, snap.objects)
+            self.constraints = read(self._action, self._class, self._rules, snap.objects)
             self._generation = generation
 
 
-def read(action: str, pod_class: classes.PodClass, args: Args, objects: Objects) -> tuple[Constraint, ...]:
+def read(action: str, pod_class: classes.PodClass, rules: ConstraintRules, objects: Objects) -> tuple[Constraint, ...]:
     """The constraints of a class for one action. Raises: InvalidSelectorError."""
     own = pod_class.pod.spec.topology_spread_constraints
     found = tuple(
-        _make_constraint(each, pod_class, args) for each in own or args.defaults if each.when_unsatisfiable == action
+        _make_constraint(each, pod_class, rules) for each in own or rules.defaults if each.when_unsatisfiable == action
     )
     return found if own or not found else _with_selector(found, default_selector(pod_class, objects))
 
@@ -122,7 +122,9 @@ def _with_selector(
     )
 
 
-def _make_constraint(stated: core_pb2.TopologySpreadConstraint, pod_class: classes.PodClass, args: Args) -> Constraint:
+def _make_constraint(
+    stated: core_pb2.TopologySpreadConstraint, pod_class: classes.PodClass, rules: ConstraintRules
+) -> Constraint:
     """Read one constraint of a pod. Raises: InvalidSelectorError.
 
     Without a selector it counts no pods. Labels of `matchLabelKeys` that the pod lacks are left out.
@@ -130,7 +132,7 @@ def _make_constraint(stated: core_pb2.TopologySpreadConstraint, pod_class: class
     selector = label_selectors.NOTHING
     if stated.HasField("label_selector"):
         selector = label_selectors.parse(stated.label_selector)
-    if args.match_label_keys:
+    if rules.match_label_keys:
         labels = pod_class.labels
         shared = {key: labels[key] for key in stated.match_label_keys if key in labels}
         if shared:

@@ -18,10 +18,10 @@ from trireme.plugins.pod_topology_spread import pod_counts, spread_domains
 from trireme.plugins.pod_topology_spread.constraints import (
     HARD,
     OWNER_KINDS,
-    Args,
     Constraint,
+    ConstraintRules,
     SpreadConstraints,
-    args_of,
+    rules_of,
 )
 from trireme.snapshot import arrays, class_counters, classes, slot_changes, snapshot, snapshot_view
 
@@ -89,8 +89,8 @@ class PodTopologySpreadFilter:
     depends_on = interfaces.Dependency.CLUSTER
     reads: tuple[str, ...] = OWNER_KINDS
 
-    def __init__(self, args: Args) -> None:
-        self._args = args
+    def __init__(self, rules: ConstraintRules) -> None:
+        self._rules = rules
         self._key = f"{self.name}/filter/{next(_instances)}"
         self._refusals: dict[str, status.Status] = {}
 
@@ -111,7 +111,7 @@ class PodTopologySpreadFilter:
             )
         if not constraints:
             return interfaces.SKIPPED
-        columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
+        columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._rules.comparing)
         hard = [
             self._make_hard_constraint(
                 pod_class, constraint, domains, _pods_per_domain(pod_class, snap, constraint, domains)
@@ -173,7 +173,7 @@ class PodTopologySpreadFilter:
     ) -> interfaces.Verdicts:
         """As `filter`, for each slot by itself: of the overlay's changes only those on the slot count."""
         constraints = self._constraints_of_class(pod_class, snap)
-        columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
+        columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._rules.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, columns.domains, strict=True):
             real, changed = pod_counts.matching_pods_per_slot(pod_class, snap, constraint)
@@ -209,7 +209,7 @@ class PodTopologySpreadFilter:
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> tuple[Constraint, ...]:
         key = (self._key, pod_class.id)
-        return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._args)).constraints
+        return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._rules)).constraints
 
     def _make_hard_constraint(
         self,
@@ -249,4 +249,4 @@ def make(context: plugin_context.PluginContext) -> PodTopologySpreadFilter:
     """The filter, by its arguments and the feature gates."""
     match_label_keys = context.features.get("MatchLabelKeysInPodTopologySpread", True)
     comparing = context.features.get(tolerations.GATE, False)
-    return PodTopologySpreadFilter(args_of(context.args, match_label_keys, comparing))
+    return PodTopologySpreadFilter(rules_of(context.args, match_label_keys, comparing))

@@ -30,7 +30,7 @@ class _Hints:
     """The plugin's hints by its arguments."""
 
     def __init__(self, context: HintContext) -> None:
-        self._args = spread.args_of(context.args, context.features.enabled("MatchLabelKeysInPodTopologySpread"))
+        self._rules = spread.rules_of(context.args, context.features.enabled("MatchLabelKeysInPodTopologySpread"))
         self._cluster = context.cluster
 
     def after_pod(self, old: Any, new: Any) -> ClassHint:
@@ -87,7 +87,7 @@ class _Hints:
         return pod_class.memo("hints/spread", self._read_constraints)
 
     def _read_constraints(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
-        return tuple(spread.read(spread.HARD, pod_class, self._args, self._cluster))
+        return tuple(spread.read(spread.HARD, pod_class, self._rules, self._cluster))
 
 
 def _counts_otherwise(constraints: Sequence[_Constraint], before: _Labels, after: _Labels) -> bool:

@@ -17,10 +17,10 @@ from trireme.plugins.pod_topology_spread.constraints import (
     HOSTNAME,
     OWNER_KINDS,
     SOFT,
-    Args,
     Constraint,
+    ConstraintRules,
     SpreadConstraints,
-    args_of,
+    rules_of,
 )
 from trireme.snapshot import arrays, classes, snapshot
 
@@ -44,8 +44,8 @@ class PodTopologySpreadScore:
     normalization = interfaces.Normalization.CUSTOM
     reads: tuple[str, ...] = OWNER_KINDS
 
-    def __init__(self, args: Args) -> None:
-        self._args = args
+    def __init__(self, rules: ConstraintRules) -> None:
+        self._rules = rules
         self._key = f"{self.name}/score/{next(_instances)}"
 
     def pre_score(
@@ -60,7 +60,7 @@ class PodTopologySpreadScore:
         if not constraints:
             return None
         own = bool(pod_class.pod.spec.topology_spread_constraints)
-        return _SoftConstraints(constraints, own or not self._args.system_defaults)
+        return _SoftConstraints(constraints, own or not self._rules.system_defaults)
 
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
@@ -68,7 +68,7 @@ class PodTopologySpreadScore:
         """The scores of these slots, by the pods that are counted now."""
         soft: _SoftConstraints = state
         columns = spread_domains.spread_domains_of(
-            pod_class, snap, soft.constraints, soft.require_all, self._args.comparing
+            pod_class, snap, soft.constraints, soft.require_all, self._rules.comparing
         )
         terms = [
             self._make_domain_term(pod_class, snap, constraint, domains, slots)
@@ -81,7 +81,7 @@ class PodTopologySpreadScore:
 
     def _constraints_of_class(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
         key = (self._key, pod_class.id)
-        return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._args)).constraints
+        return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._rules)).constraints
 
     def _make_domain_term(
         self,
@@ -138,4 +138,4 @@ def make(context: plugin_context.PluginContext) -> PodTopologySpreadScore:
     """The scorer, by its arguments and the feature gates."""
     match_label_keys = context.features.get("MatchLabelKeysInPodTopologySpread", True)
     comparing = context.features.get(tolerations.GATE, False)
-    return PodTopologySpreadScore(args_of(context.args, match_label_keys, comparing))
+    return PodTopologySpreadScore(rules_of(context.args, match_label_keys, comparing))

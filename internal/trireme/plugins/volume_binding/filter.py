@@ -45,7 +45,7 @@ class VolumeBindingFilter:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """Refuse claims that are missing, lost, being deleted or late to be bound; skip pods without claims.
+        """Refuse claims that are missing, lost, being deleted, or unbound though they wait for no node; skip if none.
 
         Pods with claims that wait for a node are placed one at a time, as each takes volumes from the next.
         """

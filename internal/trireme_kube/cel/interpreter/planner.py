@@ -111,8 +111,9 @@ class _Planner:
     def _plan_function(self, node: syntax.Call, arguments: Sequence[_Step]) -> _Step:
         """Plan the call of a function whose arguments are all evaluated.
 
-        Three calls are made faster without changing result or cost: `in` with a constant list, appending to the list
-        that a loop builds, and matching a constant pattern.
+        Three calls are planned as cel-go plans them, which shows in costs and errors: `in` with a constant list costs
+        nothing, a list that a loop builds is appended to in place, and a constant pattern that cannot be compiled
+        refuses the whole program. Raises: InstantiationError.
         """
         name, overload = node.function, self._checked.overload(node.id)
         runs = [argument.run for argument in arguments]
@@ -122,7 +123,7 @@ class _Planner:
             elements = _as_set(arguments[1].value)
             if elements is not None:
                 return _member_of(runs[0], elements)
-        # Only the accumulator of a loop that builds a list has this name.
+        # The accumulator of a loop; `_extend_in_place` does so to lists alone.
         growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
         call = _extend_in_place if growing else _OPERATORS.get(name)
         if call is None:

@@ -165,12 +165,13 @@ def test_json_patch(operations: Any, result: Any) -> None:
         {"op": "add", "path": "/list/9", "value": 1},
         {"op": "add", "path": "no-slash", "value": 1},
         {"op": "frobnicate", "path": "/a"},
+        {"op": "add", "path": "/empty/x", "value": 1},
     ],
 )
 def test_json_patch_that_cannot_be_applied(operation: Any) -> None:
     """A failed test operation is how clients guard a write; it must not write."""
     with pytest.raises(ApiError) as refusal:
-        json_patch({"a": 1, "list": []}, [operation])
+        json_patch({"a": 1, "list": [], "empty": ""}, [operation])
     assert refusal.value.code == 422
 
 
