@@ -93,7 +93,7 @@ class Leadership(leadership_runner.LeadershipRunner):
 
 
 @pytest.mark.parametrize(
-    ("delayed", "elects", "history"),
+    ("delayed", "elects", "story"),
     [
         (False, True, ["informers", "elected, synced", "is followed, synced", "leads, synced"]),
         (True, True, ["elected", "informers", "is followed", "leads, synced"]),
@@ -136,7 +136,7 @@ class WrittenInformer(Informer):
 
 
 @pytest.mark.parametrize(
-    ("endpoints", "sole", "history"),
+    ("endpoints", "sole", "story"),
     [
         (("bind:7003",), False, ["drained after 40 s", "caught up"]),
         ((), False, ["caught up", "drained after 40 s"]),
