@@ -181,10 +181,10 @@ async def test_a_thousand_full_nodes_take_milliseconds_with_rules_over_domains_t
     assert answer.nominated_node
     best = 1.0
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         answer = await case.again()
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
         assert answer.nominated_node
         await asyncio.sleep(0)
-    # It takes about 10 ms; the limit is for a machine that does much else.
+    # It takes about 10 ms of this process's own time, whatever else the machine does.
     assert best < 0.06

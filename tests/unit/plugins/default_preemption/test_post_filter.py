@@ -372,12 +372,12 @@ async def test_a_thousand_full_nodes_take_milliseconds() -> None:
     await case.ask()
     best = 1.0
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         answer = await case.again()
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
         assert len(_victims(answer)) == 4
         await asyncio.sleep(0)
-    # It takes about 5 ms; the limit is for a machine that does much else.
+    # It takes about 5 ms of this process's own time, whatever else the machine does.
     assert best < 0.05
 
 
