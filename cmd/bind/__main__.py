@@ -2,6 +2,6 @@
 
 import sys
 
-from trireme.bind.process import main
+from trireme.phases.programs import run_bind
 
-sys.exit(main())
+sys.exit(run_bind())

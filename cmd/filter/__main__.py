@@ -2,6 +2,6 @@
 
 import sys
 
-from trireme.filter.process import main
+from trireme.phases.programs import run_filter
 
-sys.exit(main())
+sys.exit(run_filter())

@@ -2,6 +2,6 @@
 
 import sys
 
-from trireme.insight.process import main
+from trireme.phases.programs import run_insight
 
-sys.exit(main())
+sys.exit(run_insight())

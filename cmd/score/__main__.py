@@ -2,6 +2,6 @@
 
 import sys
 
-from trireme.score.process import main
+from trireme.phases.programs import run_score
 
-sys.exit(main())
+sys.exit(run_score())

@@ -1,6 +1,8 @@
 """With --logging-format=json everything that a process prints is JSON, a line each: a collector parses all of it."""
 
+import asyncio
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -8,7 +10,12 @@ import sys
 import time
 from collections.abc import Sequence
 
+import certificates
+import grpc
 import pytest
+from grpc import aio
+
+from trireme_kube.componentbase.logs import process_output
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -47,6 +54,56 @@ def test_a_phase_that_cannot_start(phase: str, tmp_path: pathlib.Path) -> None:
     code, messages = _run(phase, arguments, tmp_path / "log", b"\0")
     assert code == 1
     assert len(messages) == 1
+
+
+async def test_a_caller_who_expects_another_certificate(tmp_path: pathlib.Path) -> None:
+    """GRPC's core wrote a line of plain text about every attempt of a caller that is wrongly configured."""
+    authority, log = certificates.Authority(), tmp_path / "log"
+    certificate, key = authority.issue("filter", "filter.right").write(tmp_path, "filter")
+    address = f"unix:{tmp_path}/s"
+    flags = ["--logging-format=json", f"--listen={address}", f"--tls-cert-file={certificate}"]
+    command = [str(REPOSITORY / "cmd" / "filter"), *flags, f"--tls-private-key-file={key}"]
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdout=output, stderr=output, env=environment
+        )
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while b"listening on " not in log.read_bytes():
+                assert process.returncode is None, log.read_text()
+                await asyncio.sleep(0.05)
+        wrong = [("grpc.ssl_target_name_override", "filter.wrong")]
+        async with aio.secure_channel(address, grpc.ssl_channel_credentials(authority.certificate), wrong) as channel:
+            call = channel.unary_unary("/trireme.v1.PluginService/GetPluginInfo")
+            with pytest.raises(aio.AioRpcError):
+                await call(b"", timeout=START_SECONDS)
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert f"listening on {address}" in _messages(log.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "silent"),
+    [
+        pytest.param(["--logging-format=json"], True, id="json"),
+        pytest.param(["--logging-format", "json"], True, id="json-in-two-words"),
+        pytest.param(["--logging-format=json", "--logging-format=text"], False, id="the-last-one-counts"),
+        pytest.param(["-v=3"], False, id="text"),
+    ],
+)
+def test_text_of_grpc_stays_where_logs_are_text(
+    arguments: list[str], silent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where logs are text, what gRPC's core says of a connection is worth reading."""
+    environment: dict[str, str] = {}
+    monkeypatch.setattr(os, "environ", environment)
+    process_output.silence_grpc_core(arguments)
+    assert environment == ({"GRPC_VERBOSITY": "NONE"} if silent else {})
 
 
 def test_an_uncaught_error_is_a_line() -> None:

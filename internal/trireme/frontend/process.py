@@ -6,14 +6,19 @@ same from both.
 """
 
 import gc
+import sys
 from collections.abc import Sequence
 
 from trireme.frontend import stop_signal
+from trireme_kube.componentbase.logs import process_output
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until a signal to stop arrives or the Lease is lost. Returns the exit code."""
     stop = stop_signal.StopSignal()
+    process_output.ignore_failed_writes()
+    # Before the fork: the forker imports gRPC, and its phases have our format.
+    process_output.silence_grpc_core(sys.argv[1:] if argv is None else argv)
     # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
     gc.disable()
     from trireme.rpc import forker

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from trireme.rpc import parent_death
+from trireme_kube.componentbase.logs import process_output
 
 # Modules that at least two phases import. Importing them starts no thread and opens nothing.
 SHARED = (
@@ -228,6 +229,7 @@ def without_system_authorities() -> Iterator[None]:
 def main() -> int:
     """Import the shared modules and serve until stdin ends. Returns the exit code."""
     parent_death.name_process("forker")
+    process_output.ignore_failed_writes()
     for number in (signal.SIGINT, signal.SIGTERM):
         # A terminal, or `timeout`, signals the whole process group; the frontend has to end first.
         signal.signal(number, signal.SIG_IGN)

@@ -31,6 +31,7 @@ from trireme.v1 import (
     snapshot_pb2,
     snapshot_pb2_grpc,
 )
+from trireme_kube.componentbase.logs import process_output
 
 
 class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
@@ -120,6 +121,7 @@ def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(plugin: description.Plugin, listener: listening.Listener) -> int:
+    process_output.ignore_failed_writes()
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
     )

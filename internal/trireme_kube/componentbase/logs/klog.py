@@ -162,14 +162,13 @@ def set_verbosity(verbosity: int) -> None:
 
 
 def _silence_other_text() -> None:
-    """Prevent all other text on stderr: tracebacks, warnings, lines of the gRPC core."""
+    """Prevent all other text of Python's on stderr: tracebacks and warnings."""
 
     def log_uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         logging.getLogger(_OWN_PACKAGE).critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
 
     sys.excepthook = log_uncaught
     logging.captureWarnings(True)
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @dataclass(slots=True)

@@ -1,0 +1,36 @@
+"""The programs trireme-filter, -score, -bind and -insight: what has to happen before a phase imports its modules.
+
+A frontend's own phases do not pass here: the forker has their modules already, and the frontend has done the same.
+"""
+
+import importlib
+import sys
+
+from trireme_kube.componentbase.logs import process_output
+
+
+def run_filter() -> int:
+    """Run trireme-filter. Returns the exit code."""
+    return _run("trireme.filter.process")
+
+
+def run_score() -> int:
+    """Run trireme-score. Returns the exit code."""
+    return _run("trireme.score.process")
+
+
+def run_bind() -> int:
+    """Run trireme-bind. Returns the exit code."""
+    return _run("trireme.bind.process")
+
+
+def run_insight() -> int:
+    """Run trireme-insight. Returns the exit code."""
+    return _run("trireme.insight.process")
+
+
+def _run(module: str) -> int:
+    process_output.ignore_failed_writes()
+    process_output.silence_grpc_core(sys.argv[1:])
+    code: int = importlib.import_module(module).main()
+    return code
