@@ -5,18 +5,15 @@ Source: cmd/kube-scheduler/app/server.go.
 
 import contextlib
 import logging
-import os
-import socket
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from aiohttp import web
 
 from trireme.config import commandline
 from trireme.config import serving as serving_config
 from trireme.framework import release
-from trireme.frontend.serving import serving_site, serving_trust
+from trireme.frontend.serving import admin_socket, serving_site, serving_trust
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.componentbase import supervision
@@ -61,35 +58,17 @@ async def serve(
 @contextlib.asynccontextmanager
 async def _serve_on_socket(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
     """The same site on a Unix socket without TLS; everybody who may open the file may read it."""
-    runner = connection_limits.runner(served.site.application(None), SHUTDOWN_SECONDS)
-    await runner.setup()
-    listener = _own_socket(path)
-    try:
-        await web.SockSite(runner, listener).start()
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            listener = stack.enter_context(admin_socket.listener(path))
+        except OSError as error:
+            raise ServingError(f"admin.socket: {path}: {error.strerror or error}") from error
+        if listener is not None:
+            runner = connection_limits.runner(served.site.application(None), SHUTDOWN_SECONDS)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.SockSite(runner, listener).start()
         yield
-    finally:
-        await runner.cleanup()
-        _remove_socket(path)
-
-
-def _own_socket(path: str) -> socket.socket:
-    """A socket that only this user can connect to."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # Nobody else may connect, not even between making the file and setting its mode.
-    before = os.umask(0o177)
-    try:
-        _remove_socket(path)
-        listener.bind(path)
-    except OSError as error:
-        listener.close()
-        raise ServingError(f"admin.socket: {path}: {error.strerror or error}") from error
-    finally:
-        os.umask(before)
-    return listener
-
-
-def _remove_socket(path: str) -> None:
-    Path(path).unlink(missing_ok=True)
 
 
 @contextlib.asynccontextmanager
