@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import certificates
 import pytest
 from aiohttp import web
 
@@ -40,10 +41,14 @@ async def _server(folder: Path, status: int, body: str, delay: float = 0.0) -> A
         await runner.cleanup()
 
 
-async def _said(folder: Path, server: str, *, token: bool = False) -> str:
+async def _said(folder: Path, server: str, *, token: bool = False, insecure: bool = True, ca_file: str = "") -> str:
     (folder / "token").write_text("t")
     options = argparse.Namespace(
-        socket="", server=server, token_file=str(folder / "token") if token else "", ca_file="", insecure=True
+        socket="",
+        server=server,
+        token_file=str(folder / "token") if token else "",
+        ca_file=ca_file,
+        insecure=insecure,
     )
     with pytest.raises(frontend_connection.ReportUnavailable) as raised:
         await frontend_connection.fetch_report(options, "/trireme/v1/status", {})
@@ -68,6 +73,25 @@ async def test_a_refusal_says_what_is_missing(tmp_path: Path, message: str, toke
         said = await _said(tmp_path, server, token=token)
     assert said.startswith(f"{message}. ")
     assert missing in said
+
+
+async def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
+    """Broken, OpenSSL's sentence stands alone, and names no flag that would help."""
+    async with _server(tmp_path, 200, "{}") as server:
+        said = await _said(tmp_path, server, insecure=False)
+    assert said.startswith(f"{server}: ")
+    assert "self-signed certificate" in said
+    assert "--ca-file" in said
+    assert "--insecure" in said
+
+
+async def test_a_certificate_of_another_authority(tmp_path: Path) -> None:
+    """Broken, an authority that is given, and is the wrong one, is asked for once more."""
+    (tmp_path / "ca.pem").write_bytes(certificates.Authority().certificate)
+    async with _server(tmp_path, 200, "{}") as server:
+        said = await _said(tmp_path, server, insecure=False, ca_file=str(tmp_path / "ca.pem"))
+    assert "the authority of --ca-file is another one" in said.lower()
+    assert "--insecure" not in said
 
 
 async def test_an_invalid_token_is_named(tmp_path: Path) -> None:

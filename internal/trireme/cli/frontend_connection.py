@@ -118,8 +118,11 @@ async def fetch_report(options: argparse.Namespace, path: str, query: Mapping[st
         if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
             raise ReportUnavailable(
                 f"no scheduler listens at {_socket_path(options)} ({error.os_error.strerror}): "
-                "start one with `trireme up`, or name one with --socket or --server"
+                "start one with `trireme up`, or name one with --socket or --server. "
+                "A frontend listens there only if `admin.socket` of its TriremeConfiguration says so"
             ) from error
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            raise ReportUnavailable(f"{options.server}: {error.certificate_error}{_trust_advice(options)}") from error
         raise ReportUnavailable(
             f"{options.server or _socket_path(options)}: {_connection_error_text(error)}"
         ) from error
@@ -142,6 +145,16 @@ def _connection_error_text(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {DEADLINE_SECONDS:.0f} s"
     return str(error) or type(error).__name__
+
+
+def _trust_advice(options: argparse.Namespace) -> str:
+    """How to have the certificate of a frontend accepted."""
+    if options.ca_file:
+        return ". The authority of --ca-file is another one, or the certificate has another name"
+    return (
+        ". Name the authority that signed the frontend's certificate by --ca-file. Without --tls-cert-file a frontend "
+        "makes its own certificate, which no authority vouches for: --insecure accepts it"
+    )
 
 
 def _permission_advice(options: argparse.Namespace, code: int, reason: str) -> str:
