@@ -169,6 +169,8 @@ class FakeFrontend:
                 answers=self.answers,
                 # Of filter one of our own stands in.
                 is_on_fallback=lambda phase: phase == "filter",
+                fallbacks={},
+                lookups={},
             ),
             scheduling,
             self.informers if self.synced else [SimpleNamespace(synced=False)],

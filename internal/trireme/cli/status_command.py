@@ -41,8 +41,9 @@ def run(options: argparse.Namespace) -> int:
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
     """Render a status as text; pending pods by name, or grouped if they wait for the same."""
     parts: list[console.RenderableType] = [display.table_of_fields(_summary_fields(report))]
-    if any(report["replicas"].values()):  # a standby has none
-        parts += ["", _render_phases(report["replicas"], wide)]
+    endpoints = report.get("endpoints", {})
+    if any(report["replicas"].values()) or any(endpoints.values()):  # a standby has none
+        parts += ["", _render_phases(report["replicas"], endpoints, wide)]
     if report.get("plugins"):
         parts += ["", _render_plugins(report["plugins"])]
     pending, count = _render_pending_pods(report, wide) if one_by_one else _render_pending_groups(report, wide)
@@ -105,14 +106,22 @@ def _caches_text(report: Report) -> text.Text:
     return text.Text("\n".join([state, *lines]), display.BAD if lines or not report["synced"] else display.GOOD)
 
 
-def _render_phases(replicas: Report, wide: bool) -> console.RenderableType:
-    """Render a table of the replicas; `wide`: with how far each is behind, and what it was sent."""
+def _render_phases(replicas: Report, endpoints: Report, wide: bool) -> console.RenderableType:
+    """Render a table of the replicas, and of the DNS names and Services that stand for none.
+
+    `wide`: with how far each replica is behind, what it was sent, and with all DNS names and Services.
+    """
     headers = ["PHASE", "ADDRESS", "STATE"]
     if wide:
         headers = ["PHASE", "ADDRESS", "BEHIND", "BACKLOG", "SENT", "FULL SYNCS", "STATE"]
     entries: list[Sequence[str | text.Text]] = []
-    for phase, each in replicas.items():
-        for replica in each:
+    for phase in dict.fromkeys([*replicas, *endpoints]):
+        entries += [
+            [phase, lookup["endpoint"], *("-" * 4 if wide else ()), _lookup_state(lookup)]
+            for lookup in endpoints.get(phase, ())
+            if wide or lookup["lastError"] or not lookup["addresses"]
+        ]
+        for replica in replicas.get(phase, ()):
             more = [
                 _number_text(replica, "behind"),
                 _number_text(replica, "backlogBytes"),
@@ -120,7 +129,9 @@ def _render_phases(replicas: Report, wide: bool) -> console.RenderableType:
                 _number_text(replica, "fullSyncs"),
             ]
             entries.append([phase, replica["address"], *(more if wide else ()), _replica_state(replica)])
-    return display.table_of_rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"))
+    # Beside the long name of a Service the state would be cut off.
+    wrapped = ("ADDRESS", "STATE")
+    return display.table_of_rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"), wrapped=wrapped)
 
 
 def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
@@ -164,7 +175,29 @@ def _number_text(replica: Report, name: str) -> str:
     return str(replica[name]) if name in replica else "-"
 
 
+def _lookup_state(lookup: Report) -> text.Text:
+    """What a DNS name or a Service stands for, or why that is not known."""
+    count, error = len(lookup["addresses"]), lookup["lastError"]
+    if error:
+        earlier = f"; {_addresses_text(count)} of before" if count else ""
+        return text.Text(f"cannot be looked up: {error}{earlier}", display.BAD)
+    if not lookup["listed"]:
+        return text.Text("not looked up yet", display.BAD)
+    return text.Text(_addresses_text(count), display.GOOD if count else display.BAD)
+
+
+def _addresses_text(count: int) -> str:
+    return f"{count or 'no'} address{'' if count == 1 else 'es'}"
+
+
 def _replica_state(replica: Report) -> text.Text:
+    state = _follower_state(replica)
+    if replica.get("standsIn"):
+        return text.Text(f"stands in, {state}", display.BAD)
+    return state
+
+
+def _follower_state(replica: Report) -> text.Text:
     if not replica["inStep"]:
         # A replica that was in step and does not answer is different from one that never was in step.
         silent = "it does not answer" if replica.get("fullSyncs") else "not reached yet"

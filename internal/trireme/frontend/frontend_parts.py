@@ -10,6 +10,7 @@ from trireme.frontend import plugin_membership, plugin_updates, queue_executor, 
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
+    endpoints,
     fallback,
     phase_links,
     plugin_streams,
@@ -75,6 +76,8 @@ class PhaseClients:
     streams: plugin_streams.PluginStreams
     #: By phase, the replacement of its configured replicas while none answers; made at the start of a term.
     fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
+    #: By phase, and for insight, the look-ups of its configured endpoints; made at the start of a term.
+    lookups: dict[str, endpoints.Lookups] = dataclasses.field(default_factory=dict)
 
     def is_on_fallback(self, phase: str) -> bool:
         """Whether a replica of our own replaces the configured ones of a phase."""

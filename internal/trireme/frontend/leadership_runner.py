@@ -174,11 +174,17 @@ class LeadershipRunner:
         """
         await self._local.until_started()
         links, own = self._app.phases.links, self._completed.trireme
+        lookups = self._app.phases.lookups
         async with asyncio.TaskGroup() as group:
             if links.insight is not None:
                 take = links.insight.replicas.set_endpoints
                 following = functools.partial(
-                    endpoints.follow_endpoints, own.insight.endpoints, (), take, self._scheduling
+                    endpoints.follow_endpoints,
+                    own.insight.endpoints,
+                    (),
+                    take,
+                    self._scheduling,
+                    lookups=lookups.setdefault("insight", {}),
                 )
                 _add_task(group, "endpoints of insight", following)
             for name, phase in (("filter", links.filters), ("score", links.scores), ("bind", links.binders)):
@@ -196,7 +202,14 @@ class LeadershipRunner:
                     _add_task(group, f"fallback of {name}", standing_in.run)
                     take = standing_in.set_endpoints
                 configured, local = own.phase(name).endpoints, self._local.addresses(name)
-                following = functools.partial(endpoints.follow_endpoints, configured, local, take, self._scheduling)
+                following = functools.partial(
+                    endpoints.follow_endpoints,
+                    configured,
+                    local,
+                    take,
+                    self._scheduling,
+                    lookups=lookups.setdefault(name, {}),
+                )
                 if name == "bind":
                     following = functools.partial(following, observe=links.binders.observe)
                 _add_task(group, f"endpoints of {name}", following)

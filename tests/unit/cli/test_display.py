@@ -128,6 +128,36 @@ def test_the_status_names_a_cache_that_cannot_be_read_any_more() -> None:
     assert [line.strip() for line in lines[1:3]] == ["Caches   synced, but not up to date", "nodes: forbidden"]
 
 
+def _lookup(endpoint: str, *addresses: str, error: str = "", listed: bool = True) -> dict[str, Any]:
+    return {"endpoint": endpoint, "addresses": list(addresses), "listed": listed, "lastError": error}
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_status_names_endpoints_that_cannot_be_looked_up(columns: int) -> None:
+    """They have no replicas, so nothing else shows that they are configured."""
+    found = [
+        _lookup("dns:///nowhere:7001", error="Name or service not known", listed=False),
+        _lookup("dns:///gone:7001", "a", error="Name or service not known"),
+        _lookup("endpointslice:///s/empty:grpc"),
+        _lookup("endpointslice:///s/new:grpc", listed=False),
+        _lookup("dns:///good:7001", "a", "b"),
+    ]
+    report = _status(endpoints={"filter": found})
+    shown = display.as_text(status_command.render(report), columns)
+    assert max(map(len, shown.splitlines())) <= columns
+    if columns < 120:  # rows wrap
+        return
+    rows = [line.split(maxsplit=2)[1:] for line in shown.splitlines() if line.startswith("filter")]
+    assert rows == [
+        ["dns:///nowhere:7001", "cannot be looked up: Name or service not known"],
+        ["dns:///gone:7001", "cannot be looked up: Name or service not known; 1 address of before"],
+        ["endpointslice:///s/empty:grpc", "no addresses"],
+        ["endpointslice:///s/new:grpc", "not looked up yet"],
+        ["unix:/f", "in step"],
+    ]
+    assert "2 addresses" in display.as_text(status_command.render(report, True), 160)
+
+
 def test_wide_shows_more_of_replicas() -> None:
     """`-o wide` is where kubectl's users look for the rest."""
     shown = display.as_text(status_command.render(_status(), True))

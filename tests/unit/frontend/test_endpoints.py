@@ -1,14 +1,16 @@
 """When all replicas of a phase are known, by whatever names they are configured."""
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import virtual_time
 
 from trireme.frontend.phase_clients import endpoints
 from trireme.frontend.phase_clients.endpoints import Discovery
+from trireme_kube.client.rest.errors import ApiError
 
 
 class Names:
@@ -82,3 +84,60 @@ def test_an_address_that_a_name_stood_for_is_remembered_as_uncallable_for_a_whil
 
     virtual_time.run(main)
     assert story[-3:] == [Discovery(True, ("10.0.0.1:2",)), ["10.0.0.2:2"], Discovery(True)]
+
+
+def test_why_a_name_cannot_be_looked_up_is_known() -> None:
+    """A name with a slip in it is nowhere in the status, and the phase runs on what stands in."""
+    configured = "dns:///name:2"
+
+    async def main(_: Callable[[], float]) -> None:
+        names, lookups = Names(), {}
+        loop: Any = asyncio.get_running_loop()
+        loop.getaddrinfo = names.look_up
+        unused: Any = None
+        following = endpoints.follow_endpoints(["here:1", configured], (), lambda _: None, unused, lookups=lookups)
+        task = asyncio.create_task(following)
+        seen = []
+        for hosts in (None, ["10.0.0.2"], None):
+            names.hosts = hosts
+            await asyncio.sleep(endpoints.RESOLVE_SECONDS + 0.1)
+            (lookup,) = lookups.values()
+            seen.append((lookup.endpoint, lookup.error(), lookup.addresses, lookup.listed))
+        task.cancel()
+        failed, found = "Temporary failure in name resolution", ("10.0.0.2:2",)
+        assert seen == [
+            (configured, failed, (), False),
+            (configured, "", found, True),
+            (configured, failed, found, True),
+        ]
+
+    virtual_time.run(main)
+
+
+async def test_why_endpoint_slices_cannot_be_listed_is_known() -> None:
+    """A frontend whose role lacks EndpointSlices schedules by phases of its own, and nobody knows why."""
+    forbidden = ApiError(403, "Forbidden", "endpointslices is forbidden")
+
+    class Api:
+        accept = "application/json"
+
+        @contextlib.asynccontextmanager
+        async def stream(self, *_: Any, **__: Any) -> AsyncIterator[None]:
+            if self.accept:
+                raise forbidden
+            yield
+
+        async def get(self, *_: Any, **__: Any) -> None:
+            raise forbidden
+
+    api: Any = Api()
+    lookups: endpoints.Lookups = {}
+    configured = "endpointslice:///ns/service:grpc"
+    task = asyncio.create_task(endpoints.follow_endpoints([configured], (), lambda _: None, api, lookups=lookups))
+    async with asyncio.timeout(20):
+        while not lookups or not lookups[configured].error():
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert lookups[configured].error() == str(forbidden)
+    assert not lookups[configured].listed

@@ -136,10 +136,10 @@ async def test_it_is_not_active_after_the_term() -> None:
     running = asyncio.create_task(standing_in.run())
     await asyncio.sleep(0)
     await standing_in._start_or_stop_local_phases()
-    assert standing_in.active
+    assert (standing_in.active, standing_in.addresses()) == (True, ["unix:/filter"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert not standing_in.active
+    assert (standing_in.active, standing_in.addresses(), standing_in.statistics()) == (False, [], [])
     assert own.story == ["started", "stopped"]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from frontend_world import World, one_node
 
+from trireme.cli import display, status_command
+from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
 from trireme.frontend.serving import status_report
 from trireme_kube.client.informers import informer, resources
 
@@ -39,3 +41,49 @@ def test_why_objects_cannot_be_listed_is_reported(world: World) -> None:
     stream: Any = object()
     listing._stream = stream  # the watch is open again
     assert listing.statistics().last_error == ""
+
+
+class StandsIn:
+    """A fallback that is active."""
+
+    active = True
+
+    def addresses(self) -> list[str]:
+        """Where its phase listens."""
+        return ["unix:/own"]
+
+    def statistics(self) -> list[local_phases.LocalPhaseStatistics]:
+        """Its process."""
+        return [local_phases.LocalPhaseStatistics("filter-0", 7, 1)]
+
+
+def test_endpoints_that_cannot_be_looked_up_and_what_stands_in_are_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One frontend's own processes do the work of scaled phases for weeks, and the status says that all is well."""
+    state = world.frontend_state()
+    links = [
+        replica_link.LinkStatistics(address, in_step, 0, 0, 0, 0, "")
+        for address, in_step in (("far:1", False), ("unix:/own", True))
+    ]
+    monkeypatch.setattr(state.phases.links.filters, "statistics", lambda: links)
+    state.phases.lookups["filter"] = {
+        "dns:///nowhere:1": endpoints.EndpointLookup("dns:///nowhere:1", error=lambda: "Name or service not known")
+    }
+    standing_in: Any = StandsIn()
+    state.phases.fallbacks["filter"] = standing_in
+    report = status_report.status(state)
+    assert report["endpoints"]["filter"] == [
+        {
+            "endpoint": "dns:///nowhere:1",
+            "addresses": [],
+            "listed": False,
+            "lastError": "Name or service not known",
+        }
+    ]
+    assert report["children"] == [{"name": "filter-0", "pid": 7, "starts": 1}]
+    marks = {each["address"]: each["standsIn"] for each in report["replicas"]["filter"]}
+    assert marks == {"far:1": False, "unix:/own": True}
+    shown = display.as_text(status_command.render(report), 100)
+    assert "dns:///nowhere:1  cannot be looked up: Name or service not known" in shown
+    assert "unix:/own         stands in, in step" in shown

@@ -86,8 +86,10 @@ class _SliceStore:
         self._take(replicas_of(self._slices, self._port, listed=self._listed))
 
 
-async def follow_endpoint_slices(api: client.ApiClient, endpoint: str, take: Callable[[ServiceReplicas], None]) -> None:
-    """Call `take` with the replicas that `endpointslice:///namespace/service:port` stands for, until cancelled."""
+def make_informer(
+    api: client.ApiClient, endpoint: str, take: Callable[[ServiceReplicas], None]
+) -> informer.Informer[EndpointSlice]:
+    """An informer that calls `take` with the replicas that `endpointslice:///namespace/service:port` stands for."""
     path, _, port = endpoint.removeprefix(SCHEME).rpartition(":")
     namespace, _, service = path.partition("/")
     watched = resources.Resource(
@@ -95,5 +97,4 @@ async def follow_endpoint_slices(api: client.ApiClient, endpoint: str, take: Cal
         f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",
         label_selector=f"kubernetes.io/service-name={service}",
     )
-
-    await informer.Informer(api, watched, parse, [_SliceStore(port, take)]).run()
+    return informer.Informer(api, watched, parse, [_SliceStore(port, take)])

@@ -34,6 +34,17 @@ class Discovery:
     uncallable: tuple[str, ...] = ()  # replicas that get no calls, not ready or terminating, but may still work
 
 
+@dataclass(slots=True)
+class EndpointLookup:
+    """The look-up of a configured endpoint that stands for others: a DNS name, or the EndpointSlices of a Service."""
+
+    endpoint: str
+    addresses: Sequence[str] = ()  # as they were found last
+    listed: bool = False  # whether it has been looked up with success
+    error: Callable[[], str] = str  # returns why it cannot be looked up now; empty: it can, or was not tried yet
+
+
+Lookups = dict[str, EndpointLookup]
 Take = Callable[[Sequence[str]], None]
 Observe = Callable[[Discovery], None]
 
@@ -48,21 +59,27 @@ async def follow_endpoints(
     take: Take,
     api: client.ApiClient,
     observe: Observe = _ignore,
+    lookups: Lookups | None = None,
 ) -> None:
     """Call `take` with the addresses of all `endpoints` (without any: the `local` ones), and again when they change.
 
     Plain addresses are taken as they are; `dns:` names are looked up again and again, and Services are watched. It runs
     until cancelled. `observe` is called before `take`: a replica that may not be called any more is named there first.
+    `lookups` gets the look-up of each name and Service, by endpoint.
     """
     resolving = [endpoint for endpoint in endpoints if endpoint.startswith((_DNS, endpoint_slices.SCHEME))]
     fixed = [endpoint for endpoint in endpoints if endpoint not in resolving] if endpoints else local
     found = {"": endpoint_slices.ServiceReplicas(fixed, (), True)}
+    lookups = {} if lookups is None else lookups
+    lookups.update({endpoint: EndpointLookup(endpoint) for endpoint in resolving})
     known: list[str] = []
     observed: Discovery | None = None
 
     def resolved(endpoint: str, replicas: endpoint_slices.ServiceReplicas) -> None:
         nonlocal known, observed
         found[endpoint] = replicas
+        if endpoint in lookups:
+            lookups[endpoint].addresses, lookups[endpoint].listed = tuple(replicas.addresses), replicas.listed
         addresses = {address for entry in found.values() for address in entry.addresses}
         uncallable = {address for entry in found.values() for address in entry.uncallable}
         complete = all(each in found and found[each].listed for each in resolving)
@@ -79,20 +96,32 @@ async def follow_endpoints(
         group.create_task(asyncio.Event().wait())
         for endpoint in resolving:
             on_replicas = functools.partial(resolved, endpoint)
+            lookup = lookups[endpoint]
             if endpoint.startswith(_DNS):
-                following = functools.partial(_follow_dns_name, endpoint, on_replicas)
+                following = functools.partial(_follow_dns_name, lookup, on_replicas)
             else:
-                following = functools.partial(endpoint_slices.follow_endpoint_slices, api, endpoint, on_replicas)
+                following = functools.partial(_follow_service, api, lookup, on_replicas)
             group.create_task(supervision.supervise(endpoint, following))
 
 
-async def _follow_dns_name(endpoint: str, take: Callable[[endpoint_slices.ServiceReplicas], None]) -> None:
+async def _follow_service(
+    api: client.ApiClient, lookup: EndpointLookup, take: Callable[[endpoint_slices.ServiceReplicas], None]
+) -> None:
+    """Follow the EndpointSlices of an `endpointslice:` endpoint, until cancelled."""
+    following = endpoint_slices.make_informer(api, lookup.endpoint, take)
+    lookup.error = lambda: following.statistics().last_error
+    await following.run()
+
+
+async def _follow_dns_name(lookup: EndpointLookup, take: Callable[[endpoint_slices.ServiceReplicas], None]) -> None:
     """Look a `dns:` endpoint up every few seconds, and report its addresses to `take`, until cancelled.
 
     If the look-up fails or finds nothing, nothing is reported: the addresses of before stay. One that is found no more
     is reported as uncallable for `LINGER_SECONDS`, since an answer may leave out replicas that still run.
     """
-    host, _, port = endpoint.removeprefix(_DNS).rpartition(":")
+    host, _, port = lookup.endpoint.removeprefix(_DNS).rpartition(":")
+    problem = ""
+    lookup.error = lambda: problem
     failures = failure_log.FailureLog(log)
     loop = asyncio.get_running_loop()
     last_seen: dict[str, float] = {}
@@ -100,8 +129,11 @@ async def _follow_dns_name(endpoint: str, take: Callable[[endpoint_slices.Servic
         try:
             entries = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         except OSError as error:
-            failures.log_failure(str(error.errno), f"{endpoint}: {error}")
+            failures.log_failure(str(error.errno), f"{lookup.endpoint}: {error}")
+            problem = error.strerror or str(error)
             entries = []
+        else:
+            problem = "" if entries else "the name has no address"
         found = {
             f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
             for family, _, _, _, address in entries

@@ -85,6 +85,14 @@ class Fallback:
         """Whether local phases replace the configured replicas."""
         return self._local is not None
 
+    def addresses(self) -> Sequence[str]:
+        """The addresses of the local phases that replace the configured replicas; none while they do not."""
+        return [] if self._local is None else self._local[0].addresses(self._name)
+
+    def statistics(self) -> list[local_phases.LocalPhaseStatistics]:
+        """The state of the local phases that replace the configured replicas."""
+        return [] if self._local is None else self._local[0].statistics()
+
     def set_endpoints(self, addresses: Sequence[str]) -> None:
         """The configured replicas are these from now on."""
         self._configured = addresses
@@ -157,5 +165,4 @@ class Fallback:
         return f" ({'; '.join(reasons)})" if reasons else ""
 
     def _apply_endpoints(self) -> None:
-        own = [] if self._local is None else self._local[0].addresses(self._name)
-        self._phase.set_endpoints([*self._configured, *own])
+        self._phase.set_endpoints([*self._configured, *self.addresses()])

@@ -35,6 +35,11 @@ class FrontendState:
         """Whether every informer has synced."""
         return all(entry.synced for entry in self.informers)
 
+    def local_phase_statistics(self) -> list[local_phases.LocalPhaseStatistics]:
+        """The state of our own phases, also of those that stand in for configured ones."""
+        standing_in = [each for own in self.phases.fallbacks.values() for each in own.statistics()]
+        return [*self.local.statistics(), *standing_in]
+
     def to_wall(self, moment: float) -> float:
         """Convert a moment of the queue's clock to the wall clock. Units: Unix seconds."""
         return clocks.to_wall(moment, self.context.clocks.now(), self.context.clocks.wall())

@@ -262,7 +262,7 @@ def _process_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_child_starts_total",
         "Starts of the frontend's own phases, by child; more than one means that it had ended.",
-        lambda: _local_phases(state.local.statistics()),
+        lambda: _local_phases(state.local_phase_statistics()),
         ("child",),
     )
 

@@ -46,9 +46,10 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
             "podClasses": cache.classes,
             "generation": cache.generation,
         },
+        "endpoints": _endpoints_json(state),
         "replicas": _replicas_json(state),
         "plugins": state.plugin_rows(),
-        "children": [dataclasses.asdict(child) for child in state.local.statistics()],
+        "children": [dataclasses.asdict(child) for child in state.local_phase_statistics()],
         "informers": [_informer_json(each.statistics()) for each in state.informers],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in state.scheduling.waiting.pods()],
         "pending": [report.entry_of(pod) for pod in pending[:max_pods]],
@@ -100,8 +101,27 @@ def _leadership_json(state: FrontendState) -> Json:
     return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds, "lastError": error}
 
 
+def _endpoints_json(state: FrontendState) -> Json:
+    """The configured DNS names and Services by phase: what each stands for, or why it cannot be looked up."""
+    return {
+        name: [
+            {
+                "endpoint": lookup.endpoint,
+                "addresses": list(lookup.addresses),
+                "listed": lookup.listed,
+                "lastError": lookup.error(),
+            }
+            for lookup in lookups.values()
+        ]
+        for name, lookups in state.phases.lookups.items()
+    }
+
+
 def _replicas_json(state: FrontendState) -> Json:
-    """The replicas by phase: how far each follows the cluster, or of bind whether it knows the leader."""
+    """The replicas by phase: how far each follows the cluster, or of bind whether it knows the leader.
+
+    `standsIn`: it is one of our own, while no configured replica of its phase answers.
+    """
     newest = state.cluster.cache.generation
     out: Json = {}
     links = state.phases.links
@@ -122,6 +142,10 @@ def _replicas_json(state: FrontendState) -> Json:
         {"address": link.address, "inStep": link.fenced, "callsInFlight": link.in_flight, "lastError": link.last_error}
         for link in links.binders.statistics()
     ]
+    for name, replicas in out.items():
+        own = state.phases.fallbacks[name].addresses() if name in state.phases.fallbacks else ()
+        for replica in replicas:
+            replica["standsIn"] = replica["address"] in own
     return out
 
 
