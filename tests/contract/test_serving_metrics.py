@@ -15,7 +15,7 @@ from trireme.config import commandline, inspection, trireme_configuration_loadin
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import bind_phase_client, replica_link
-from trireme.frontend.serving import configured_certificates, metrics_resources, serving_site
+from trireme.frontend.serving import certificates_to_watch, metrics_resources, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2, filter_phase_pb2
 from trireme_kube.componentbase.metrics import exposition
@@ -135,7 +135,7 @@ def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> No
     assert completed is not None
     assert completed.serving is not None
     completed.serving.listener.close()
-    found = list(configured_certificates.certificates_of(completed, {}))
+    found = list(certificates_to_watch.certificates_of(completed, {}))
     shown = [(each.use, each.name) for each in found if each.use != "authority"]
     assert shown == [("serving" if name in ("serving", "sni") else "client", str(path)) for name, path in files.items()]
     authorities = [str(files[name]) for name in ("serving", "phases", "plugin")]

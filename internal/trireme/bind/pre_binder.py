@@ -26,7 +26,7 @@ from trireme.wire.status import to_message
 log = logging.getLogger(__name__)
 
 WAITING_LIMIT = 20_000
-"""Jobs under way or waiting; beyond it a call is refused and goes to another replica."""
+"""Pods with jobs under way or waiting, when a call comes; beyond it a call is refused and goes to another replica."""
 
 
 class _NotBegun(Exception):
@@ -71,7 +71,7 @@ class PreBinder:
     ) -> AsyncGenerator[list[tuple[int, bind_pb2.PreBindResult]], None]:
         """Runs PreBind for all items, and yields results as they are known, by index over all classes.
 
-        `timeout`: seconds that the plugins may take over one pod, without the wait for a turn.
+        `timeout`: seconds that each plugin may take over one pod, without the wait for a turn.
 
         Raises:
             BusyError: too many jobs wait already.

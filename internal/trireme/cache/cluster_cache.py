@@ -277,7 +277,7 @@ class ClusterCache:
 
     def set_object(self, entry: snapshot_pb2.ClusterObject) -> None:
         """Add or update an object."""
-        key = _object_key(entry)
+        key = _kind_and_name(entry)
         self._objects[key] = entry
         self._change_objects((key, *self._assumed_objects.on_informed(key)))
 
@@ -300,7 +300,7 @@ class ClusterCache:
 
         Raises: OutOfSyncError if one of them has another version already; then nothing is assumed.
         """
-        keyed = {_object_key(entry): entry for entry in entries}
+        keyed = {_kind_and_name(entry): entry for entry in entries}
         changes: list[assumed_objects.Change] = [
             (self._assumed_objects.get(key), entry) for key, entry in keyed.items()
         ]
@@ -448,7 +448,7 @@ def _is_heartbeat(before: core_pb2.Node, now: core_pb2.Node) -> bool:
     return plain_nodes[0] == plain_nodes[1]
 
 
-def _object_key(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:
+def _kind_and_name(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:
     kind = entry.WhichOneof("object")
     if kind is None:
         raise ValueError("the object is of no known kind")

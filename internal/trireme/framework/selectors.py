@@ -184,7 +184,7 @@ def term_problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
         if expression.operator not in _OPERATORS:
             out.append(_unsupported_operator_text(f"{path}.matchExpressions[{index}]", expression.operator, _OPERATORS))
         elif make_requirement(expression.key, expression.operator, expression.values) is None:
-            out += _requirement_problems(f"{path}.matchExpressions[{index}]", expression)
+            out += _node_requirement_problems(f"{path}.matchExpressions[{index}]", expression)
     for index, expression in enumerate(term.match_fields):
         if expression.operator not in _FIELD_OPERATORS:
             out.append(
@@ -197,7 +197,7 @@ def term_problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
     return out
 
 
-def _requirement_problems(path: str, expression: core_pb2.NodeSelectorRequirement) -> list[str]:
+def _node_requirement_problems(path: str, expression: core_pb2.NodeSelectorRequirement) -> list[str]:
     """Why a requirement cannot be read, as field errors in Go's words; empty if it can."""
     out: list[str] = []
     values = expression.values

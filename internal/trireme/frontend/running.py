@@ -174,7 +174,7 @@ async def _until_stopped(
     site: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> _EndReason:
-    """Run leadership, our own phases and the servers until something ends them; then end them, and say what it was.
+    """Run leadership and our own phases, and watch the servers, until something ends; end all, and say what it was.
 
     Our phases end before the Lease is released. A frontend whose namespace is being deleted stays until it is killed.
     """

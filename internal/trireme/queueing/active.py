@@ -44,7 +44,7 @@ class ClassPods:
 
     __slots__ = ("alive", "band", "heap", "key", "served", "turn")
 
-    def __init__(self, band: "PriorityBand", key: BatchKey, served: Turn) -> None:
+    def __init__(self, band: "LevelQueue", key: BatchKey, served: Turn) -> None:
         self.band = band
         self.key = key
         self.heap: list[tuple[bytes, float, int, QueuedEntity]] = []
@@ -83,7 +83,8 @@ class ClassPods:
     def take(self, limit: int) -> list[QueuedEntity]:
         """Takes out the first entity, and those after it up to `limit`.
 
-        None of them is exclusive, unless it is alone, and nominated ones are not together with others.
+        None of them is exclusive, unless it is alone; nominated and other pods are not together. The caller lowers
+        the queue's `size`.
         """
         batch = [self.head()]
         heap = self.heap
@@ -110,7 +111,7 @@ class ClassPods:
         return (entity for _, _, stamp, entity in self.heap if entity.container is self and entity.stamp == stamp)
 
 
-class PriorityBand:
+class LevelQueue:
     """All classes of one level."""
 
     __slots__ = ("classes", "level", "owner", "served", "served_limit", "size", "turns")
@@ -216,7 +217,7 @@ class ActiveQueue:
     __slots__ = ("_bands", "_levels", "_stale", "size")
 
     def __init__(self) -> None:
-        self._bands: dict[Level, PriorityBand] = {}
+        self._bands: dict[Level, LevelQueue] = {}
         # A heap of the levels that have a band, and of those in `_stale`, whose band is gone.
         self._levels: list[Level] = []
         self._stale: set[Level] = set()
@@ -235,7 +236,7 @@ class ActiveQueue:
         level = entity.record.level
         band = self._bands.get(level)
         if band is None:
-            band = self._bands[level] = PriorityBand(self, level)
+            band = self._bands[level] = LevelQueue(self, level)
             if level in self._stale:
                 self._stale.remove(level)
             else:
@@ -261,7 +262,7 @@ class ActiveQueue:
                 break
         return found
 
-    def drop(self, band: PriorityBand) -> None:
+    def drop(self, band: LevelQueue) -> None:
         """Forgets a band that has become empty."""
         del self._bands[band.level]
         if self._levels[0] == band.level:
@@ -273,7 +274,7 @@ class ActiveQueue:
                 self._levels = sorted(self._bands)
                 self._stale.clear()
 
-    def _first_band(self) -> PriorityBand:
+    def _first_band(self) -> LevelQueue:
         while True:
             band = self._bands.get(self._levels[0])
             if band is not None:

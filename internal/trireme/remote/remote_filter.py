@@ -15,9 +15,9 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import (
     call_parts,
+    dry_run_request,
     remote_client,
     remote_connection,
-    remote_dry_run,
     remote_request,
     remote_response,
 )
@@ -156,7 +156,7 @@ class RemoteFilterPlugin:
             if error_status is not None:
                 raise call_parts.PluginFailed(error_status.message)
 
-        requests = ((part, remote_dry_run.serialize_request(cycle, client, snap, runs[part])) for part in parts)
+        requests = ((part, dry_run_request.serialize_request(cycle, client, snap, runs[part])) for part in parts)
         try:
             await call_parts.call_in_parts(requests, call)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:

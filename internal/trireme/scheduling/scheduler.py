@@ -115,7 +115,10 @@ class Scheduler:
                 group.create_task(supervision.supervise(name, work), name=name)
 
     async def _schedule_batches(self) -> None:
-        """Pop batches and run their cycles, one by one, for ever; wait if there is nothing to do, or no room."""
+        """Pop batches and run their cycles, one by one, for ever; wait if there is nothing to do, or no room.
+
+        A batch may wait a moment until it is larger, and the next ones are prepared while it is scheduled.
+        """
         while True:
             await self._wait_for_room()
             if not (self._queue.ready() and self._available()):

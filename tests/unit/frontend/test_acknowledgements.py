@@ -229,7 +229,7 @@ async def test_a_replica_that_came_late_is_probed_at_its_generation() -> None:
     """Broken, a probe does not begin where the replica is, and it ends the stream."""
     async with frontend(7) as front:
         stream = await front.in_step()
-        front.link.probe()
+        front.link.request_acknowledgement()
         await asyncio.sleep(0.1)
         assert stream.received[-1].delta == snapshot_pb2.Delta(from_generation=7, to_generation=7, trial=True)
         stream.acknowledge(7)

@@ -190,7 +190,7 @@ class FollowerReplicas:
                     return await answering
                 if not link.in_step or link.silent_for > patience or self._clock() > end:
                     raise TimeoutError
-                link.probe()
+                link.request_acknowledgement()
         finally:
             answering.cancel()
 

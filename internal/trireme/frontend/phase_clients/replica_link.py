@@ -152,7 +152,7 @@ class ReplicaLink:
 
     @property
     def silent_for(self) -> float:
-        """Since when something waits for its acknowledgement, in seconds; 0 where nothing does."""
+        """For how many seconds it is unheard while something waits for its acknowledgement; 0 where nothing does."""
         return self._clock() - self._unheard_since if self._unheard_since else 0.0
 
     def statistics(self) -> LinkStatistics:
@@ -178,7 +178,7 @@ class ReplicaLink:
             self._unheard_since = self._clock()
         self._wake.set()
 
-    def probe(self) -> None:
+    def request_acknowledgement(self) -> None:
         """Send something that must be acknowledged, to learn whether the replica is there."""
         if not self._unheard_since:
             generation = self._published or self._acknowledged

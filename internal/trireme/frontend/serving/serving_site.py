@@ -16,7 +16,7 @@ from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import (
-    configured_certificates,
+    certificates_to_watch,
     insight_report,
     liveness,
     metrics_collector,
@@ -62,9 +62,7 @@ class FrontendSite:
         # Since when no valid lease has been seen although we lead.
         self._expired_since: float | None = None
         self.event_loop = event_loop.EventLoopMetrics()
-        self.expiries = certificate_expiry.Expiries(
-            list(configured_certificates.certificates_of(completed, os.environ))
-        )
+        self.expiries = certificate_expiry.Expiries(list(certificates_to_watch.certificates_of(completed, os.environ)))
         self.access = access_metrics.MeasuredGuard()
         options = completed.options.metrics
         allowed = {
@@ -93,13 +91,13 @@ class FrontendSite:
             CountedElsewhere(
                 "disabled_metrics_total",
                 "Metrics that are disabled by a flag.",
-                lambda: {(): self._registry.disabled()},
+                lambda: {(): self._registry.disabled_count()},
                 stability=BETA,
             ),
             CountedElsewhere(
                 "hidden_metrics_total",
                 "Metrics that are hidden because they are deprecated.",
-                lambda: {(): self._registry.hidden()},
+                lambda: {(): self._registry.hidden_count()},
                 stability=BETA,
             ),
         )
@@ -118,7 +116,7 @@ class FrontendSite:
     # Health
 
     def _checks(self) -> Mapping[str, list[health.Check]]:
-        """The checks of /healthz, /livez and /readyz; quiet ones do not show in a page without ?verbose."""
+        """The checks of /healthz, /livez and /readyz; quiet ones show only if they fail."""
         state = self._served
         elects = self._completed.configuration.leader_election.leader_elect
         election = [health.Check("leaderElection", self._election_problem)] if elects else []

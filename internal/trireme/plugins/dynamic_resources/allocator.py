@@ -171,9 +171,10 @@ class Allocator:
         return self._allocate_requests(number, 0)
 
     def _allocate_requests(self, number: int, at: int) -> bool:
-        """Allocate all from this request of the claim on, alternatives in order; return whether that was possible.
+        """Allocate this request of the claim, alternatives in order, and all after it; return whether that works.
 
-        Raises: _TooManyError if no alternative is small enough; TimedOutError.
+        The requests after it are those of this claim and of all later ones. Raises: _TooManyError if the request, or
+        each of its alternatives, wants more devices than an allocation may have; AllocationError; TimedOutError.
         """
         if self._out_of_time():
             raise TimedOutError

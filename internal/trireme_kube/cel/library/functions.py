@@ -87,7 +87,7 @@ def _language_function(
     return {name: made}
 
 
-def _unguarded(name: str, parameters: str, call: Callable[..., Any]) -> dict[str, Sequence[Overload]]:
+def _function_without_type_check(name: str, parameters: str, call: Callable[..., Any]) -> dict[str, Sequence[Overload]]:
     return {name: [Overload("", parameters, "*", call, declared=False, guarded=False)]}
 
 
@@ -127,13 +127,13 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_language_function("bytes", *((letter, operators.to_bytes) for letter in "ys")),
     **_language_function("duration", *((letter, operators.to_duration) for letter in "Ds")),
     **_language_function("timestamp", *((letter, operators.to_timestamp) for letter in "Sis")),
-    **_unguarded("dyn", "*", _identity),
-    **_unguarded("type", "*", operators.type_of),
-    **_unguarded("size", "*", operators.size),
-    **_unguarded("matches", "ss", string_functions.matches_any_type),
-    **_unguarded("contains", "ss", string_functions.text_contains),
-    **_unguarded("startsWith", "ss", string_functions.starts_with),
-    **_unguarded("endsWith", "ss", string_functions.ends_with),
+    **_function_without_type_check("dyn", "*", _identity),
+    **_function_without_type_check("type", "*", operators.type_of),
+    **_function_without_type_check("size", "*", operators.size),
+    **_function_without_type_check("matches", "ss", string_functions.matches_any_type),
+    **_function_without_type_check("contains", "ss", string_functions.text_contains),
+    **_function_without_type_check("startsWith", "ss", string_functions.starts_with),
+    **_function_without_type_check("endsWith", "ss", string_functions.ends_with),
     **{
         name: [
             *([Overload("", "S", "i", functools.partial(times.part_of, name), declared=False)]),
@@ -174,8 +174,8 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
         Overload("", parameters, "*", list_functions.flattened, declared=False, guarded=False)
         for parameters in ("L*", "L*i")
     ],
-    **_unguarded("sort", "L*", list_functions.sorted_list),
-    **_unguarded("@sortByAssociatedKeys", "L*L*", list_functions.sorted_by_keys),
+    **_function_without_type_check("sort", "L*", list_functions.sorted_list),
+    **_function_without_type_check("@sortByAssociatedKeys", "L*L*", list_functions.sorted_by_keys),
     **_language_function("lists.range", ("i", list_functions.range_to)),
     **_language_function("reverse", ("L*", list_functions.reversed_list), member=True),
     **_language_function("distinct", ("L*", list_functions.distinct), member=True),

@@ -51,6 +51,8 @@ QUEUE_LIMIT = 100_000
 # The most writes in flight: as many as bind has bindings in flight. With fewer, bindings would get the larger part of a
 # busy API server for as long as a burst lasts. LATE_SECONDS is the delay that admits one more write.
 WRITERS = 64
+# How often dropping events is a warning, while it goes on.
+REPEAT_WARNING_SECONDS = 60.0
 LATE_SECONDS = 1.0 / WRITERS
 # Writes waiting for the rate limit count against their deadline: start no more than it admits within this time.
 MAX_DELAY_SECONDS = 1.0
@@ -117,6 +119,7 @@ class EventRecorder:
         self._series = SeriesCache()
         self._legacy_series = SeriesCache(event_correlation.MAX_ENTRIES)
         self._correlator = event_correlation.Correlator()
+        self._warned_at = 0.0  # when dropped events were last a warning
         self._recorded = self._written = self._refused = self._unsent = self._dropped = 0
         self._last_name_time = 0
 
@@ -277,8 +280,9 @@ class EventRecorder:
             self._queue.popleft()
             self._unfinished -= 1
             self._dropped += 1
-            if self._dropped == 1:
-                log.warning("the event queue is full: dropping the oldest events")
+            if self._dropped == 1 or self._clock() - self._warned_at >= REPEAT_WARNING_SECONDS:
+                self._warned_at = self._clock()
+                log.warning("the event queue is full: %d events dropped so far, the oldest first", self._dropped)
         write.since = self._clock()
         self._queue.append(write)
         self._unfinished += 1

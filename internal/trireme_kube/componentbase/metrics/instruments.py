@@ -229,11 +229,11 @@ class Registry:
     def __iter__(self) -> Iterator[Instrument]:
         return iter(self._instruments.values())
 
-    def disabled(self) -> int:
+    def disabled_count(self) -> int:
         """How many of the metrics that exist are not shown."""
         return sum(name in self._disabled for name in self._instruments)
 
-    def hidden(self) -> int:
+    def hidden_count(self) -> int:
         """How many of the metrics that exist are hidden."""
         return sum(name in self._hidden for name in self._instruments)
 
