@@ -37,7 +37,11 @@ def ignore_failed_writes() -> None:
 
 
 def _lossy(stream: TextIO) -> TextIO:
-    file = io.BufferedWriter(_LossyFile(stream.fileno(), "w", closefd=False))
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return stream  # no file: whoever put it there knows what becomes of what is written
+    file = io.BufferedWriter(_LossyFile(descriptor, "w", closefd=False))
     # By line: several processes may share a log.
     return io.TextIOWrapper(file, stream.encoding, stream.errors, line_buffering=True)
 
