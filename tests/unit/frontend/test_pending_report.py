@@ -74,6 +74,25 @@ def test_events(world: World) -> None:
     )
 
 
+def test_pods_that_fail_alike_are_one_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one cause, told of twenty pods in twenty rows, hides the others."""
+    for name in ("p", "q"):
+        world.create(name, 1)
+    while world.pending_calls:
+        world.answer(world.pending_calls[0], "down")
+    texts = {
+        "p": 'running Bind plugin "B": pods "p" is forbidden after 7 failures (10.0.0.1:70, node-1)',
+        "q": 'running Bind plugin "B": pods "q" is forbidden after 8 failures (10.0.0.1:70, node-1)',
+    }
+    reporter = world.frontend.scheduling.reporter
+    monkeypatch.setattr(reporter, "last_failure", lambda uid: texts[uid[0]])
+    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
+    assert (alike["pods"], alike["example"]) == (2, "ns/p")
+    assert alike["summary"].endswith(texts["p"])
+    texts["q"] = texts["q"].replace("node-1", "node-2")
+    assert [one["pods"] for one in status_report.status(world.frontend_state())["pendingAlike"]] == [1, 1]
+
+
 def test_a_permit(world: World) -> None:
     """The plugin that has to decide, and the node that is kept meanwhile."""
     world.create("p", 3)

@@ -6,6 +6,7 @@ pod is; the other parts are read at the moment of the request.
 """
 
 import datetime
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -38,6 +39,10 @@ Waits = tuple[Json, str]
 
 # States in which all pods of a class share everything that is reported.
 _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
+
+
+# A time or a count, and no part of a name or an address.
+_NUMBER = re.compile(r"(?<![\w.:/-])\d+(?::\d+)*(?![\w.:/-])")
 
 
 class PendingReport:
@@ -98,31 +103,36 @@ class PendingReport:
         }
 
     def entries_by_class(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
-        """One entry for all pods of one class that wait for the same; in the order of their first."""
+        """One entry for all pods of one class that wait for the same; in the order of their first.
+
+        Failures are the same if only the pod's name, times and counts differ; `summary` and `waitsFor` are those of the
+        example.
+        """
         by_circumstances: dict[Hashable, list[queued_pod.QueuedPodInfo]] = {}
         for pod in pods:
             by_circumstances.setdefault(self._shared_facts(pod), []).append(pod)
-        found: dict[tuple[int, str], list[queued_pod.QueuedPodInfo]] = {}
-        waits: dict[tuple[int, str], Json] = {}
+        alike: dict[tuple[int, str], list[queued_pod.QueuedPodInfo]] = {}
+        waits: dict[tuple[int, str], Waits] = {}
         for same in by_circumstances.values():
             first = same[0]
             for_what, summary = self._what_it_waits_for(first, self._queue.contents.status_of(first))
-            key = (first.record.class_id, summary)
-            found.setdefault(key, []).extend(same)
-            waits.setdefault(key, for_what)
+            failed = for_what.get("because") or for_what.get("until")
+            key = (first.record.class_id, _without_details(summary, first) if failed else summary)
+            alike.setdefault(key, []).extend(same)
+            waits.setdefault(key, (for_what, summary))
         return [
             {
                 "pods": len(same),
                 "example": same[0].key,
-                "class": class_id,
+                "class": key[0],
                 "place": same[0].state.label,
-                "waitsFor": waits[class_id, summary],
-                "summary": summary,
+                "waitsFor": waits[key][0],
+                "summary": waits[key][1],
                 "firstQueued": round(self._to_wall(min(map(_first_queued, same))), 3),
                 "since": round(self._to_wall(min(pod.timestamp for pod in same)), 3),
                 "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
             }
-            for (class_id, summary), same in found.items()
+            for key, same in alike.items()
         ]
 
     def _shared_facts(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
@@ -313,3 +323,9 @@ def _root_group_name(status: queue_status.QueueStatus) -> str:
     """The group that the pod is scheduled with."""
     root = batch_key.GroupKey.parse(status.root)
     return f"{root.api_kind} {root.name}"
+
+
+def _without_details(text: str, pod: queued_pod.QueuedPodInfo) -> str:
+    """The text as it is for all pods that fail alike."""
+    own = "|".join(re.escape(each) for each in (pod.key, pod.uid, pod.key.rpartition("/")[2]))
+    return _NUMBER.sub("", re.sub(rf"(?<![\w.-])(?:{own})(?![\w.-])", "", text))
