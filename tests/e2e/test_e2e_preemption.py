@@ -232,7 +232,9 @@ async def test_a_preemptor_whose_nominated_node_is_removed_goes_elsewhere(cluste
         await here.create_pods([held])
         await here.bound(1)
         await here.add_node("other", cpu="2")
-        await here.create_pods([_victim("equal", cpu="1500m", priorityClassName="high")])
+        # Pods and nodes come by two watches: without the selector it would preempt where the pod comes first.
+        there = {"kubernetes.io/hostname": "other"}
+        await here.create_pods([_victim("equal", cpu="1500m", priorityClassName="high", nodeSelector=there)])
         await _on_a_node(here, "equal")
         await here.create_pods([pod("vip", cpu="1500m", priorityClassName="high")])
 
