@@ -41,6 +41,8 @@ Waits = tuple[Json, str]
 _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 
 
+# What may be a name or a UID.
+_WORD = re.compile(r"[\w.-]+")
 # A time or a count, and no part of a name or an address.
 _NUMBER = re.compile(r"(?<![\w.:/-])\d+(?::\d+)*(?![\w.:/-])")
 
@@ -327,5 +329,5 @@ def _root_group_name(status: queue_status.QueueStatus) -> str:
 
 def _without_details(text: str, pod: queued_pod.QueuedPodInfo) -> str:
     """The text as it is for all pods that fail alike."""
-    own = "|".join(re.escape(each) for each in (pod.key, pod.uid, pod.key.rpartition("/")[2]))
-    return _NUMBER.sub("", re.sub(rf"(?<![\w.-])(?:{own})(?![\w.-])", "", text))
+    own = (pod.key.rpartition("/")[2], pod.uid)
+    return _NUMBER.sub("", _WORD.sub(lambda word: "" if word[0] in own else word[0], text))
