@@ -86,7 +86,7 @@ async def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_of_another_authority(tmp_path: Path) -> None:
-    """Broken, an authority that is given, and is the wrong one, is asked for once more."""
+    """Broken, the message suggests --ca-file to somebody who has given the wrong one."""
     (tmp_path / "ca.pem").write_bytes(certificates.Authority().certificate)
     async with _server(tmp_path, 200, "{}") as server:
         said = await _said(tmp_path, server, insecure=False, ca_file=str(tmp_path / "ca.pem"))

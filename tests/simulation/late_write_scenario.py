@@ -18,12 +18,12 @@ from virtual_loop import VirtualLoop
 _loop = VirtualLoop(1)
 substituted_sources.install(_loop, 1)
 
-from invariants import Invariants  # noqa: E402  # these see clocks and chance as they are now
-from simulated_cluster import API_HOST, Cluster  # noqa: E402
-from simulation import observe_bind_requests  # noqa: E402
+from invariants import Invariants  # noqa: E402  # `install` replaces what the product imports
+from simulated_cluster import API_HOST, Cluster  # noqa: E402  # as above
+from simulation import observe_bind_requests  # noqa: E402  # as above
 
-from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS  # noqa: E402
-from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape, node  # noqa: E402
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS  # noqa: E402  # as above
+from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape, node  # noqa: E402  # as above
 
 BIND_HOST = "127.4.0.1"
 

@@ -66,7 +66,7 @@ class Faults:
 
     @property
     def weights(self) -> Mapping[str, int]:
-        """The kinds of faults, and how often each comes, compared with the others; 0: only if it is asked for."""
+        """The kinds of faults, and how often each comes, compared with the others; 0: only if a run names it."""
         return {_name(inject): weight for weight, inject in self._kinds}
 
     def inject(self, event: PlannedEvent) -> None:

@@ -197,7 +197,7 @@ class RemoteQueue:
     async def _call_hint(self, call: remote_calls.CallQueueingHint) -> None:
         """Call a remote plugin's queueing hint for these pods, and report a hint for each to the queue.
 
-        If the plugin is gone or does not answer, the queue is told that the call failed (None).
+        If the plugin is gone or does not answer, the queue gets None, which stands for a call that failed.
         """
         event = plugin_pb2.ClusterEvent(
             resource=call.event.resource, actions=cluster_event.action_names(call.event.action), hint=True

@@ -1,6 +1,6 @@
 """How the frontend asks bind again for what it did not hear of."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from trireme.frontend.phase_clients import bind_phase_client
@@ -24,8 +24,8 @@ class Stub:
         self.applied.append([action.pod.uid for action in request.actions])
 
 
-class Replicas(bind_phase_client.BindPhaseClient):
-    """Replicas of which the first call answers about the first item alone, and about one that was not asked for."""
+class AnsweringClient(bind_phase_client.BindPhaseClient):
+    """The frontend's side of a replica whose every call has the results that a test chooses."""
 
     def __init__(self) -> None:
         super().__init__(cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
@@ -35,6 +35,18 @@ class Replicas(bind_phase_client.BindPhaseClient):
         self, call: Callable[[Any], Any], choose: object = None
     ) -> AsyncIterator[bind_pb2.BindResult]:
         call(self.stub)
+        for result in self.results():
+            yield result
+
+    def results(self) -> Iterator[bind_pb2.BindResult]:
+        """Those of the call that has just been made."""
+        raise NotImplementedError
+
+
+class Replicas(AnsweringClient):
+    """Replicas of which the first call answers about the first item alone, and about one that was not asked for."""
+
+    def results(self) -> Iterator[bind_pb2.BindResult]:
         items = self.stub.asked[-1].items
         for index in range(len(items)) if len(self.stub.asked) > 1 else (0, 7):
             yield bind_pb2.BindResult(index=index)
@@ -51,17 +63,10 @@ async def test_a_repeated_bind_request_is_marked_as_repeated() -> None:
     assert [(item.pod.uid, item.outcome_unknown) for item in second.items] == [("b", True)]
 
 
-class Repeating(bind_phase_client.BindPhaseClient):
+class Repeating(AnsweringClient):
     """A replica that answers about the first action twice and then ends; called again it answers about the rest."""
 
-    def __init__(self) -> None:
-        super().__init__(cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
-        self.stub = Stub()
-
-    async def _stream_from_replica(
-        self, call: Callable[[Any], Any], choose: object = None
-    ) -> AsyncIterator[bind_pb2.BindResult]:
-        call(self.stub)
+    def results(self) -> Iterator[bind_pb2.BindResult]:
         first = len(self.stub.applied) == 1
         for text in ("first", "again") if first else ("rest",):
             yield bind_pb2.BindResult(index=0, status=status_pb2.Status(messages=[text]))

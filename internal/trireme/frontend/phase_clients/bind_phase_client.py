@@ -58,7 +58,7 @@ class BindLinkStatistics:
 
 
 class _BindLink:
-    """The link to one bind replica. If not `callable`, the replica is told who leads, but gets no other calls."""
+    """The link to one bind replica. A replica that is not `callable` gets Fence calls alone."""
 
     def __init__(self, address: str, dialer: dialing.Dialer) -> None:
         self.address = address

@@ -292,7 +292,7 @@ class EventRecorder:
     async def _serves_events_group(self) -> bool:
         """Return whether the server has the group events.k8s.io.
 
-        An error that leaves it open is logged, and the server is asked again.
+        An error other than 404 is logged, and the request is repeated.
         """
         delay = 0.5
         while True:
