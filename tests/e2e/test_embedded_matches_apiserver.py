@@ -44,6 +44,7 @@ _IGNORED = frozenset(
 _TEXTS = (
     (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-?"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}"), "<uid>"),
+    (re.compile(r"\A\d{1,2}s\Z"), "<age>"),  # a column of tables; the servers are asked one after the other
     (re.compile(r"\b10\.\d+\.\d+\.\d+"), "<ip>"),
     (re.compile(r"current: \d+"), "current: ?"),
     (re.compile(r" in scheme \".*\""), ""),  # a path in the Go source
