@@ -93,7 +93,9 @@ class DecisionCluster:
     def class_of(self, pod: Json) -> int:
         """The class of a pod that waits."""
         parsed = pod_projection.parse(pod)
-        base = self.registry.intern_base(pod_projection.base_of_resize(parsed) if parsed.node_name else parsed.base)
+        base = self.registry.intern_base(
+            pod_projection.base_of_deferred_resize(parsed) if parsed.node_name else parsed.base
+        )
         class_id = self.registry.intern(base, parsed.labels)
         while self._intern_again():
             # Keys that the pod itself selects by make its own class finer.

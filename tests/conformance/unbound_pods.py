@@ -94,7 +94,7 @@ class Sequence:
         first, second = (self._phases.filter().Reserve(request, timeout=DEADLINE).reservations[0] for _ in range(2))
         assert first == second
         if first.claim_statuses:
-            self.cluster.cache.count_claims(pod.uid, first.claim_statuses)
+            self.cluster.cache.count_claim_resources(pod.uid, first.claim_statuses)
         assert first.state, "PreBind would have nothing to write"
         self._states[pod.uid] = first.state
         self.cluster.cache.assume_objects(pod.uid, first.assumed)

@@ -101,6 +101,7 @@ class ActionExecutor:
     def _start_actions_of_pod(
         self, uid: str, actions: list[tuple[int, bind_pb2.Action]], tenure: Tenure, results: CallResults[Status]
     ) -> None:
+        """Start the task that executes one call's actions for a pod, behind the task of the call before."""
         before = self._last.get(uid)
         task = asyncio.get_running_loop().create_task(self._execute_in_order(before, actions, tenure, results))
         self._last[uid] = task
@@ -108,6 +109,7 @@ class ActionExecutor:
         task.add_done_callback(lambda done: self._forget_task(uid, done))
 
     def _forget_task(self, uid: str, task: asyncio.Task[None]) -> None:
+        """Drop a task that has ended."""
         self._tasks.discard(task)
         if self._last.get(uid) is task:
             del self._last[uid]
@@ -169,6 +171,7 @@ class ActionExecutor:
                     return await self._execute_plugin_action(action, tenure, work)
 
     async def _patch_pod_status(self, pod: api_writes.PodName, patch: dict[str, Any]) -> Status:
+        """Patch the pod's status, sent again a few times while its outcome is uncertain."""
         # A patch says the same however often it is sent, so a doubt is settled by sending it again.
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
@@ -178,6 +181,7 @@ class ActionExecutor:
         return _status_of(outcome)
 
     async def _patch_group_status(self, group: api_writes.PodName, patch: dict[str, Any]) -> Status:
+        """Patch the PodGroup's status, sent again a few times after an uncertain outcome or a conflict."""
         path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{group.namespace}/podgroups/{group.name}/status"
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
@@ -194,7 +198,7 @@ class ActionExecutor:
         """
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         if evict.observed_generation:
-            patch = patch_bodies.blind_disruption_patch(pod.uid, evict, timestamps.seconds(self._wall()))
+            patch = patch_bodies.disruption_patch_of_unread_pod(pod.uid, evict, timestamps.seconds(self._wall()))
             outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
             if isinstance(outcome, (api_writes.Refused, api_writes.Conflict)):
                 outcome = api_writes.Uncertain(outcome.message)
@@ -219,6 +223,7 @@ class ActionExecutor:
         return await self._delete_marked_pod(pod, marked) if isinstance(marked, api_writes.Written) else marked
 
     async def _delete_marked_pod(self, pod: api_writes.PodName, marked: api_writes.Written) -> api_writes.Outcome:
+        """Delete the pod unless it is terminating by now. Gone: the name is another pod's."""
         if marked.obj["metadata"].get("deletionTimestamp"):
             return marked
         deleted = await self._writer.delete_pod(pod, DEADLINE_SECONDS)
@@ -263,10 +268,12 @@ class ActionExecutor:
 
 
 def _status_of(outcome: api_writes.Outcome) -> Status:
+    """SUCCESS for a write that was done, else an error with the outcome's message."""
     if isinstance(outcome, api_writes.Written):
         return status.SUCCESS
     return status.error("", outcome.message)
 
 
 def _not_begun_status(why: str) -> Status:
+    """The error, with the reason notBegun, of an action of which nothing was written."""
     return Status(status.Code.ERROR, "", (f"not done: {why}",), (Reason("notBegun"),))

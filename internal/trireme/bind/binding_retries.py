@@ -34,20 +34,20 @@ WAITS_SECONDS = (0.1, 0.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class PostStep:
     """POST the binding, after a wait in seconds."""
 
     after: float
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """Read the pod, after a wait in seconds."""
+class ReadStep:
+    """Read the pod back, after a wait in seconds."""
 
     after: float
 
 
-Step = Post | Read | BindOutcome
+Step = PostStep | ReadStep | BindOutcome
 
 BOUND = Bound(read_back=False)
 READ_BACK = Bound(read_back=True)
@@ -86,7 +86,7 @@ class BindingRetries:
         self._failed_reads = 0
         self._give_up_at = 0.0
 
-    def on_outcome_unknown(self) -> None:
+    def note_post_by_other_replica(self) -> None:
         """A call joined that says that another replica's POST may bind the pod yet."""
         self._doubt = True
 
@@ -115,13 +115,20 @@ class BindingRetries:
                     self._begin_to_read_back(now) if self._doubt else NotBound(message, _reason_for_not_bound(outcome))
                 )
 
-    def on_withdrawn(self, why: str, now: float) -> Step:
-        """No POST may begin any more."""
+    def on_posting_ended(self, why: str, now: float) -> Step:
+        """No POST may begin any more, because of `why`: the leader's tenure is over, or no caller waits.
+
+        An earlier POST that may have bound the pod has it read back; else it is not bound.
+        """
         self._message = self._message or why
         return self._begin_to_read_back(now) if self._doubt else NotBound(why, Reason("notBegun"))
 
     def on_read(self, outcome: api_writes.SettledBinding, now: float, active: bool) -> Step:
-        """The pod was read, or could not be."""
+        """Take what reading the pod back found; `active`: the binding may be posted again.
+
+        Unbound has it posted again after a wait, a few times. Where the pod cannot be read, it is read again for a
+        while; then the outcome is unknown.
+        """
         match outcome:
             case api_writes.Written():
                 return READ_BACK
@@ -135,24 +142,27 @@ class BindingRetries:
                 return self._after_failed_read(message, now)
 
     def _after_pod_read_unbound(self, active: bool) -> Step:
+        """POST again if allowed; else not bound, once the pod was read unbound twice after a doubt."""
         if not self._conflict and active and self._posts <= len(WAITS_SECONDS):
             self._settled = False
-            return Post(WAITS_SECONDS[self._posts - 1] * (1 + self._jitter()) if self._posts else 0.0)
+            return PostStep(WAITS_SECONDS[self._posts - 1] * (1 + self._jitter()) if self._posts else 0.0)
         if self._doubt and not self._settled:
             self._settled = True
-            return Read(SETTLE_SECONDS)
+            return ReadStep(SETTLE_SECONDS)
         return NotBound(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
 
     def _after_failed_read(self, message: str, now: float) -> Step:
+        """Read again after a growing wait; ResultUnknown once the time for reading is over."""
         if now >= self._give_up_at:
             return ResultUnknown(f"{self._conflict or self._message}; reading the pod back: {message}")
         self._failed_reads += 1
-        return Read(min(0.05 * 2**self._failed_reads, 1.0) * (1 + self._jitter()))
+        return ReadStep(min(0.05 * 2**self._failed_reads, 1.0) * (1 + self._jitter()))
 
-    def _begin_to_read_back(self, now: float) -> Read:
+    def _begin_to_read_back(self, now: float) -> ReadStep:
+        """Read the pod at once, and limit from now for how long that is tried."""
         self._failed_reads = 0
         self._give_up_at = now + RESOLVE_SECONDS
-        return Read(0.0)
+        return ReadStep(0.0)
 
     def _conflict_text(self, message: str) -> str:
         """The form of the API server's refusal, for one whose own words did not reach us."""
@@ -160,6 +170,7 @@ class BindingRetries:
 
 
 def _reason_for_not_bound(outcome: api_writes.Refused | api_writes.Unavailable) -> Reason:
+    """The reason, for the frontend, of a POST that was refused or reached no API server."""
     if isinstance(outcome, api_writes.Refused):
         return Reason.of("refused", {"status": outcome.status})
     return Reason("unreachable")

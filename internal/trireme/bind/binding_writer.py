@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trireme.bind import binding_retries
-from trireme.bind.binding_retries import BindingRetries, Read
+from trireme.bind.binding_retries import BindingRetries, ReadStep
 from trireme.bind.call_results import BusyError, CallResults
 from trireme.bind.work_in_flight import Work, WorkInFlight
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
@@ -60,7 +60,7 @@ class BindingWriterStatistics:
     waiting: int  # bindings that wait for a turn
 
 
-class _Job:
+class _BindingJob:
     """One pod to bind, and the calls that wait for its outcome; calls for the same pod and node share a job."""
 
     __slots__ = ("attempt", "target", "tenure", "waiting")
@@ -78,10 +78,12 @@ class _Job:
 
     @property
     def active(self) -> bool:
+        """Whether a POST may begin: some call waits, and its leader's tenure is not over."""
         return self.tenure.active and not self.abandoned
 
     @property
     def ended_because(self) -> str:
+        """Why it is not active, as text."""
         return "the caller has gone" if self.tenure.active else self.tenure.ended_because
 
 
@@ -105,8 +107,8 @@ class BindingWriter:
         self._jitter = jitter
         self._limit = limit
         self._concurrency = concurrency
-        self._jobs: dict[str, _Job] = {}  # by UID: those waiting and those under way
-        self._turns: deque[_Job] = deque()
+        self._jobs: dict[str, _BindingJob] = {}  # by UID: those waiting and those under way
+        self._turns: deque[_BindingJob] = deque()
         self._workers: set[asyncio.Task[None]] = set()
         self._busy = 0  # workers that will look for a turn again; a task that has ended is in the set a moment longer
         self._bound = self._failed = self._unknown = self._posts = self._conflicts = self._read_back = self._joined = 0
@@ -163,7 +165,7 @@ class BindingWriter:
         """
         job = self._jobs.get(target.pod.uid)
         if job is None:
-            job = self._jobs[target.pod.uid] = _Job(target, tenure)
+            job = self._jobs[target.pod.uid] = _BindingJob(target, tenure)
             self._turns.append(job)
         elif job.target.node != target.node:
             message = f"pod {target.pod.name} is being bound to node {job.target.node} by another call"
@@ -174,12 +176,13 @@ class BindingWriter:
             if target.outcome_unknown:
                 job.target = target
                 if job.attempt is not None:
-                    job.attempt.on_outcome_unknown()
+                    job.attempt.note_post_by_other_replica()
             if tenure.active and (not job.tenure.active or tenure.valid_until > job.tenure.valid_until):
                 job.tenure = tenure  # a POST may begin as long as the later of the two tenures lasts
         job.waiting.append((results, index))
 
     def _start_workers(self) -> None:
+        """Start workers for the jobs in the queue, as many as may run at once."""
         for _ in range(min(self._concurrency - self._busy, len(self._turns))):
             self._busy += 1
             worker = asyncio.get_running_loop().create_task(self._work_through_queue())
@@ -187,6 +190,7 @@ class BindingWriter:
             worker.add_done_callback(self._workers.discard)
 
     async def _work_through_queue(self) -> None:
+        """Run as a worker: finish queued jobs, each when the rate limit allows, until none is left."""
         try:
             while self._turns:
                 await self._limit.wait()
@@ -195,7 +199,8 @@ class BindingWriter:
         finally:
             self._busy -= 1
 
-    async def _finish_job(self, job: _Job) -> None:
+    async def _finish_job(self, job: _BindingJob) -> None:
+        """Bind one pod and give the outcome to all calls that wait; an exception is an unknown outcome."""
         outcome: BindOutcome = ResultUnknown("the binding was interrupted")
         try:
             outcome = await self._post_until_decided(job)
@@ -208,7 +213,7 @@ class BindingWriter:
             for results, index in job.waiting:
                 results.put(index, outcome)
 
-    async def _post_until_decided(self, job: _Job) -> BindOutcome:
+    async def _post_until_decided(self, job: _BindingJob) -> BindOutcome:
         """POST the binding and read the pod back until the outcome is certain, or reading fails for too long.
 
         Nothing is sent for a job that no call waits for at its beginning.
@@ -220,19 +225,20 @@ class BindingWriter:
             if job.active:
                 step = await self._post(job, attempt, work)
             else:
-                step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
+                step = attempt.on_posting_ended(f"not bound: {job.ended_because}", self._clock())
             while not isinstance(step, BindOutcome):
                 if step.after:
                     await asyncio.sleep(step.after)
-                if isinstance(step, Read):
-                    step = await self._read(job, attempt)
+                if isinstance(step, ReadStep):
+                    step = await self._read_pod_back(job, attempt)
                 elif job.active:
                     step = await self._post(job, attempt, work)
                 else:
-                    step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
+                    step = attempt.on_posting_ended(f"not bound: {job.ended_because}", self._clock())
             return step
 
-    async def _post(self, job: _Job, attempt: BindingRetries, work: Work) -> binding_retries.Step:
+    async def _post(self, job: _BindingJob, attempt: BindingRetries, work: Work) -> binding_retries.Step:
+        """POST the binding once, before the tenure ends, and return the next step."""
         self._posts += 1
         now = self._clock()
         # Nothing is sent after the tenure: the deadline covers the wait for the client's rate limit.
@@ -243,13 +249,15 @@ class BindingWriter:
             self._conflicts += 1
         return attempt.on_post(outcome, self._clock())
 
-    async def _read(self, job: _Job, attempt: BindingRetries) -> binding_retries.Step:
+    async def _read_pod_back(self, job: _BindingJob, attempt: BindingRetries) -> binding_retries.Step:
+        """Read the pod to see whether it was bound, and return the next step."""
         outcome = await self._pods.settle_binding(
             job.target.pod, job.target.node, binding_retries.READ_DEADLINE_SECONDS
         )
         return attempt.on_read(outcome, self._clock(), job.active)
 
     def _count_outcome(self, outcome: BindOutcome) -> None:
+        """Count the outcome for the statistics."""
         match outcome:
             case Bound(read_back):
                 self._bound += 1

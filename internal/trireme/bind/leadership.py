@@ -147,6 +147,7 @@ class Leadership:
             self._refresh = None
 
     async def _read_lease(self, reader: LeaseReader, claim: EpochClaim) -> tuple[ClaimVerdict, _TrustedClaim]:
+        """Read the Lease and check the claim against it; says too how long the reading is trusted. Raises: Refusal."""
         started = self._clock()
         self._readings += 1
         try:

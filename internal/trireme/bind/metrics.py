@@ -18,7 +18,7 @@ def not_ready(service: BindPhase) -> str:
 
 
 def instruments(service: BindPhase, api: client.ApiClient, remotes: RemotePlugins) -> Iterable[Instrument]:
-    """All that is bind's own, and what remote plugins do."""
+    """Make the metrics of bind itself and of its calls to remote plugins; their values are read at each scrape."""
     yield from _binding_instruments(service)
     yield from _leadership_instruments(service)
     yield from _request_instruments(api)
@@ -28,24 +28,30 @@ def instruments(service: BindPhase, api: client.ApiClient, remotes: RemotePlugin
 def _binding_instruments(service: BindPhase) -> Iterable[Instrument]:
     """What became of bindings, how many are under way, and the writes beside them."""
 
-    def one(attribute: str) -> Reading:
+    def reading_of(attribute: str) -> Reading:
         return lambda: {(): getattr(service.statistics().binder, attribute)}
 
-    def results() -> Mapping[tuple[str], float]:
+    def bindings_by_result() -> Mapping[tuple[str], float]:
         binder = service.statistics().binder
         return {("bound",): binder.bound, ("failed",): binder.failed, ("unknown",): binder.unknown}
 
-    yield CountedElsewhere("trireme_bind_pods_total", "Pods by what became of their binding.", results, ("result",))
-    yield CountedElsewhere("trireme_bind_posts_total", "Bindings posted.", one("posts"))
     yield CountedElsewhere(
-        "trireme_bind_conflicts_total", "Bindings that the API server answered with 409.", one("conflicts")
+        "trireme_bind_pods_total", "Pods by what became of their binding.", bindings_by_result, ("result",)
+    )
+    yield CountedElsewhere("trireme_bind_posts_total", "Bindings posted.", reading_of("posts"))
+    yield CountedElsewhere(
+        "trireme_bind_conflicts_total", "Bindings that the API server answered with 409.", reading_of("conflicts")
     )
     yield CountedElsewhere(
-        "trireme_bind_read_back_total", "Pods found bound by reading them after an answer in doubt.", one("read_back")
+        "trireme_bind_read_back_total",
+        "Pods found bound by reading them after an answer in doubt.",
+        reading_of("read_back"),
     )
-    yield CountedElsewhere("trireme_bind_joined_total", "Requests that joined a binding under way.", one("joined"))
-    yield Gauge("trireme_bind_in_flight", "Bindings under way.", one("in_flight"))
-    yield Gauge("trireme_bind_waiting", "Bindings that wait for a turn.", one("waiting"))
+    yield CountedElsewhere(
+        "trireme_bind_joined_total", "Requests that joined a binding under way.", reading_of("joined")
+    )
+    yield Gauge("trireme_bind_in_flight", "Bindings under way.", reading_of("in_flight"))
+    yield Gauge("trireme_bind_waiting", "Bindings that wait for a turn.", reading_of("waiting"))
     yield CountedElsewhere(
         "trireme_bind_actions_total",
         "Writes beside bindings, by kind and result.",
@@ -55,25 +61,33 @@ def _binding_instruments(service: BindPhase) -> Iterable[Instrument]:
 
 
 def _leadership_instruments(service: BindPhase) -> Iterable[Instrument]:
-    def one(attribute: str) -> Reading:
+    """The epoch in force, calls refused for an old one, and readings of the Lease."""
+
+    def reading_of(attribute: str) -> Reading:
         return lambda: {(): getattr(service.statistics().leadership, attribute)}
 
-    yield Gauge("trireme_epoch", "The epoch in force.", one("epoch"))
-    yield CountedElsewhere("trireme_stale_calls_total", "Calls refused because their epoch was over.", one("refused"))
-    yield CountedElsewhere("trireme_bind_lease_readings_total", "Readings of the Lease.", one("readings"))
+    yield Gauge("trireme_epoch", "The epoch in force.", reading_of("epoch"))
+    yield CountedElsewhere(
+        "trireme_stale_calls_total", "Calls refused because their epoch was over.", reading_of("refused")
+    )
+    yield CountedElsewhere("trireme_bind_lease_readings_total", "Readings of the Lease.", reading_of("readings"))
 
 
 def _request_instruments(api: client.ApiClient) -> Iterable[Instrument]:
-    def one(attribute: str) -> Reading:
+    """Requests to the API server: how many, failed, and waiting for the rate limit."""
+
+    def reading_of(attribute: str) -> Reading:
         return lambda: {(): getattr(api.statistics(), attribute)}
 
-    yield CountedElsewhere("trireme_bind_api_requests_total", "Requests to the API server.", one("requests"))
+    yield CountedElsewhere("trireme_bind_api_requests_total", "Requests to the API server.", reading_of("requests"))
     yield CountedElsewhere(
-        "trireme_bind_api_failures_total", "Requests to the API server that ended in an error.", one("failures")
+        "trireme_bind_api_failures_total", "Requests to the API server that ended in an error.", reading_of("failures")
     )
     yield CountedElsewhere(
-        "trireme_bind_api_throttled_total", "Requests that waited for the rate limit.", one("throttled")
+        "trireme_bind_api_throttled_total", "Requests that waited for the rate limit.", reading_of("throttled")
     )
     yield CountedElsewhere(
-        "trireme_bind_api_throttled_seconds_total", "Time spent waiting for the rate limit.", one("throttled_seconds")
+        "trireme_bind_api_throttled_seconds_total",
+        "Time spent waiting for the rate limit.",
+        reading_of("throttled_seconds"),
     )

@@ -65,7 +65,7 @@ def disruption_patch(pod: Mapping[str, Any], evict: bind_pb2.Evict, now: str) ->
     return status_patch.pod_status_patch(conditions, marked, now)
 
 
-def blind_disruption_patch(uid: str, evict: bind_pb2.Evict, now: str) -> dict[str, Any]:
+def disruption_patch_of_unread_pod(uid: str, evict: bind_pb2.Evict, now: str) -> dict[str, Any]:
     """The status patch that marks a pod as evicted without knowing its conditions.
 
     The API server refuses the patch for another pod of that name.

@@ -48,11 +48,11 @@ Result = TypeVar("Result", bind_pb2.PreBindResult, status_pb2.Status)
 
 @dataclass(frozen=True, slots=True)
 class _Step(Generic[Result]):
-    """What jobs do. `running` is how an error begins, before the name of the plugin that ran."""
+    """PreBindPreFlight or PreBind, as a job runs it. `running` begins error texts, before the plugin's name."""
 
     name: str
     running: str
-    call: Callable[[PodsOfClass, bind_pb2.BindItem, profile_plugins.Around], Awaitable[Result]]
+    call: Callable[[PodsOfClass, bind_pb2.BindItem, profile_plugins.PluginCallContext], Awaitable[Result]]
     failed: Callable[[str, str], Result]
 
 
@@ -126,12 +126,12 @@ class PreBinder:
         jobs = self._jobs.setdefault(uid, [])
         before = tuple(jobs)
 
-        async def job() -> Result:
+        async def run_after_earlier_jobs() -> Result:
             if before:
                 await asyncio.wait(before)
             return await self._execute_job(step, pods, item, timeout)
 
-        def ended(task: asyncio.Task[Result]) -> None:
+        def on_job_ended(task: asyncio.Task[Result]) -> None:
             jobs.remove(task)
             if not jobs:
                 del self._jobs[uid]
@@ -143,9 +143,9 @@ class PreBinder:
             else:
                 results.put(index, task.result())
 
-        task = asyncio.get_running_loop().create_task(job())
+        task = asyncio.get_running_loop().create_task(run_after_earlier_jobs())
         jobs.append(task)
-        task.add_done_callback(ended)
+        task.add_done_callback(on_job_ended)
         return task
 
     async def _execute_job(
@@ -160,7 +160,7 @@ class PreBinder:
         running = ""
 
         @asynccontextmanager
-        async def around(plugin: str, writes: bool) -> AsyncIterator[None]:
+        async def call_context(plugin: str, writes: bool) -> AsyncIterator[None]:
             nonlocal running
             running = plugin
             async with self._turns if writes and plugin in states else nullcontext():
@@ -172,7 +172,7 @@ class PreBinder:
                         yield
 
         try:
-            return await step.call(pods, item, around)
+            return await step.call(pods, item, call_context)
         except _NotBegun as why:
             return step.failed(running, f'{step.running} "{running}": not begun: {why}')
         except TimeoutError:
@@ -180,22 +180,28 @@ class PreBinder:
 
 
 async def _pre_bind(
-    pods: PodsOfClass, item: bind_pb2.BindItem, around: profile_plugins.Around
+    pods: PodsOfClass, item: bind_pb2.BindItem, call_context: profile_plugins.PluginCallContext
 ) -> bind_pb2.PreBindResult:
+    """Run PreBind of all plugins for one pod; `call_context` is entered around each plugin's call."""
     request = bind_pb2.PreBindRequest(cycle=pods.cycle, items=[item])
-    return (await profile_plugins.pre_bind(pods.plugins, request, around)).results[0]
+    return (await profile_plugins.pre_bind(pods.plugins, request, call_context)).results[0]
 
 
-async def _pre_flight(pods: PodsOfClass, item: bind_pb2.BindItem, around: profile_plugins.Around) -> status_pb2.Status:
+async def _pre_flight(
+    pods: PodsOfClass, item: bind_pb2.BindItem, call_context: profile_plugins.PluginCallContext
+) -> status_pb2.Status:
+    """Run PreBindPreFlight of all plugins for one pod; `call_context` is entered around each plugin's call."""
     request = bind_pb2.PreBindPreFlightRequest(cycle=pods.cycle, items=[item])
-    return (await profile_plugins.pre_bind_pre_flight(pods.plugins, request, around)).statuses[0]
+    return (await profile_plugins.pre_bind_pre_flight(pods.plugins, request, call_context)).statuses[0]
 
 
 def _failed_status(plugin: str, text: str) -> status_pb2.Status:
+    """The error status of a pod whose PreBindPreFlight was interrupted or failed."""
     return to_message(status.error(plugin, text))
 
 
 def _failed_result(plugin: str, text: str) -> bind_pb2.PreBindResult:
+    """The error result of a pod whose PreBind was interrupted or failed."""
     return bind_pb2.PreBindResult(status=_failed_status(plugin, text))
 
 

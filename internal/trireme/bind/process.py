@@ -16,7 +16,7 @@ from trireme.bind.binding_writer import BindingWriter
 from trireme.bind.leadership import Leadership, LeaseReader
 from trireme.bind.pre_binder import PreBinder
 from trireme.bind.remote_plugins import RemotePlugins
-from trireme.bind.service import BindPhase, HostedPlugins
+from trireme.bind.service import BindPhase, BindPluginService
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
@@ -106,7 +106,8 @@ async def lifespan(
 
 
 def _services(service: BindPhase, remotes: RemotePlugins) -> Sequence[grpc_server.Service]:
-    hosted = HostedPlugins(service, remotes.statistics)
+    """The gRPC services of bind: BindPhase and PluginService."""
+    hosted = BindPluginService(service, remotes.statistics)
     return (
         grpc_server.Service(
             bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],
@@ -133,6 +134,7 @@ def _served_certificates(options: flags.Options, api: client.ApiClient) -> Seque
 
 
 def _lease_reader(api: client.ApiClient, named: tuple[str, str] | None) -> LeaseReader | None:
+    """Make the reader of the Lease of this namespace and name; None without leader election."""
     if named is None:
         return None
     namespace, name = named

@@ -128,18 +128,21 @@ async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bi
     return response
 
 
-Around = Callable[[str, bool], AbstractAsyncContextManager[None]]
+PluginCallContext = Callable[[str, bool], AbstractAsyncContextManager[None]]
 """Makes the context that the call of a plugin runs in, from the plugin's name and whether the call writes to the API
 server.
 """
 
 
-def _without_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
+def _empty_call_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
+    """The context for calls without turns, time-outs or bookkeeping: it does nothing."""
     return nullcontext()
 
 
 async def pre_bind_pre_flight(
-    plugins: ProfilePlugins, request: bind_pb2.PreBindPreFlightRequest, around: Around = _without_context
+    plugins: ProfilePlugins,
+    request: bind_pb2.PreBindPreFlightRequest,
+    call_context: PluginCallContext = _empty_call_context,
 ) -> bind_pb2.PreBindPreFlightResponse:
     """Whether any PreBind plugin has work for each pod.
 
@@ -152,7 +155,7 @@ async def pre_bind_pre_flight(
         if not left:
             break
         part = bind_pb2.PreBindPreFlightRequest(cycle=request.cycle, items=_items_at(request.items, left))
-        async with around(name, False):
+        async with call_context(name, False):
             statuses = await call(part)
         for index, status in zip(left, statuses, strict=True):
             if status.code == status_pb2.CODE_SUCCESS:
@@ -170,7 +173,7 @@ async def pre_bind_pre_flight(
 
 
 async def pre_bind(
-    plugins: ProfilePlugins, request: bind_pb2.PreBindRequest, around: Around = _without_context
+    plugins: ProfilePlugins, request: bind_pb2.PreBindRequest, call_context: PluginCallContext = _empty_call_context
 ) -> bind_pb2.PreBindResponse:
     """Call the PreBind plugins in order, and merge their answers about each pod; SKIP if none had work.
 
@@ -184,7 +187,7 @@ async def pre_bind(
         if not left:
             break
         part = bind_pb2.PreBindRequest(cycle=request.cycle, items=_items_at(request.items, left))
-        async with around(name, name in plugins.writing):
+        async with call_context(name, name in plugins.writing):
             results = await call(part)
         for index, result in zip(left, results, strict=True):
             if result.status.code == status_pb2.CODE_SUCCESS:
@@ -250,15 +253,18 @@ R = TypeVar("R", bind_pb2.PermitResult, bind_pb2.PreBindResult)
 
 
 def _with_plugin_name(result: R, plugin: str) -> R:
+    """The result, its status naming the plugin that it is of."""
     result.status.plugin = plugin
     return result
 
 
 def _items_at(items: Sequence[bind_pb2.BindItem], indexes: Sequence[int]) -> Sequence[bind_pb2.BindItem]:
+    """The items at these indexes; without a copy if that is all."""
     return items if len(indexes) == len(items) else [items[index] for index in indexes]
 
 
 def _wait_result(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.PermitResult:
+    """The result of a pod that Permit plugins make wait: all of them, and the shortest time-out."""
     message = f'one or more plugins asked to wait and no plugin rejected pod "{pod}"'
     shortest = min((wait.timeout for wait in waits), key=lambda timeout: (timeout.seconds, timeout.nanos))
     return bind_pb2.PermitResult(
@@ -269,6 +275,7 @@ def _wait_result(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.Per
 
 
 def _bounded_permit_timeout(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
+    """The time-out that a plugin asked for, from 0 to the longest that Permit may wait."""
     if 0 <= timeout.seconds < MAX_PERMIT_SECONDS:
         return timeout
     return duration_pb2.Duration(seconds=0 if timeout.seconds < 0 else MAX_PERMIT_SECONDS)

@@ -58,10 +58,10 @@ class RemotePlugins:
             if connection is None:
                 connection = self._connections[key] = PluginConnection(config, config_hash=self._config_hash)
             client = PluginClient(config, cycle_pb2.Cycle, connection)
-            made[config.name] = _RemoteCalls(client, self._writer, self._listed).plugin()
+            made[config.name] = _RemoteCalls(client, self._writer, self._track_call).plugin()
         return made
 
-    def _listed(self, client: PluginClient, leader: Leader) -> contextlib.AbstractContextManager[object]:
+    def _track_call(self, client: PluginClient, leader: Leader) -> contextlib.AbstractContextManager[object]:
         """List one call to the plugin.
 
         If it ends without an answer, it stays listed until its deadline: the plugin may go on although its caller does
@@ -87,12 +87,12 @@ class _RemoteCalls:
         self,
         client: PluginClient,
         writer: writes.Writer,
-        listed: Callable[[PluginClient, Leader], contextlib.AbstractContextManager[object]],
+        track_call: Callable[[PluginClient, Leader], contextlib.AbstractContextManager[object]],
     ) -> None:
         self._client = client
         self._remote = RemoteBindPlugin(client)
         self._writer = writer
-        self._listed = listed
+        self._track_call = track_call
 
     def plugin(self) -> bind_phase_plugin.BindPhasePlugin:
         """The plugin, with the calls of the extension points that it serves."""
@@ -107,20 +107,23 @@ class _RemoteCalls:
         )
 
     async def _permit(self, request: bind_pb2.PermitRequest) -> Sequence[bind_pb2.PermitResult]:
+        """Call Permit; without an answer (the failure policy decides) all pods get one status."""
         answer = await self._remote.permit(request.cycle, request.items)
         if isinstance(answer, list):
             return answer
         return [bind_pb2.PermitResult(status=to_message(answer or status.SUCCESS)) for _ in request.items]
 
     async def _pre_bind_pre_flight(self, request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+        """Call PreBindPreFlight; without an answer all pods get the failure, or SKIP if it is ignored."""
         answer = await self._remote.pre_bind_pre_flight(request.cycle, request.items)
         if isinstance(answer, list):
             return answer
         return [to_message(answer or status.SKIP) for _ in request.items]
 
     async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
+        """Call PreBind; without an answer all pods get the failure, or SKIP if it is ignored."""
         fence = request.cycle.fence
-        during = functools.partial(self._listed, self._client, Leader(fence.scheduler_id, fence.epoch))
+        during = functools.partial(self._track_call, self._client, Leader(fence.scheduler_id, fence.epoch))
         answer = await self._remote.pre_bind(request.cycle, request.items, during)
         if isinstance(answer, list):
             return answer
@@ -143,7 +146,7 @@ class _RemoteCalls:
         def during() -> contextlib.AbstractContextManager[object]:
             if not tenure.active:
                 raise PluginError(f"not bound: {tenure.ended_because}")
-            return self._listed(self._client, tenure.leader)
+            return self._track_call(self._client, tenure.leader)
 
         try:
             async with aclosing(self._remote.bind(request.cycle, request.items, during)) as results:
@@ -152,7 +155,7 @@ class _RemoteCalls:
                     yield [result]
         except PluginError as error:
             left = sorted(missing)
-            statuses = await self._read_back([request.items[index] for index in left], error)
+            statuses = await self._statuses_by_reading_pods([request.items[index] for index in left], error)
             yield [
                 bind_pb2.BindResult(index=index, status=found)
                 for index, found in zip(left, statuses, strict=True)
@@ -162,20 +165,21 @@ class _RemoteCalls:
             if unread:
                 raise bind_phase_plugin.BindResultUnknown(f"{unread} pods may be bound or not: {error}") from error
 
-    async def _read_back(
+    async def _statuses_by_reading_pods(
         self, items: Sequence[bind_pb2.BindItem], error: PluginError
     ) -> list[status_pb2.Status | None]:
         """The statuses of pods whose plugin failed before it answered about them; None: the pod cannot be read."""
         # Where the failure is ignored, the next plugin binds what is not bound.
         failure = self._client.apply_failure_policy(f'running Bind plugin "{self._client.name}"', str(error))
         otherwise = to_message(failure or status.SKIP)
-        return await asyncio.gather(*(_read_back(self._writer, item, otherwise) for item in items))
+        return await asyncio.gather(*(_status_by_reading_pod(self._writer, item, otherwise) for item in items))
 
     async def _post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        """Call PostBind; failures are logged."""
         await self._remote.post_bind(request.cycle, request.items)
 
 
-async def _read_back(
+async def _status_by_reading_pod(
     writer: writes.Writer, item: bind_pb2.BindItem, otherwise: status_pb2.Status
 ) -> status_pb2.Status | None:
     """The status of a pod that may be bound: success if it is, else `otherwise`; None: it cannot be read."""

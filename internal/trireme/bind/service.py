@@ -123,7 +123,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def Permit(self, request: bind_pb2.PermitRequest, context: Context) -> bind_pb2.PermitResponse:
         """Whether these pods may be bound now."""
-        tenure, plugins = await self._tenure_and_plugins(request.cycle, context)
+        tenure, plugins = await self._admit_and_find_plugins(request.cycle, context)
         await _check_items(request.items, context)
         return await self._track_plugin_call(tenure, context, profile_plugins.permit(plugins, request))
 
@@ -163,7 +163,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def Bind(self, request: bind_pb2.BindRequest, context: Context) -> AsyncIterator[bind_pb2.BindResponse]:
         """Bind these pods."""
-        tenure, plugins = await self._tenure_and_plugins(request.cycle, context)
+        tenure, plugins = await self._admit_and_find_plugins(request.cycle, context)
         await _check_items(request.items, context)
         try:
             async with aclosing(with_heartbeats(profile_plugins.bind(plugins, request, tenure))) as batches:
@@ -176,7 +176,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def PostBind(self, request: bind_pb2.PostBindRequest, context: Context) -> bind_pb2.PostBindResponse:
         """These pods were bound."""
-        tenure, plugins = await self._tenure_and_plugins(request.cycle, context)
+        tenure, plugins = await self._admit_and_find_plugins(request.cycle, context)
         await _check_items(request.items, context)
         await self._track_plugin_call(tenure, context, profile_plugins.post_bind(plugins, request))
         return bind_pb2.PostBindResponse()
@@ -203,6 +203,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
 
     async def _admit(self, fence: cycle_pb2.Fence, context: Context) -> Tenure:
+        """Return the caller's tenure; ends the call if the fence has no epoch, or the caller does not lead."""
         if not fence.epoch:
             await _abort_invalid_argument(context, "fence.epoch: not set")
         try:
@@ -212,9 +213,13 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         except Refusal as refusal:
             await grpc_server.refuse(context, refusal)
 
-    async def _tenure_and_plugins(
+    async def _admit_and_find_plugins(
         self, cycle: cycle_pb2.Cycle, context: Context
     ) -> tuple[Tenure, profile_plugins.ProfilePlugins]:
+        """Return the caller's tenure and the plugins of the cycle's profile.
+
+        Ends the call if the caller does not lead, means another configuration, or names a profile that is not there.
+        """
         tenure = await self._admit(cycle.fence, context)
         if cycle.config_hash != self._config_hash or not self._profiles:
             await _refuse_configuration(context)
@@ -228,16 +233,18 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         request: bind_phase_pb2.BindPhasePreBindRequest | bind_phase_pb2.BindPhasePreBindPreFlightRequest,
         context: Context,
     ) -> list[PodsOfClass]:
+        """Admit and check the parts of a PreBind or pre-flight request, one for each class of pods."""
         if not request.timeout_ms:
             await _abort_invalid_argument(context, "timeout_ms: not set")
         classes = []
         for part in request.requests:
-            tenure, plugins = await self._tenure_and_plugins(part.cycle, context)
+            tenure, plugins = await self._admit_and_find_plugins(part.cycle, context)
             await _check_items(part.items, context)
             classes.append(PodsOfClass(plugins, part.cycle, part.items, tenure))
         return classes
 
     async def _configure(self, config_hash: int, configuration: snapshot_pb2.Configuration, context: Context) -> None:
+        """Put a configuration in force, if it is another one; ends the call if it is invalid."""
         if config_hash == self._config_hash and self._profiles:
             return
         try:
@@ -251,13 +258,14 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         log.info("configured with profiles %s", ", ".join(profiles))
 
     async def _track_plugin_call(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
+        """Await a call of plugins, listed as work that a new leader waits for."""
         remaining = context.time_remaining()
         until = self._clock() + (PLUGIN_CALL_SECONDS if remaining is None else remaining)
         with self._in_flight.track(tenure.leader, until, binding_retries.SETTLE_SECONDS):
             return await work
 
 
-class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
+class BindPluginService(plugin_pb2_grpc.PluginServiceServicer):
     """The handshake: which plugins this phase runs, and at which points."""
 
     def __init__(
@@ -295,6 +303,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
 
 
 def _served_points(plugin: bind_phase_plugin.BindPhasePlugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
+    """The extension points at which the plugin has a function."""
     calls = (
         (plugin_pb2.EXTENSION_POINT_PERMIT, plugin.permit),
         (plugin_pb2.EXTENSION_POINT_PRE_BIND, plugin.pre_bind),
@@ -305,6 +314,7 @@ def _served_points(plugin: bind_phase_plugin.BindPhasePlugin) -> list[plugin_pb2
 
 
 async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> None:
+    """End the call if an item's state or pod identity is invalid."""
     for index, item in enumerate(items):
         if item.state:
             try:
@@ -319,6 +329,7 @@ async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> 
 
 
 async def _check_action(index: int, action: bind_pb2.Action, context: Context) -> None:
+    """End the call if the action is unset, or names its pod or claim invalidly."""
     problem = _identity_problem(action.pod)
     if problem:
         await _abort_invalid_argument(context, f"actions[{index}].pod.{problem}")
@@ -343,9 +354,11 @@ def _identity_problem(pod: cycle_pb2.PodIdentity) -> str:
 
 
 async def _abort_invalid_argument(context: Context, message: str) -> NoReturn:
+    """End the call with INVALID_ARGUMENT."""
     await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
 async def _refuse_configuration(context: Context) -> NoReturn:
+    """End the call because its configuration is not the one in force here; the caller sends it by Fence."""
     message = "config_hash: not the configuration of this replica; call Fence with it"
     await grpc_server.refuse(context, Refusal(RefusalReason.CONFIG_MISMATCH, message))

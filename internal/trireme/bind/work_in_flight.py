@@ -33,7 +33,7 @@ class WorkInFlight:
         self._waiters: list[asyncio.Event] = []
 
     def __len__(self) -> int:
-        self._forget_settled()
+        self._forget_ineffective()
         return len(self._works)
 
     @contextmanager
@@ -43,7 +43,7 @@ class WorkInFlight:
         If the block ends by an exception or a cancellation, the work stays listed until its `until`, but no longer than
         `settle` seconds more.
         """
-        self._forget_settled()
+        self._forget_ineffective()
         work = Work(leader, until)
         self._works.add(work)
         try:
@@ -80,9 +80,11 @@ class WorkInFlight:
         return max(latest - self._clock(), 0.0)
 
     def _work_of_other_leaders(self, leader: Leader) -> list[Work]:
-        self._forget_settled()
+        """What other leaders' work may still write."""
+        self._forget_ineffective()
         return [work for work in self._works if work.leader != leader]
 
-    def _forget_settled(self) -> None:
+    def _forget_ineffective(self) -> None:
+        """Drop work that was broken off and whose writes can have no effect any more."""
         now = self._clock()
         self._works -= {work for work in self._works if work.broken_off and work.until <= now}

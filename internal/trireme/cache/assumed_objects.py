@@ -97,7 +97,7 @@ class AssumedObjects:
                 del self._assumed[key]
         return dropped
 
-    def close(self, uids: Collection[str]) -> list[Key]:
+    def end_sharing(self, uids: Collection[str]) -> list[Key]:
         """Stop other pods of the group from sharing these pods' assumptions; return the affected objects."""
         closed = []
         for key, assumption in self._assumed.items():
@@ -119,7 +119,7 @@ class AssumedObjects:
             and existing.entry.resource_claim.metadata.uid == entry.resource_claim.metadata.uid
         )
 
-    def on_informed(self, key: Key) -> list[Key]:
+    def on_informer_change(self, key: Key) -> list[Key]:
         """End the assumption about an object that the informer shows in another version, or shows to be gone.
 
         An allocated claim that a pod owns also ends the assumption of the claim that was to be created for that pod;
@@ -129,7 +129,7 @@ class AssumedObjects:
             return []
         assumption = self._assumed.get(key)
         entry = self._informed.get(key)
-        if assumption is not None and _is_overtaken(key, assumption, entry):
+        if assumption is not None and _ends_assumption(key, assumption, entry):
             del self._assumed[key]
         if entry is None or key[0] != DEVICE_CLAIM or not entry.resource_claim.status.HasField("allocation"):
             return []
@@ -144,7 +144,11 @@ class AssumedObjects:
         return created
 
 
-def _is_overtaken(key: Key, assumption: _Assumption, entry: snapshot_pb2.ClusterObject | None) -> bool:
+def _ends_assumption(key: Key, assumption: _Assumption, entry: snapshot_pb2.ClusterObject | None) -> bool:
+    """Whether the informer's state of the object (None: it is gone) ends the assumption about it.
+
+    Another version does; of a ResourceClaim only one that is allocated, or has another UID.
+    """
     if entry is None or version_of(entry) == assumption.version:
         return entry is None
     if key[0] != DEVICE_CLAIM:
@@ -160,5 +164,6 @@ def version_of(entry: snapshot_pb2.ClusterObject) -> str:
 
 
 def _name_in_message(key: Key) -> str:
+    """The object as messages name it: namespace/name, or the name alone."""
     _, namespace, name = key
     return f"{namespace}/{name}" if namespace else name

@@ -188,6 +188,7 @@ class ClassRegistry:
         return self._entries.values()
 
     def _selected_labels(self, labels: Labels) -> Labels:
+        """The labels that tell classes apart: those whose key some selector uses, or all."""
         projected = self._projections.get(labels)
         if projected is None:
             projected = tuple(pair for pair in labels if self._all_labels or pair[0] in self._keys)
@@ -198,6 +199,7 @@ class ClassRegistry:
         return projected
 
     def _new_base(self, base: bytes) -> int:
+        """Number a new base. One whose status only reports what is requested gets the plain one's number."""
         pod = core_pb2.Pod.FromString(base)
         requested = _pod_amounts(pod, self.rules)
         if pod.HasField("status") and not (self.keep_deferred and resizes.is_deferred(pod.status)):
@@ -211,6 +213,7 @@ class ClassRegistry:
         return number
 
     def _new_class(self, key: ClassIdentity, projected: bool) -> int:
+        """Number a new class, and have the label keys that its pods select by distinguished too."""
         class_id = self._next_class
         self._next_class += 1
         pod = core_pb2.Pod()
@@ -225,6 +228,7 @@ class ClassRegistry:
         return class_id
 
     def _drop_class(self, class_id: int) -> None:
+        """Remove a class without pods, and its base with its last class."""
         entry = self._entries.pop(class_id)
         del self._ids[entry.identity]
         if self._added.pop(class_id, None) is None:
@@ -257,6 +261,7 @@ def selected_keys(pod: core_pb2.Pod) -> set[str]:
 
 
 def _pod_amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
+    """Normalise the pod's quantities, and return what it requests. Raises: InvalidPod."""
     try:
         normalization.normalize(pod)
         return amounts.pod_amounts(pod, rules)

@@ -100,7 +100,7 @@ class ClusterCache:
         if before is not None and is_older_version(before, node):
             return False, before
         self._entries[slot] = entry
-        self._deltas.change_node(slot)
+        self._deltas.record_node_change(slot)
         if before is not None:
             self.revision += bool(json) or not _is_heartbeat(before, node)
             return True, before
@@ -162,7 +162,7 @@ class ClusterCache:
             # The start time decides who is preempted first, but not where pods can be placed.
             self.revision += pod.flags != parsed.flags
             pod.flags, pod.start = parsed.flags, parsed.start
-            self._deltas.change_pod(pod)
+            self._deltas.record_pod_change(pod)
             if pod.flags & TERMINATING:
                 self._notify_deletion(parsed.uid)
         return before
@@ -198,6 +198,7 @@ class ClusterCache:
         return cancel
 
     def _notify_deletion(self, uid: str) -> None:
+        """Call the callbacks for the pod's deletion, once."""
         for callback in self._deletion_callbacks.pop(uid, ()):
             callback()
 
@@ -210,7 +211,7 @@ class ClusterCache:
         pod.assumed = True
         self._assumed.add(uid)
 
-    def count_claims(self, uid: str, statuses: Sequence[core_pb2.NodeAllocatableResourceClaimStatus]) -> None:
+    def count_claim_resources(self, uid: str, statuses: Sequence[core_pb2.NodeAllocatableResourceClaimStatus]) -> None:
         """Count the resources that the assumed pod takes for its claims, in addition to its requests."""
         pod = self._pods[uid]
         base = self.registry.base_with_claims(pod.base, statuses)
@@ -256,7 +257,7 @@ class ClusterCache:
         if pod is not None and pod.evicting != flag:
             pod.evicting = flag
             self.revision += 1
-            self._deltas.change_pod(pod)
+            self._deltas.record_pod_change(pod)
 
     @property
     def assumed_count(self) -> int:
@@ -279,13 +280,13 @@ class ClusterCache:
         """Add or update an object."""
         key = _kind_and_name(entry)
         self._objects[key] = entry
-        self._change_objects((key, *self._assumed_objects.on_informed(key)))
+        self._record_object_changes((key, *self._assumed_objects.on_informer_change(key)))
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """Remove an object."""
         key = (kind, namespace, name)
         if self._objects.pop(key, None) is not None:
-            self._change_objects((key, *self._assumed_objects.on_informed(key)))
+            self._record_object_changes((key, *self._assumed_objects.on_informer_change(key)))
 
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
         """The object as the informer last delivered it."""
@@ -305,20 +306,20 @@ class ClusterCache:
             (self._assumed_objects.get(key), entry) for key, entry in keyed.items()
         ]
         self._assumed_objects.assume(uid, keyed)
-        self._change_objects(keyed)
+        self._record_object_changes(keyed)
         return changes
 
     def forget_objects(self, uid: str) -> list[assumed_objects.Change]:
         """Drop the pod's assumed objects; return what that changed."""
         dropped = self._assumed_objects.forget(uid)
-        self._change_objects(dropped)
+        self._record_object_changes(dropped)
         return [(entry, self._assumed_objects.get(key)) for key, entry in dropped.items()]
 
-    def close_objects(self, uids: Collection[str]) -> None:
+    def end_object_sharing(self, uids: Collection[str]) -> None:
         """Stop other pods of the group from sharing these pods' assumed objects."""
-        closed = self._assumed_objects.close(uids)
+        closed = self._assumed_objects.end_sharing(uids)
         if closed:
-            self._change_objects(closed)
+            self._record_object_changes(closed)
 
     def object_keys(self, kind: str) -> set[tuple[str, str]]:
         """Namespace and name of all objects of a kind."""
@@ -331,7 +332,7 @@ class ClusterCache:
             self._nominations.pop(uid, None)
         else:
             self._nominations[uid] = nomination
-        self._deltas.change_nomination(uid)
+        self._deltas.record_nomination_change(uid)
 
     def nominate_node(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
         """Nominate the node, known or not, for the pod; "" clears the nomination."""
@@ -344,6 +345,7 @@ class ClusterCache:
         self._place_nomination(uid, self.slot_of(node_name))
 
     def _place_nomination(self, uid: str, slot: int) -> None:
+        """Move the pod's nomination to its node's slot; NO_SLOT: the node is unknown, replicas see none."""
         if slot == NO_SLOT:
             self.nominate(uid, None)
             return
@@ -372,14 +374,16 @@ class ClusterCache:
 
     # Rows and slots
 
-    def _change_objects(self, keys: Iterable[tuple[str, str, str]]) -> None:
+    def _record_object_changes(self, keys: Iterable[tuple[str, str, str]]) -> None:
+        """Have the next delta show these objects as they are now."""
         self.revision += 1
         for key in keys:
-            self._deltas.change_object(key)
+            self._deltas.record_object_change(key)
 
     def _add_placed_pod(
         self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int
     ) -> PlacedPod:
+        """Enter a pod on a node, which may be unknown; its class is counted already."""
         pod = PlacedPod(key, uid, node_name, base, labels, class_id)
         self._pods[uid] = pod
         self._label_keys.add(uid, labels)
@@ -407,10 +411,12 @@ class ClusterCache:
             del self._on_node[pod.node_name]
 
     def _assign_row(self, pod: PlacedPod, slot: int) -> None:
+        """Have replicas see the pod on the node at the slot."""
         self._deltas.assign_row(pod, slot)
         self.revision += 1
 
     def _free_row(self, pod: PlacedPod) -> None:
+        """Have replicas see the pod on no node."""
         self._deltas.free_row(pod)
         self.revision += 1
 
@@ -424,7 +430,7 @@ class ClusterCache:
         if pod.class_id != class_id:
             pod.class_id = class_id
             self.revision += 1
-            self._deltas.change_pod(pod)
+            self._deltas.record_pod_change(pod)
 
 
 def is_older_version(current: Any, update: Any) -> bool:
@@ -449,6 +455,7 @@ def _is_heartbeat(before: core_pb2.Node, now: core_pb2.Node) -> bool:
 
 
 def _kind_and_name(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:
+    """The key of an object: kind, namespace, name."""
     kind = entry.WhichOneof("object")
     if kind is None:
         raise ValueError("the object is of no known kind")

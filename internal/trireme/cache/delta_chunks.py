@@ -38,32 +38,32 @@ def pack_into_deltas(parts: Iterable[Part], begin: Callable[[], snapshot_pb2.Del
 
 
 def node_part(entry: bytes) -> Part:
-    """A node, as a serialised NodeEntry."""
+    """A node for a delta, as a serialised NodeEntry."""
     return len(entry), lambda delta: delta.nodes.add().MergeFromString(entry)
 
 
 def pod_class_part(message: snapshot_pb2.PodClass) -> Part:
-    """A class."""
+    """A class for a delta."""
     return message.ByteSize(), lambda delta: delta.classes.append(message)
 
 
 def cluster_object_part(message: snapshot_pb2.ClusterObject) -> Part:
-    """An object."""
+    """An added or changed object for a delta."""
     return message.ByteSize(), lambda delta: delta.objects.append(message)
 
 
 def removed_object_part(kind: str, namespace: str, name: str) -> Part:
-    """A deleted object."""
+    """A deleted object for a delta."""
     return BYTES_PER_NAME, lambda delta: delta.removed_objects.add(kind=kind, namespace=namespace, name=name)
 
 
 def nomination_part(message: snapshot_pb2.Nomination) -> Part:
-    """A nomination."""
+    """A nomination for a delta."""
     return message.ByteSize(), lambda delta: delta.nominations.append(message)
 
 
 def pod_parts(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> Iterator[Part]:
-    """Placed pods; replicas know the names and UIDs of those at `known_rows`."""
+    """Placed pods for deltas; replicas know the names and UIDs of those at `known_rows`, which are left out."""
     for start in range(0, len(placed), PODS_PER_PART):
         some = placed[start : start + PODS_PER_PART]
         yield BYTES_PER_POD * len(some), functools.partial(_add_pods, some, known_rows)
@@ -72,7 +72,7 @@ def pod_parts(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]
 def removed_number_parts(
     values: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]
 ) -> Iterator[Part]:
-    """Removed rows, slots or classes."""
+    """Removed rows, slots or classes for deltas; `add` writes some of them to a delta."""
     for start in range(0, len(values), NAMES_PER_PART):
         yield _removed_numbers(values[start : start + NAMES_PER_PART], add)
 

@@ -60,7 +60,7 @@ class DeltaLog:
         self._changes.new_slots.add(slot)
         return slot
 
-    def change_node(self, slot: int) -> None:
+    def record_node_change(self, slot: int) -> None:
         """Record that the node at the slot is new or has changed."""
         self._changes.nodes.add(slot)
 
@@ -97,7 +97,7 @@ class DeltaLog:
             changes.rows[pod.row] = None
         pod.row = pod.slot = NO_SLOT
 
-    def change_pod(self, pod: PlacedPod) -> None:
+    def record_pod_change(self, pod: PlacedPod) -> None:
         """Record that the pod has changed, if it has a row."""
         if pod.slot == NO_SLOT:
             return
@@ -107,7 +107,7 @@ class DeltaLog:
 
     # Other objects
 
-    def change_object(self, key: tuple[str, str, str]) -> None:
+    def record_object_change(self, key: tuple[str, str, str]) -> None:
         """Record that the object was added, changed or removed."""
         # An object added and removed since the last delta is in none.
         if key in self._published_objects or self._objects.get(key) is not None:
@@ -115,7 +115,7 @@ class DeltaLog:
         else:
             self._changes.objects.discard(key)
 
-    def change_nomination(self, uid: str) -> None:
+    def record_nomination_change(self, uid: str) -> None:
         """Record that the pod's nomination was added, changed or removed."""
         if uid in self._published_nominations or uid in self._nominations:
             self._changes.nominations.add(uid)
@@ -150,6 +150,7 @@ class DeltaLog:
         return delta
 
     def _begin_delta(self) -> snapshot_pb2.Delta:
+        """Make an empty delta to the next generation."""
         self.generation += 1
         return snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation, trial=self._trial)
 
@@ -193,8 +194,8 @@ class DeltaLog:
             return None
         self._free_slots.extend(changes.removed_slots)
         self._free_rows.extend(row for row, pod in changes.rows.items() if pod is None)
-        _replace_present(self._published_objects, changes.objects, lambda key: self._objects.get(key) is not None)
-        _replace_present(self._published_nominations, changes.nominations, self._nominations.__contains__)
+        _update_published(self._published_objects, changes.objects, lambda key: self._objects.get(key) is not None)
+        _update_published(self._published_nominations, changes.nominations, self._nominations.__contains__)
         return changes, added, removed
 
     def full_sync(self, pods: Iterable[PlacedPod]) -> Iterator[snapshot_pb2.Delta]:
@@ -205,7 +206,7 @@ class DeltaLog:
         """
         chunk_numbers = itertools.count()
 
-        def begin() -> snapshot_pb2.Delta:
+        def begin_chunk() -> snapshot_pb2.Delta:
             delta = snapshot_pb2.Delta(partial=True, to_generation=self.generation, trial=self._trial)
             if next(chunk_numbers) == 0:
                 delta.reset = True
@@ -213,12 +214,13 @@ class DeltaLog:
                 delta.from_generation = self.generation
             return delta
 
-        yield from delta_chunks.pack_into_deltas(self._all_parts(pods), begin)
-        last = begin()
+        yield from delta_chunks.pack_into_deltas(self._all_parts(pods), begin_chunk)
+        last = begin_chunk()
         last.partial = False
         yield last
 
     def _all_parts(self, pods: Iterable[PlacedPod]) -> Iterator[delta_chunks.Part]:
+        """All that a full sync consists of, nothing before what it refers to."""
         for entry in self._registry.entries():
             yield delta_chunks.pod_class_part(_class_message(entry))
         for node in self._nodes.values():
@@ -253,8 +255,8 @@ class _Changes:
         return not (self.nodes or self.removed_slots or self.rows or self.objects or self.nominations)
 
 
-def _replace_present(published: set[T], changed: set[T], exists: Callable[[T], bool]) -> None:
-    """Update `published` for the elements that changed."""
+def _update_published(published: set[T], changed: set[T], exists: Callable[[T], bool]) -> None:
+    """Add to `published` the changed elements that exist, and remove those that do not."""
     for each in changed:
         if exists(each):
             published.add(each)

@@ -62,7 +62,7 @@ class ExtenderObjects:
     def pod_decoder(self, decode: Decode[T]) -> Decode[T]:
         """Wrap `decode` to store the pod as well."""
 
-        def keeping(raw: Json) -> T:
+        def decode_and_store(raw: Json) -> T:
             decoded = decode(raw)
             if self._placed or not (raw.get("spec") or {}).get("nodeName"):
                 self._pods[raw["metadata"].get("uid", "")] = _encode_for_extenders(raw, "managedFields")
@@ -70,17 +70,17 @@ class ExtenderObjects:
                 self._pods.pop(raw["metadata"].get("uid", ""), None)
             return decoded
 
-        return keeping
+        return decode_and_store
 
     def node_decoder(self, decode: Decode[T]) -> Decode[T]:
         """Wrap `decode` to store the node as well."""
 
-        def keeping(raw: Json) -> T:
+        def decode_and_store(raw: Json) -> T:
             decoded = decode(raw)
             self._nodes[raw["metadata"]["name"]] = _encode_for_extenders(raw)
             return decoded
 
-        return keeping
+        return decode_and_store
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Drop deleted pods."""

@@ -25,7 +25,7 @@ class NodeJson:
     def decoder(self, decode: Callable[[Json], NodeT]) -> Callable[[Json], NodeT]:
         """Wrap `decode` to hold the node's JSON until `take`."""
 
-        def keeping(raw: Json) -> NodeT:
+        def decode_and_store(raw: Json) -> NodeT:
             node = decode(raw)
             if self.enabled:
                 # Objects of a list come without these two, objects of a watch with them.
@@ -33,7 +33,7 @@ class NodeJson:
                 self._by_version[_name_and_version(node)] = orjson.dumps(whole)
             return node
 
-        return keeping
+        return decode_and_store
 
     def take(self, node: core_pb2.Node) -> bytes:
         """Return and drop the JSON of this version of the node; empty if disabled."""

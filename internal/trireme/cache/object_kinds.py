@@ -17,14 +17,17 @@ Resource = cluster_event.Resource
 
 
 def _no_keys(entry: Any) -> Iterable[str]:
+    """The label keys of objects that select no pods."""
     return ()
 
 
 def _selector_map_keys(entry: Any) -> Iterable[str]:
+    """The label keys of a selector that is a plain map of labels."""
     return entry.spec.selector.keys()
 
 
 def _selector_keys(entry: Any) -> Iterable[str]:
+    """The label keys of a LabelSelector."""
     selector: meta_pb2.LabelSelector = entry.spec.selector
     return {*selector.match_labels, *(expression.key for expression in selector.match_expressions)}
 

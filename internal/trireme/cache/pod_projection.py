@@ -95,13 +95,13 @@ def missing_fields(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(missing)
 
 
-def base_of_nothing(namespace: str) -> bytes:
-    """The base key of a pod that requests nothing."""
+def base_without_requests(namespace: str) -> bytes:
+    """The base key of a pod that requests nothing, which stands in for a placed pod whose fields are invalid."""
     pod = core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace=namespace))
     return pod.SerializeToString(deterministic=True)
 
 
-def base_of_resize(parsed: ParsedPod) -> bytes:
+def base_of_deferred_resize(parsed: ParsedPod) -> bytes:
     """The base key of a pod whose resize is deferred, for preemption on its behalf.
 
     It has a node, and is equal to no other pod.
@@ -142,7 +142,7 @@ def _parse_projected(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | Non
         nominated, start = status.nominated_node_name, status.start_time.seconds
         condition = () if node_name else _scheduled_condition(status)
         deferred = bool(node_name) and resizes.is_deferred(status)
-        _keep_resource_status(status)
+        _drop_all_but_resource_status(status)
     metadata.ClearField("name")
     metadata.ClearField("uid")
     metadata.ClearField("resource_version")
@@ -181,7 +181,7 @@ def _parse_projected(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | Non
     )
 
 
-def _keep_resource_status(status: projection_pb2.ProjectedPodStatus) -> None:
+def _drop_all_but_resource_status(status: projection_pb2.ProjectedPodStatus) -> None:
     """Remove from the status all but what resource arithmetic reads."""
     status.ClearField("nominated_node_name")
     status.ClearField("start_time")
@@ -259,6 +259,7 @@ def _drop_unset_fields(spec: projection_pb2.ProjectedPodSpec) -> None:
 
 
 def _drop_irrelevant_status(pod: projection_pb2.ProjectedPod) -> None:
+    """Remove from the status what says nothing of resources."""
     status = pod.status
     for statuses in (status.container_statuses, status.init_container_statuses):
         for entry in statuses:
@@ -272,12 +273,14 @@ def _drop_irrelevant_status(pod: projection_pb2.ProjectedPod) -> None:
 
 
 def _normalize_quantities(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
+    """Write equal quantities alike; those of an invalid pod stay as they are."""
     # Ignore invalid quantities: the class registry reports them.
     with contextlib.suppress(FieldError):
         normalization.normalize(pod)
 
 
 def _drop_irrelevant_container_fields(container: projection_pb2.ProjectedContainer) -> None:
+    """Remove what no plugin reads: ports without a host port, most volume mounts, defaults."""
     _replace_elements(container.ports, [port for port in container.ports if port.host_port])
     _replace_elements(container.volume_mounts, [mount for mount in container.volume_mounts if mount.bind_mount_options])
     _drop_if_empty(container, "resources")
@@ -294,6 +297,7 @@ def _replace_elements(elements: Any, elements_to_keep: list[Any]) -> None:
 
 
 def _drop_if_empty(message: Any, name: str) -> None:
+    """Remove a message field without contents."""
     if message.HasField(name) and not getattr(message, name).ListFields():
         message.ClearField(name)
 
@@ -317,6 +321,7 @@ def _with_extra_fields(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> byt
 
 @lru_cache(maxsize=64)
 def _pod_fields_of_paths(paths: frozenset[str]) -> pod_fields.PodFields:
+    """The fields at these paths, in the form that copies them."""
     return pod_fields.PodFields(sorted(paths)) if paths else _NO_FIELDS
 
 
@@ -324,6 +329,7 @@ _NO_FIELDS = pod_fields.PodFields(())
 
 
 def _scheduled_condition(status: projection_pb2.ProjectedPodStatus) -> tuple[str, str, str, str] | tuple[()]:
+    """Status, reason, message and time of the condition PodScheduled; empty: there is none."""
     for condition in status.conditions:
         if condition.type == "PodScheduled":
             seconds = condition.last_transition_time.seconds
@@ -333,6 +339,7 @@ def _scheduled_condition(status: projection_pb2.ProjectedPodStatus) -> tuple[str
 
 
 def _is_preempted(status: projection_pb2.ProjectedPodStatus) -> bool:
+    """Whether the condition DisruptionTarget says that a scheduler preempts the pod."""
     return any(
         condition.type == "DisruptionTarget"
         and condition.status == "True"

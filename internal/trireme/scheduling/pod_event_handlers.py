@@ -158,7 +158,7 @@ class PodEventHandlers:
             return self._registry.intern_base(parsed.base)
         except class_registry.InvalidPod:
             # Its node runs it all the same. Its requests cannot be read, so it counts as a pod without any.
-            return self._registry.intern_base(pod_projection.base_of_nothing(parsed.namespace))
+            return self._registry.intern_base(pod_projection.base_without_requests(parsed.namespace))
 
     def _notify_of_placed(self, parsed: ParsedPod, pod: core_pb2.Pod) -> None:
         """The watch shows the pod on a node for the first time."""
@@ -220,7 +220,7 @@ class PodEventHandlers:
                 self._remove_deferred_resize(parsed.uid)
             return
         # It is scheduled alone, not with its group.
-        alone = parsed._replace(base=pod_projection.base_of_resize(parsed), group="")
+        alone = parsed._replace(base=pod_projection.base_of_deferred_resize(parsed), group="")
         new = self._resized[parsed.uid] = self._intern_class(alone)
         self._index_labels(parsed, known)
         if known is None:

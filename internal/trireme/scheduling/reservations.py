@@ -57,7 +57,7 @@ class Reservations:
 
     def end_claim_sharing(self, uids: Collection[str]) -> None:
         """The trial of these pods' group is over: other pods share no claims with them until these are written."""
-        self._cache.close_objects(uids)
+        self._cache.end_object_sharing(uids)
 
     async def close(self) -> None:
         """Cancel Unreserve calls that are under way."""
@@ -82,7 +82,7 @@ class Reservations:
         except assumed_objects.OutOfSyncError as error:
             return status.error("", f"running Reserve plugins: {error}")
         if answer.claim_statuses:
-            self._cache.count_claims(placement.pod.uid, answer.claim_statuses)
+            self._cache.count_claim_resources(placement.pod.uid, answer.claim_statuses)
         self._changed(changes)
         return answer.state
 

@@ -13,8 +13,8 @@ from trireme.bind.binding_retries import (
     SETTLE_SECONDS,
     WAITS_SECONDS,
     BindingRetries,
-    Post,
-    Read,
+    PostStep,
+    ReadStep,
 )
 from trireme.plugin_kit.pod_binder import BindTarget, NotBound, ResultUnknown
 from trireme_kube.apimachinery import api_writes
@@ -56,7 +56,7 @@ def test_a_success_is_final() -> None:
 def test_a_doubt_is_resolved_by_reading(outcome: api_writes.Outcome) -> None:
     """A 409 may be the echo of our own POST whose reply was lost: only reading tells."""
     one = attempt()
-    assert one.on_post(outcome, 0.0) == Read(0.0)
+    assert one.on_post(outcome, 0.0) == ReadStep(0.0)
     assert one.on_read(api_writes.Written({}), 0.0, True) is READ_BACK
 
 
@@ -92,10 +92,10 @@ def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
     """A lost POST is repeated with growing waits, and in the end the failure is confirmed by a second reading."""
     one = attempt()
     for wait in WAITS_SECONDS:
-        assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == Read(0.0)
-        assert one.on_read(api_writes.Unbound("not bound"), 0.0, True) == Post(wait)
-    assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == Read(0.0)
-    assert one.on_read(api_writes.Unbound("not bound"), 0.0, True) == Read(SETTLE_SECONDS)
+        assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == ReadStep(0.0)
+        assert one.on_read(api_writes.Unbound("not bound"), 0.0, True) == PostStep(wait)
+    assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == ReadStep(0.0)
+    assert one.on_read(api_writes.Unbound("not bound"), 0.0, True) == ReadStep(SETTLE_SECONDS)
     step = one.on_read(api_writes.Unbound("not bound"), 0.0, True)
     assert isinstance(step, NotBound)
     assert step.message == "no answer"
@@ -105,7 +105,7 @@ def test_nothing_is_posted_for_a_leader_that_is_gone() -> None:
     """A deposed leader's pod is resolved by reading alone."""
     one = attempt()
     one.on_post(api_writes.Uncertain("no answer"), 0.0)
-    assert one.on_read(api_writes.Unbound("not bound"), 0.0, False) == Read(SETTLE_SECONDS)
+    assert one.on_read(api_writes.Unbound("not bound"), 0.0, False) == ReadStep(SETTLE_SECONDS)
     assert isinstance(one.on_read(api_writes.Unbound("not bound"), 0.0, False), NotBound)
 
 
@@ -115,9 +115,9 @@ def test_a_withdrawn_binding_reads_only_where_there_is_a_doubt(doubt: bool) -> N
     one = attempt()
     if doubt:
         one.on_post(api_writes.Uncertain("no answer"), 0.0)
-    step = one.on_withdrawn("the leader's lease ran out", 0.0)
+    step = one.on_posting_ended("the leader's lease ran out", 0.0)
     if doubt:
-        assert step == Read(0.0)
+        assert step == ReadStep(0.0)
     else:
         assert isinstance(step, NotBound)
         assert step.reason.code == "notBegun"
@@ -129,9 +129,9 @@ def test_the_first_post_of_a_pod_in_doubt_waits_for_nothing() -> None:
     Only a POST that is repeated waits.
     """
     one = BindingRetries(dataclasses.replace(TARGET, outcome_unknown=True), lambda: 0.5)
-    assert one.on_withdrawn("the leader's lease ran out", 0.0) == Read(0.0)
+    assert one.on_posting_ended("the leader's lease ran out", 0.0) == ReadStep(0.0)
     step = one.on_read(api_writes.Unbound("not bound"), 0.1, active=True)
-    assert step == Post(0.0)
+    assert step == PostStep(0.0)
 
 
 def test_an_unreadable_binding_stays_open() -> None:
@@ -140,7 +140,7 @@ def test_an_unreadable_binding_stays_open() -> None:
     now = 0.0
     step = one.on_post(api_writes.Uncertain("no answer"), now)
     waits = []
-    while isinstance(step, Read):
+    while isinstance(step, ReadStep):
         waits.append(step.after)
         now += step.after + 5.0
         step = one.on_read(api_writes.Uncertain("connection refused"), now, True)
@@ -212,11 +212,11 @@ def test_an_outcome_is_the_truth(posts: list[str], reads: list[str], events: lis
     """Whatever is lost, late or changed meanwhile: Bound means bound by us, NotBound means not, now and later."""
     server, one, now = _Server(), attempt(), 0.0
     step = one.on_post(server.post(posts.pop(0), now), now)
-    while isinstance(step, (Post, Read)):
+    while isinstance(step, (PostStep, ReadStep)):
         now += step.after
         if events:
             server.meanwhile(events.pop(0))
-        if isinstance(step, Post):
+        if isinstance(step, PostStep):
             step = one.on_post(server.post(posts.pop(0), now), now)
         else:
             fate = reads.pop(0) if reads else "ok"

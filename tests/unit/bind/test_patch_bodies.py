@@ -90,7 +90,7 @@ def test_the_patch_that_marks_a_victim(conditions: list[Any] | None, expected: d
 def test_the_patch_that_marks_a_victim_that_was_not_read() -> None:
     """It names the pod that is meant, and puts the mark where it would be had the pod been read."""
     evict = bind_pb2.Evict(message=MESSAGE, observed_generation=1)
-    assert patch_bodies.blind_disruption_patch("u", evict, NOW) == {
+    assert patch_bodies.disruption_patch_of_unread_pod("u", evict, NOW) == {
         "metadata": {"uid": "u"},
         "status": {
             "$setElementOrder/conditions": [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}],

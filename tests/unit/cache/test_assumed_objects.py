@@ -185,12 +185,12 @@ def test_an_assumed_allocation_holds_until_the_claim_has_one() -> None:
     assumed = assumed_objects.AssumedObjects(shown)
     assumed.assume("pod", {DEVICE_CLAIM: _device_claim("1", allocated=True)})
     shown[DEVICE_CLAIM] = _device_claim("2")
-    assumed.on_informed(DEVICE_CLAIM)
+    assumed.on_informer_change(DEVICE_CLAIM)
     entry = assumed.get(DEVICE_CLAIM)
     assert entry is not None
     assert entry.resource_claim.status.HasField("allocation"), "the device would be given twice"
     shown[DEVICE_CLAIM] = _device_claim("3", allocated=True)
-    assumed.on_informed(DEVICE_CLAIM)
+    assumed.on_informer_change(DEVICE_CLAIM)
     assert len(assumed) == 0
 
 
@@ -203,7 +203,7 @@ def test_nothing_is_assumed_of_a_claim_that_is_gone(now: snapshot_pb2.ClusterObj
     del shown[DEVICE_CLAIM]
     if now is not None:
         shown[DEVICE_CLAIM] = now
-    assumed.on_informed(DEVICE_CLAIM)
+    assumed.on_informer_change(DEVICE_CLAIM)
     assert len(assumed) == 0
 
 
@@ -216,7 +216,7 @@ def test_a_claim_that_is_only_to_be_made_is_there_until_the_real_one_is() -> Non
     assert len(list(assumed.all())) == 1, "a replica that is synchronised anew would not know of it"
     for owner, allocated, left in (("other", True, 1), ("pod", False, 1), ("pod", True, 0)):
         shown[DEVICE_CLAIM] = _device_claim("1", allocated=allocated, owner=owner)
-        assert assumed.on_informed(DEVICE_CLAIM) == ([] if left else [made])
+        assert assumed.on_informer_change(DEVICE_CLAIM) == ([] if left else [made])
         assert len(assumed) == left
 
 
@@ -242,7 +242,7 @@ def test_another_pod_of_the_group_shares_it_though_the_claim_was_touched_meanwhi
     assumed = assumed_objects.AssumedObjects(shown)
     assumed.assume("first", {DEVICE_CLAIM: _open_claim()})
     shown[DEVICE_CLAIM] = _device_claim("2")
-    assumed.on_informed(DEVICE_CLAIM)
+    assumed.on_informer_change(DEVICE_CLAIM)
     assumed.assume("second", {DEVICE_CLAIM: _open_claim()})
     assert assumed.forget("first") == {}
 
@@ -265,9 +265,9 @@ def test_claims_of_a_finished_group_trial_are_closed_to_the_group() -> None:
     delta = cache.take_delta()
     assert delta is not None
     assert [entry.open_to_group for entry in delta.objects] == ["g"]
-    cache.close_objects({"other"})
+    cache.end_object_sharing({"other"})
     assert cache.take_delta() is None
-    cache.close_objects({"first"})
+    cache.end_object_sharing({"first"})
     delta = cache.take_delta()
     assert delta is not None
     assert [(entry.assumed, entry.open_to_group) for entry in delta.objects] == [(False, "")]

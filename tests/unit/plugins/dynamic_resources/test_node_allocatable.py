@@ -229,7 +229,7 @@ def test_an_assumed_pod_counts_with_its_claims(rules: amounts.Rules, classes: in
     parsed = pod_projection.parse(raw)
     base = registry.intern_base(parsed.base)
     cache.assume(parsed.key, parsed.uid, "n0", base, parsed.labels, registry.intern(base, parsed.labels))
-    cache.count_claims("p", _statuses(CPU))
+    cache.count_claim_resources("p", _statuses(CPU))
     assert len({base, _base_of(cache)}) == classes
     shown = pod_projection.parse(
         {**raw, "spec": {**raw["spec"], "nodeName": "n0"}, "status": {"nodeAllocatableResourceClaimStatuses": CPU}}
