@@ -9,7 +9,7 @@ _UNKNOWN = -(2**40)
 
 
 class ClassPriorities:
-    """Made anew when classes come or go. Shape: (class,)."""
+    """The priority of each class as a column, made again when classes were added or removed. Shape: (class,)."""
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._generation = -1
@@ -21,7 +21,7 @@ class ClassPriorities:
         return self.column.nbytes
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Take in the classes that came."""
+        """Make the column again if classes were added or removed since."""
         if self._generation == snap.classes_generation:
             return
         self.column = np.full(snap.class_capacity, _UNKNOWN, dtype=np.int64)

@@ -64,6 +64,7 @@ class ColumnCache(Generic[ColumnsT]):
         return columns
 
     def _drop_oldest(self) -> None:
+        """Drop the columns of classes that are gone, then the least recently used while memory is over the limit."""
         for key in [key for key in self._columns if key[1] not in self._snap.classes]:
             del self._columns[key]
         limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)

@@ -48,7 +48,7 @@ class FilterEngine:
         self._evaluator = filter_evaluator.FilterEvaluator(snap, profiles.chains)
         self._answers = {
             profile: filter_answers.FilterAnswers(
-                snap, chain, always_reserve=any(plugin.always for plugin in profiles.reservers.get(profile, ()))
+                snap, chain, always_reserve=any(plugin.must_be_called for plugin in profiles.reservers.get(profile, ()))
             )
             for profile, chain in profiles.chains.items()
         }
@@ -75,8 +75,8 @@ class FilterEngine:
         return await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), timer)
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
-        """Bring up to date what the next request about the cycle's class, or its pod, is answered from."""
-        await self._evaluate_for(cycle, self._timers.timer_of_next_call())
+        """Bring up to date the columns from which the next request about the cycle's class is answered."""
+        await self._evaluate_with_own_nomination(cycle, self._timers.timer_of_next_call())
 
     async def filter(
         self,
@@ -92,11 +92,11 @@ class FilterEngine:
         Raises: StaleRequestError where the node that the cycle's pod is nominated to changes too fast.
         """
         timer = self._timers.timer_of_next_call()
-        cached, own = await self._evaluate_for(cycle, timer)
+        cached, own = await self._evaluate_with_own_nomination(cycle, timer)
         answers = self._answers[cycle.profile]
         found: node_columns.NodeColumns | None = None
         if own is not None:
-            found = answers.columns_of_one(cached, own)
+            found = answers.columns_with_own_verdict(cached, own)
         elif cached.refusal is None:
             found = answers.columns_of_class(cached, base_generation)
         constraints: Sequence[domain_rules.DomainConstraint] = ()
@@ -107,7 +107,7 @@ class FilterEngine:
             return answer
         post_filter = self._post_filter_results(cycle, cached)
         about_one = found if own is not None else None
-        results = [result async for result in post_filter.with_filter(preemptors, about_one)]
+        results = [result async for result in post_filter.results_with_filter_answer(preemptors, about_one)]
         return dataclasses.replace(answer, post_filter_results=results)
 
     async def filter_nominated(
@@ -150,7 +150,7 @@ class FilterEngine:
         if not preemptors:
             raise request_errors.InvalidRequestError("preemptors: there is none")
         results = self._post_filter_results(cycle, await self.evaluate(cycle))
-        return [result async for result in results.after_filter(preemptors, refused, pre_filter)]
+        return [result async for result in results.results_after_filter(preemptors, refused, pre_filter)]
 
     async def list_preemption_candidates(
         self,
@@ -228,13 +228,14 @@ class FilterEngine:
         return await reserving.reserve(plugins, cycle, placements, pod_class, self._snap)
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """The placements are void. Nothing is stored here; remote plugins that store something are notified."""
+        """Call Unreserve of the plugins: these placements are void. Nothing is stored here, but remote plugins may."""
         pod_class, plugins = self._class_of(cycle), self._profiles.reservers[cycle.profile]
         await reserving.unreserve(plugins, cycle, placements, pod_class)
 
     def _post_filter_results(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
     ) -> post_filter_results.PostFilterResults:
+        """Make what runs PostFilter for several pods of the cycle's class."""
         chain, plugins = self.chains[cycle.profile], self._profiles.post_filters[cycle.profile]
         return post_filter_results.PostFilterResults(
             cycle, chain, plugins, cached, self._make_refresh(cycle), self._snap
@@ -271,14 +272,19 @@ class FilterEngine:
         return await post_filter_plugins.run_in_order(plugins, context, self._snap, refused)
 
     def _check_classes(self, field_name: str, numbers: Iterable[int]) -> None:
+        """Check that the classes exist. Raises: InvalidRequestError, naming the request's field."""
         for number in numbers:
             if number not in self._snap.classes:
                 raise request_errors.InvalidRequestError(f"{field_name}: no class {number}")
 
-    async def _evaluate_for(
+    async def _evaluate_with_own_nomination(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer
     ) -> tuple[class_verdicts.ClassVerdicts, nominated_filter.SlotVerdict | None]:
-        """The columns, and own_nomination_verdict; again while services have no answer about the pod's own node."""
+        """Return the class's columns, and the verdict where the cycle's pod is nominated itself (None: nowhere).
+
+        Evaluates again, a few times, while asynchronous plugins have no answer about that node. Raises:
+        StaleRequestError.
+        """
         for _ in range(filter_evaluator.ATTEMPTS):
             cached = await self.evaluate(cycle, timer)
             own = self._evaluator.own_nomination_verdict(cycle, cached)
@@ -300,7 +306,7 @@ class FilterEngine:
         return cached
 
     def _make_refresh(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:
-        """Brings the columns of the cycle's class up to date while the same request is being answered."""
+        """Make the function that brings the class's columns up to date again within one request."""
         incarnation = self._snap.incarnation
 
         async def refresh() -> class_verdicts.ClassVerdicts:
@@ -310,4 +316,5 @@ class FilterEngine:
         return refresh
 
     def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
+        """The class that the cycle names. Raises: InvalidRequestError."""
         return request_errors.class_of(cycle, self.chains, self._snap)

@@ -27,20 +27,20 @@ class PluginTimer:
         self._times: dict[tuple[str, str], tuple[status.Code, float]] = {}  # by plugin ("": the whole point) and point
 
     def now(self) -> float:
-        """The time, to be given back as `since`."""
+        """The time, for `since` of the record that ends the measurement."""
         return self._clock()
 
     def record_point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
-        """So long went into an extension point; several times add up, and the last code counts."""
+        """Add the time since `since` to that of an extension point; the code recorded last counts."""
         self._add_duration("", point, since, code)
 
     def record_plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
-        """So long went into a plugin at an extension point."""
+        """Add the time since `since` to that of a plugin at an extension point, if plugins are timed in this call."""
         if self.sampled:
             self._add_duration(plugin, point, since, code)
 
     def timing_messages(self) -> Iterator[filter_phase_pb2.Timing]:
-        """What was timed."""
+        """The recorded times as messages, for the answer to the frontend."""
         for (plugin, point), (code, spent) in self._times.items():
             yield filter_phase_pb2.Timing(
                 plugin=plugin,
@@ -63,9 +63,10 @@ class PluginTimers:
         self._clock = clock
 
     def timer_of_next_call(self) -> PluginTimer:
-        """The next call's."""
+        """Make the timer of one call."""
         return PluginTimer(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
 
 
 def _to_microseconds(seconds: float) -> int:
+    """Whole microseconds, as the message can hold them."""
     return min(max(round(seconds * 1_000_000), 0), 0xFFFF_FFFF)

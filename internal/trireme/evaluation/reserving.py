@@ -21,10 +21,7 @@ from trireme.wire import status as wire_status
 
 
 class Reserver(Protocol):
-    """A plugin at Reserve, in this process or a service of its own.
-
-    `always`: it must be called for every pod, because only it knows whether it reserves something.
-    """
+    """A plugin at Reserve, in this process or a service of its own."""
 
     @property
     def name(self) -> str:
@@ -32,8 +29,8 @@ class Reserver(Protocol):
         ...
 
     @property
-    def always(self) -> bool:
-        """Whether it must be called for every pod, because only it knows whether it reserves something."""
+    def must_be_called(self) -> bool:
+        """Whether to call it for every pod: only the plugin itself knows whether it reserves something."""
         ...
 
     async def reserve(
@@ -43,24 +40,24 @@ class Reserver(Protocol):
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
     ) -> Sequence[filter_pb2.Reservation]:
-        """What to assume beside each placement, in order."""
+        """Call Reserve for each placement; return what to assume beside them, in order."""
         ...
 
     async def unreserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], pod_class: classes.PodClass
     ) -> None:
-        """The placements are void."""
+        """Call Unreserve: the placements are void."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InTreeReserver:
-    """A plugin of this process. It keeps nothing, so Unreserve has nothing to do here."""
+    """A plugin of this process. It stores nothing, so Unreserve has nothing to do here."""
 
     plugin: interfaces.ReservePlugin
     #: The same plugin, if its answers take long to find.
     preparing: interfaces.SlowFilter | None
-    always: bool = False
+    must_be_called: bool = False
 
     @property
     def name(self) -> str:
@@ -105,12 +102,12 @@ class InTreeReserver:
 MakeRemoteReserver = Callable[[snapshot_pb2.RemotePlugin], Reserver]
 
 
-def reservers(
+def make_reservers(
     configuration: snapshot_pb2.Configuration,
     chains: Mapping[str, filter_chain.FilterChain],
     make_remote: MakeRemoteReserver | None,
 ) -> Mapping[str, Sequence[Reserver]]:
-    """Return by profile the plugins that reserve, in order; an in-tree one that does not filter is left out.
+    """Make the plugins at Reserve of each profile, in order; an in-tree one that does not filter is left out.
 
     Without `make_remote` remote plugins are left out too.
     """
@@ -169,6 +166,6 @@ async def unreserve(
     placed: Sequence[filter_pb2.Placement],
     pod_class: classes.PodClass,
 ) -> None:
-    """Tell the plugins, last ones first."""
+    """Call Unreserve of all plugins, last ones first."""
     for plugin in reversed(plugins):
         await plugin.unreserve(cycle, placed, pod_class)

@@ -144,7 +144,7 @@ class ScoreEngine:
         """
         pod_class = self._class_of(cycle)
         known = self._evaluator.columns_of(cycle.profile, pod_class)
-        _take_capacities(known, capacities)
+        _store_capacities(known, capacities)
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return _place_without_choice(count, known, bool(constraints))
@@ -152,7 +152,7 @@ class ScoreEngine:
         cached = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
         if isinstance(cached, status.Status):
             return PlaceAnswer((), (), cached)
-        requested, one_by_one = count, self.chains[cycle.profile].one_by_one
+        requested, one_by_one = count, self.chains[cycle.profile].places_one_by_one
         if one_by_one:
             count, constraints = 1, ()
         started = timer.now()
@@ -204,7 +204,7 @@ class ScoreEngine:
         factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
         if not extra_scores and factory.affects_own_node_only(constraints) and ranked.keeps_maxima(count):
             slots = ranked.best_open_slots(count)
-            return factory.for_best_nodes(slots), slots
+            return factory.make_for_best_nodes(slots), slots
         slots = self._candidate_slots(known, constraints)
         if chain.percentage:
             slots = sampling.sample_slots(slots, self._snap.nodes.count, chain.percentage, seed)
@@ -214,7 +214,7 @@ class ScoreEngine:
         extra = np.zeros(self._snap.nodes.size if extra_scores else 0, dtype=np.int64)
         given = np.array(extra_scores, dtype=np.int64)[: extra.shape[0]]
         extra[: given.shape[0]] = given
-        return factory.for_all_nodes(slots, constraints, extra, custom, count), slots
+        return factory.make_for_all_nodes(slots, constraints, extra, custom, count), slots
 
     async def _custom_normalized_scores(
         self,
@@ -294,34 +294,42 @@ class ScoreEngine:
         column: score_column.ScoreColumn,
         slots: arrays.SlotArray,
     ) -> interfaces.JointScores:
+        """The scores that one joint plugin gives these slots together, all of them feasible."""
         scores = plugin.joint(pod_class, self._snap, column.state, slots)
         scores.set_feasible(np.ones(slots.shape[0], dtype=np.bool_))
         return scores
 
     def _tie_order(self) -> arrays.Int64Array:
+        """The places of slots among equal scores, for as many as the snapshot has, or more. Shape: (slot,)."""
         if self._ties.shape[0] < self._snap.nodes.size:
             self._ties = placement.tie_order(np.arange(self._snap.nodes.capacity))
         return self._ties
 
     def _check_slots_hold_nodes(self, slots: arrays.SlotArray) -> None:
+        """Raises: InvalidRequestError if one of the slots has no node."""
         if (slots >= self._snap.nodes.size).any() or not self._snap.nodes.alive[slots].all():
             raise request_errors.InvalidRequestError("nodes.slots: there is no node at some of them")
 
     def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
+        """The class that the cycle names. Raises: InvalidRequestError."""
         return request_errors.class_of(cycle, self.chains, self._snap)
 
 
-def _take_capacities(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
+def _store_capacities(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
+    """Store filter's answer in the class's scores.
+
+    Raises: StaleRequestError if it patches an answer that is not here.
+    """
     if answer.base_generation and answer.base_generation != cached.capacity_generation:
         text = f"capacities.base_generation: {answer.base_generation} is not here; send them complete"
         raise request_errors.StaleRequestError(text)
-    cached.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
+    cached.store_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
 
 def _place_without_choice(count: int, known: class_scores.ClassScores, constrained: bool) -> PlaceAnswer:
-    """All on the only node, or nowhere: nothing is scored, so no plugin can fail by it either.
+    """Place all on the only open node, or nowhere: nothing is scored, so no plugin can fail by it either.
 
-    `constrained`: other nodes may be admitted after one placement, or this one no more.
+    `constrained`: other nodes may be admitted after one placement, or this one no more, so one pod is placed at a time.
     """
     requested = count
     if constrained:

@@ -88,7 +88,7 @@ def make_profiles(
     group_preemption = filter_sides.pod_group_preemption_plugin(dict(configuration.feature_gates))
     return filter_engine.FilterProfiles(
         made,
-        reserving.reservers(configuration, made, make_remote_reserver),
+        reserving.make_reservers(configuration, made, make_remote_reserver),
         make_post_filters(configuration, made, make_remote_post_filter),
         make_claim_releases(configuration, made),
         dict.fromkeys(made, group_preemption),

@@ -16,7 +16,7 @@ _UNRESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Unreserve", filt
 class RemoteReservePlugin:
     """Reserve and Unreserve. A remote plugin is called for every pod: only it knows whether it reserves something."""
 
-    always = True
+    must_be_called = True
 
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name

@@ -132,7 +132,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
     chain = filter_chain.FilterChain((plugin,))
     pod_class = snap.classes[PREEMPTOR]
     kept = at_once.answer(filter_evaluator.FilterEvaluator(snap, {"p": chain}).evaluate("p", pod_class))
-    nominees = nominated_pods.nominees_of_priority(snap, 0, "")
+    nominees = nominated_pods.nominees_of_at_least(snap, 0, "")
     dry_run = dry_run_filter.DryRunFilter(chain, kept, pod_class, snap, nominees, isolated=isolated)
     with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as over:
         over.remove(np.array(rows))

@@ -40,7 +40,7 @@ class Preempting(domain_cluster.Cluster):
         requests = [snapshot_pb2.SyncRequest(hello=hello), snapshot_pb2.SyncRequest(delta=delta)]
         self._run(self.filter.follow.Sync(domain_cluster._stream(requests), context(10)))
 
-    def with_filter(self, class_id: int, pods: list[core_pb2.Pod]) -> Answers:
+    def results_with_filter_answer(self, class_id: int, pods: list[core_pb2.Pod]) -> Answers:
         """Filter's answer, and PostFilter's for these pods, by one call."""
         self.follow()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
@@ -49,7 +49,7 @@ class Preempting(domain_cluster.Cluster):
         response: filter_phase_pb2.FilterPhaseFilterResponse = self._run(self.filter.Filter(request, context(10)))
         return node_columns.from_message(response.columns), response.post_filter_results
 
-    def after_filter(self, class_id: int, pods: list[core_pb2.Pod]) -> Answers:
+    def results_after_filter(self, class_id: int, pods: list[core_pb2.Pod]) -> Answers:
         """Filter's answer, and PostFilter's for these pods by a call of its own."""
         self.follow()
         columns = self.ask_filter(class_id, 1).columns
@@ -84,7 +84,9 @@ class Preempting(domain_cluster.Cluster):
 
 
 BOTH = pytest.mark.parametrize(
-    "call", [Preempting.with_filter, Preempting.after_filter], ids=["with-filter", "after-filter"]
+    "call",
+    [Preempting.results_with_filter_answer, Preempting.results_after_filter],
+    ids=["with-filter", "after-filter"],
 )
 
 
@@ -174,7 +176,7 @@ def test_nothing_is_answered_with_filter_where_a_node_takes_a_pod() -> None:
     """Who fits preempts nobody."""
     cluster, class_id = _make(0)
     cluster.add_node(node("roomy", {"kubernetes.io/hostname": "roomy"}, cpu=8))
-    _, results = cluster.with_filter(class_id, _pods())
+    _, results = cluster.results_with_filter_answer(class_id, _pods())
     cluster.close()
     assert not results
 
@@ -222,8 +224,8 @@ def test_nominated_pods_get_no_post_filter_result_with_filter() -> None:
     """They do not count for themselves, which only an answer of their own can say."""
     cluster, class_id = _make(0)
     cluster.promise(class_id, "me-1", "n0")
-    _, results = cluster.with_filter(class_id, _pods())
+    _, results = cluster.results_with_filter_answer(class_id, _pods())
     assert not results
-    _, results = cluster.after_filter(class_id, _pods())
+    _, results = cluster.results_after_filter(class_id, _pods())
     cluster.close()
     assert len(results) == 1

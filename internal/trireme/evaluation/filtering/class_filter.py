@@ -138,9 +138,9 @@ class ClassFilter:
     def _combine_verdicts(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, due: arrays.SlotArray, renewed: bool
     ) -> None:
-        """Combine the plugins' verdicts on the slots that are due; `renewed` as in NominatedPodFilter.verdicts."""
+        """Combine the plugins' verdicts on the slots that are due; `renewed` as in `verdicts_with_nominees`."""
         generation = self._snap.generation
-        due, with_nominees = self._nominated.verdicts(pod_class, cached, due, renewed)
+        due, with_nominees = self._nominated.verdicts_with_nominees(pod_class, cached, due, renewed)
         there = self._snap.nodes.alive[due]
         # Whoever was answered at this generation before must see what differs now as newer.
         stamp = max(generation, cached.next_stamp)
@@ -169,7 +169,7 @@ class ClassFilter:
             ]
             allowed = np.isin(slots, named)
             narrowing = [name for name in order if cached.plugins[name].prefilter.nodes is not None]
-            outside = cached.table.intern(pre_filtering.outside_status(narrowing))
+            outside = cached.table.intern(pre_filtering.status_of_left_out_nodes(narrowing))
         cached.combine_verdicts(
             slots,
             order,

@@ -53,34 +53,36 @@ class DryRunFilter:
             for plugin, column in self._plugins
             if column.asynchronous is None and plugin.depends_on == interfaces.Dependency.CLUSTER
         ]
-        self._by_slot = not by_cluster
-        self._single = any(name not in self._isolated for name in by_cluster)
+        self._depends_on_own_slot_only = not by_cluster
+        self._slots_affect_each_other = any(name not in self._isolated for name in by_cluster)
         self._nominated = np.zeros(snap.nodes.size, dtype=np.bool_)
         self._nominated[nominees.slots] = True
 
     @property
-    def by_slot(self) -> bool:
-        """The verdict on a slot follows from its node, the pods there and those that are nominated to it."""
-        return self._by_slot
+    def depends_on_own_slot_only(self) -> bool:
+        """Whether the verdict on a slot follows from its node, the pods there and those nominated to it."""
+        return self._depends_on_own_slot_only
 
     @property
-    def counts_copies(self) -> bool:
-        """The capacity of a slot is the same as filtering for one pod of the class after the other."""
-        return self.by_slot and not any(column.prefilter.max_batch for column in self._cached.plugins.values())
+    def has_exact_capacities(self) -> bool:
+        """Whether a slot's capacity is the number of pods that fit there when filtered for one after the other."""
+        return self.depends_on_own_slot_only and not any(
+            column.prefilter.max_batch for column in self._cached.plugins.values()
+        )
 
     @property
-    def one_by_one(self) -> bool:
-        """A change on one slot may change the verdict on another."""
-        return self._single
+    def slots_affect_each_other(self) -> bool:
+        """Whether a change on one slot may change the verdict on another."""
+        return self._slots_affect_each_other
 
     def split_slots(self, slots: arrays.SlotArray) -> Iterator[arrays.SlotArray]:
-        """The slots in parts that one overlay may change together."""
-        return iter(slots[:, None]) if self._single else iter((slots,))
+        """Split the slots into parts whose changes one overlay may hold together: all, or each alone."""
+        return iter(slots[:, None]) if self._slots_affect_each_other else iter((slots,))
 
     def filter(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
-        """Verdicts with the nominated pods there and, if they pass, without them: both must pass.
+        """Return the verdicts on one of the parts of `split_slots`, over the overlay.
 
-        The slots are one of `parts`.
+        Where pods are nominated, a slot must pass with them there and without them.
         """
         out = self._filter_by_all_plugins(slots, over)
         at = np.flatnonzero(self._nominated[slots])
@@ -100,6 +102,7 @@ class DryRunFilter:
                 yield part, self._filter_with_nominees(part, over)
 
     def _filter_with_nominees(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
+        """The verdicts on these slots with the pods there that are nominated to them."""
         there = self._nominees.on_slots(slots, self._snap.nodes.size)
         mark = over.added_mark
         over.add(there.class_ids, there.slots)

@@ -72,7 +72,7 @@ class FilterAnswers:
             narrowed_by=frozenset(verdicts.narrowed_by),
             columns=columns,
             constraints=constraints,
-            max_batch=1 if self._chain.one_by_one else max_batch,
+            max_batch=1 if self._chain.places_one_by_one else max_batch,
             needs_reserve=needs_reserve,
             needs_pre_bind=needs_pre_bind,
             evaluated=self._evaluated_plugins(verdicts),
@@ -90,7 +90,7 @@ class FilterAnswers:
 
     def may_return_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:
         """Whether the answer says how placements change other nodes, where there is to be more than one."""
-        return cached.refusal is None and not self._chain.one_by_one
+        return cached.refusal is None and not self._chain.places_one_by_one
 
     def columns_of_class(self, cached: class_verdicts.ClassVerdicts, base_generation: int) -> node_columns.NodeColumns:
         """The class's columns; a patch where the caller has those of `base_generation`, and little has changed."""
@@ -105,22 +105,24 @@ class FilterAnswers:
                 )
         if cached.first_answered < 0:
             cached.first_answered = cached.generation
-        return self._all_columns(cached)
+        return self._complete_columns(cached)
 
-    def columns_of_one(
+    def columns_with_own_verdict(
         self, cached: class_verdicts.ClassVerdicts, own: nominated_filter.SlotVerdict
     ) -> node_columns.NodeColumns:
         """The columns for one pod of the class, whose verdict on one slot is another one than that of the others."""
-        out = self._all_columns(cached)
+        out = self._complete_columns(cached)
         out.index[own.slot], out.capacity[own.slot] = own.index, own.capacity
         return out
 
-    def _all_columns(self, cached: class_verdicts.ClassVerdicts) -> node_columns.NodeColumns:
+    def _complete_columns(self, cached: class_verdicts.ClassVerdicts) -> node_columns.NodeColumns:
+        """The class's columns as they are now, complete and not shared."""
         size, statuses = self._snap.nodes.size, tuple(cached.table.statuses)
         index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
         return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
 
     def _pre_filter_results(self, cached: class_verdicts.ClassVerdicts) -> Sequence[interfaces.PreFilterResult]:
+        """What PreFilter of each plugin that was called answered."""
         return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]
 
     def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:

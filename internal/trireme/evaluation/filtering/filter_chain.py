@@ -33,8 +33,8 @@ class FilterChain:
         self._not_for_resizes = not_for_resizes
 
     @property
-    def one_by_one(self) -> bool:
-        """What a plugin says of a node may depend on any other one, so that pods are placed one at a time."""
+    def places_one_by_one(self) -> bool:
+        """Whether pods are placed one at a time: a plugin's verdict on a node may depend on any other one."""
         return any(plugin.depends_on == interfaces.Dependency.CLUSTER for plugin in self.asynchronous)
 
     def skips_class(self, plugin: str, pod_class: classes.PodClass) -> bool:

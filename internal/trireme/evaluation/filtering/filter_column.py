@@ -85,10 +85,13 @@ class FilterColumn:
             grown[: self.capacity.shape[0]] = self.capacity
             self.capacity = grown
 
-    def take_pre_filter(
+    def store_pre_filter(
         self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None
     ) -> None:
-        """Take PreFilter's answer of this generation: Filter is due for the slots that it affects, None: for all."""
+        """Store PreFilter's answer of this generation.
+
+        Filter becomes due for the slots that it affects; None: for all.
+        """
         self.prefilter = prefilter
         self.prefilter_generation = generation
         if affected is None:

@@ -141,4 +141,5 @@ def _refuse_everywhere(cached: class_verdicts.ClassVerdicts, refusal: status.Sta
 
 
 def _list_names(plugins: Sequence[interfaces.AsyncFilter]) -> str:
+    """The plugins' names for a message."""
     return "plugin " + " and ".join(plugin.name for plugin in plugins)

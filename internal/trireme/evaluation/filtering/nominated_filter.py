@@ -38,7 +38,7 @@ class NominatedPodFilter:
         self._snap = snap
         self._chain = chain
 
-    def verdicts(
+    def verdicts_with_nominees(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, due: arrays.SlotArray, renewed: bool
     ) -> tuple[arrays.SlotArray, list[tuple[arrays.SlotArray, interfaces.Verdicts]]]:
         """The slots that are due, and the verdicts on those with nominated pods, as if these were there.
@@ -47,7 +47,7 @@ class NominatedPodFilter:
         have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
         """
         size = self._snap.nodes.size
-        nominees = nominated_pods.nominees_of_priority(self._snap, pod_class.priority)
+        nominees = nominated_pods.nominees_of_at_least(self._snap, pod_class.priority)
         before = cached.nominated[cached.nominated < size]
         if not nominees.slots.size and not before.size:
             return due, []
@@ -56,7 +56,7 @@ class NominatedPodFilter:
         nominated[nominees.slots] = True
         again = nominated.copy()
         again[before] = True
-        if not renewed and dry_run.by_slot:
+        if not renewed and dry_run.depends_on_own_slot_only:
             moved = np.zeros(size, dtype=np.bool_)
             moved[self._snap.nodes.changed_since(cached.generation, pods=True)] = True
             again &= moved
@@ -76,7 +76,7 @@ class NominatedPodFilter:
         pod_class = self._snap.classes.get(cycle.pod_class)
         if own is None or pod_class is None or cached.refusal is not None:
             return None
-        dry_run = self._without_nominations(pod_class, cached, own.uid)
+        dry_run = self._dry_run_without_nominations(pod_class, cached, own.uid)
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             verdicts = dry_run.filter(np.array([own.slot]), over)
         assert verdicts.capacity is not None
@@ -99,9 +99,9 @@ class NominatedPodFilter:
             if nominee is None or nominee.slot in taken:
                 break
             taken[nominee.slot] = nominee.uid
-        dry_run = self._without_nominations(self._snap.classes[cycle.pod_class], cached, *taken.values())
+        dry_run = self._dry_run_without_nominations(self._snap.classes[cycle.pod_class], cached, *taken.values())
         slots = np.array(list(taken)[1:], dtype=np.intp)
-        if not slots.size or not dry_run.by_slot:
+        if not slots.size or not dry_run.depends_on_own_slot_only:
             return []
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             verdicts = dry_run.filter(slots, over)
@@ -118,9 +118,9 @@ class NominatedPodFilter:
         left = cached.narrowed is None or self._snap.nodes.names[own.slot] in cached.narrowed
         return own if left else None
 
-    def _without_nominations(
+    def _dry_run_without_nominations(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, *uids: str
     ) -> dry_run_filter.DryRunFilter:
         """Filters for pods of the class where the nominations of these pods do not count."""
-        nominees = nominated_pods.nominees_of_priority(self._snap, pod_class.priority, *uids)
+        nominees = nominated_pods.nominees_of_at_least(self._snap, pod_class.priority, *uids)
         return dry_run_filter.DryRunFilter(self._chain, cached, pod_class, self._snap, nominees)

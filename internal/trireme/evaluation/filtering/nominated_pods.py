@@ -26,7 +26,7 @@ class Nominees:
 _NONE = Nominees(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
 
 
-def nominees_of_priority(snap: snapshot.Snapshot, priority: int, *but: str) -> Nominees:
+def nominees_of_at_least(snap: snapshot.Snapshot, priority: int, *but: str) -> Nominees:
     """Return the nominated pods of at least this priority, but for the pods of these UIDs.
 
     Left out are those whose class or node is not known (any more).

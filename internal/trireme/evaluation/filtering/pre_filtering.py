@@ -34,12 +34,13 @@ class PreFiltering:
                     column = cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
                     changed = True
                 changed |= answer.skip != column.prefilter.skip
-                column.take_pre_filter(answer, self._snap.generation, self._affected_slots(plugin, column, answer))
+                column.store_pre_filter(answer, self._snap.generation, self._affected_slots(plugin, column, answer))
         return self._merge_answers(cached) or changed
 
     def _call_pre_filter(
         self, plugin: interfaces.FilterPlugin, pod_class: classes.PodClass, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
+        """Call PreFilter of one plugin; it is skipped for classes that the plugin is not for."""
         if self._chain.skips_class(plugin.name, pod_class):
             return interfaces.PreFilterResult(skip=True)
         return plugin.pre_filter(pod_class, self._snap, table)
@@ -84,7 +85,7 @@ class PreFiltering:
         return changed
 
 
-def outside_status(narrowing: Sequence[str]) -> status.Status:
+def status_of_left_out_nodes(narrowing: Sequence[str]) -> status.Status:
     """The status of nodes that PreFilter left out. Source: pkg/scheduler/framework (FitError)."""
     names = " ".join(sorted(narrowing))
     return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
@@ -98,6 +99,7 @@ def _code_for_metrics(answer: interfaces.PreFilterResult) -> status.Code:
 
 
 def _no_node_left_status(narrowing: Sequence[str]) -> status.Status:
+    """The refusal where the nodes that these plugins name have none in common, or the only one names none."""
     if len(narrowing) == 1:
         return status.unresolvable("", f"node(s) didn't satisfy plugin {narrowing[0]}")
     names = " ".join(narrowing)

@@ -133,6 +133,7 @@ class Preparation:
     async def _pre_filter(
         self, plugin: interfaces.AsyncFilter, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
     ) -> status.Status | None:
+        """Call PreFilter of an asynchronous plugin and store its answer; a status where that fails the pod."""
         generation, incarnation = self._snap.generation, self._snap.incarnation
         answer = await plugin.pre_filter(pod_class, self._snap)
         self._snap.must_still_be(incarnation)
@@ -165,6 +166,7 @@ class Preparation:
 
 
 def _may_keep_pre_filter_answer(plugin: interfaces.AsyncFilter, column: filter_column.FilterColumn) -> bool:
+    """Whether PreFilter's answer still holds: it neither refused nor failed, and does not depend on the cluster."""
     if column.prefilter.status is not None or column.prefilter.unanswered:
         return False
     return plugin.depends_on != interfaces.Dependency.CLUSTER

@@ -15,7 +15,7 @@ from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 
 
-def for_class(
+def async_dry_runs_of_class(
     chain: filter_chain.FilterChain,
     class_columns: class_verdicts.ClassVerdicts,
     pod_class: classes.PodClass,
@@ -52,7 +52,7 @@ class AsyncDryRuns:
         self._nominees = nominees
 
     @property
-    def one_by_one(self) -> bool:
+    def slots_affect_each_other(self) -> bool:
         """Whether a change on one node may change the verdict on another."""
         return any(plugin.depends_on is interfaces.Dependency.CLUSTER for plugin in self._plugins)
 
@@ -85,6 +85,7 @@ class AsyncDryRuns:
         return index
 
     def _with_and_without_nominees(self, run: interfaces.DryRun) -> Sequence[interfaces.DryRun]:
+        """The hypothetical nodes to try: with the pods nominated there, then without; one where there are none."""
         nominated = self._nominees.class_ids[self._nominees.slots == run.slot].tolist()
         if not nominated:
             return (run,)

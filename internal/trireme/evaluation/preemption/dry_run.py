@@ -50,7 +50,7 @@ async def filter_slots(
     slots: arrays.SlotArray,
     over: overlay.SnapshotOverlay,
 ) -> arrays.Int16Array:
-    """Filter these slots with all plugins, asynchronous ones included. Shape of the result: (slot asked,).
+    """Filter these slots with all plugins, asynchronous ones included. Shape of the result: (slot,).
 
     Raises: OutOfStepError where the snapshot changed while plugins were called.
     """
@@ -95,6 +95,7 @@ class DryRun:
         return DryRunResult(tuple(candidates), tuple(refused))
 
     async def _filter_slots(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> arrays.Int16Array:
+        """Filter these slots with all plugins. Shape of the result: (slot,). Raises: OutOfStepError."""
         return await filter_slots(self._dry_run, self._asynchronous, slots, over)
 
     async def _run_part(
@@ -108,7 +109,7 @@ class DryRun:
         victims = self._find_victims(slots)
         slot_of_victim = self._snap.pods.slot[victims]
 
-        def rows_of(slot: int) -> list[int]:
+        def victims_on(slot: int) -> list[int]:
             first, last = np.searchsorted(slot_of_victim, (slot, slot + 1))
             rows: list[int] = victims[first:last].tolist()
             return rows
@@ -117,7 +118,7 @@ class DryRun:
         index = await self._filter_slots(slots, over)
         refused = [each for each in zip(slots.tolist(), index.tolist(), strict=True) if each[1] != interfaces.PASSES]
         fitting = slots[index == interfaces.PASSES]
-        queues = [self._reprieve_order(rows_of(slot)) for slot in fitting.tolist()]
+        queues = [self._reprieve_order(victims_on(slot)) for slot in fitting.tolist()]
         staying = await self._reprieve_victims(fitting, [queue for queue, _ in queues], over)
         candidates = []
         for slot, (queue, violating) in zip(fitting.tolist(), queues, strict=True):
@@ -126,7 +127,7 @@ class DryRun:
             if violating and len(violating) < len(queue):
                 # The order of importance, not that in which they were reprieved.
                 chosen = set(evicted)
-                evicted = [row for row in rows_of(slot) if row in chosen]
+                evicted = [row for row in victims_on(slot) if row in chosen]
             candidates.append(Candidate(slot, tuple(evicted), violations))
         return candidates, refused
 

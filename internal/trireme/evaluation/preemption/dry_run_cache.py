@@ -54,7 +54,7 @@ class DryRuns(Protocol):
         ...
 
 
-def with_cache(
+def dry_runs_with_cache(
     runs: DryRuns,
     class_columns: class_verdicts.ClassVerdicts,
     snap: snapshot.Snapshot,

@@ -44,7 +44,7 @@ class PostFilterResults:
         self._snap = snap
         self._clock = clock
 
-    async def with_filter(
+    async def results_with_filter_answer(
         self, preemptors: Sequence[filter_phase_pb2.Preemptor], own: node_columns.NodeColumns | None = None
     ) -> AsyncIterator[filter_phase_pb2.PostFilterResult]:
         """Yield results for the first pods, with the answer of Filter about them, in order.
@@ -52,8 +52,8 @@ class PostFilterResults:
         `own` is the answer if it is about the cycle's pod, which is nominated: only that one has a result then. There
         is none where a node takes a pod, a plugin failed or is called in another process, or another pod is nominated.
         """
-        refused = own if own is not None else self._of_class()
-        if not self._plugins or self._calls_plugins() or not self._is_refused(refused):
+        refused = own if own is not None else self._answer_of_class()
+        if not self._plugins or self._calls_other_processes() or not self._is_refused(refused):
             return
         if own is not None:
             preemptors = [each for each in preemptors[:1] if each.pod.uid == self._cycle.pod.metadata.uid]
@@ -62,7 +62,7 @@ class PostFilterResults:
         async for result in self._results_in_order(preemptors, refused, self._columns.refusal):
             yield result
 
-    async def after_filter(
+    async def results_after_filter(
         self,
         preemptors: Sequence[filter_phase_pb2.Preemptor],
         refused: node_columns.NodeColumns,
@@ -72,7 +72,11 @@ class PostFilterResults:
 
         `refused` says why all nodes refuse the class, unless PreFilter does.
         """
-        alone = self._calls_plugins() or self._is_any_nominated(preemptors) or not self._is_refused(self._of_class())
+        alone = (
+            self._calls_other_processes()
+            or self._is_any_nominated(preemptors)
+            or not self._is_refused(self._answer_of_class())
+        )
         async for result in self._results_in_order(preemptors[:1] if alone else preemptors, refused, pre_filter):
             yield result
 
@@ -121,7 +125,7 @@ class PostFilterResults:
                 return
             pending.add(nominated_slot)
 
-    def _of_class(self) -> node_columns.NodeColumns | None:
+    def _answer_of_class(self) -> node_columns.NodeColumns | None:
         """The complete answer about the class; None: PreFilter refused it."""
         if self._columns.refusal is not None:
             return None
@@ -139,11 +143,12 @@ class PostFilterResults:
         numbers = np.flatnonzero(np.bincount(answer.index)).tolist()
         return all(answer.statuses[number - 1].code is not status.Code.ERROR for number in numbers if number)
 
-    def _calls_plugins(self) -> bool:
+    def _calls_other_processes(self) -> bool:
         """Whether a plugin is called in another process, which takes time."""
         return bool(self._chain.asynchronous) or any(plugin.remote for plugin in self._plugins)
 
     def _is_any_nominated(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
+        """Whether one of the pods is nominated to a node."""
         return any(each.pod.uid in self._snap.nominations for each in preemptors)
 
     def _update_status(
@@ -157,7 +162,7 @@ class PostFilterResults:
 
         If it passes beside them, the status that it has without them stays.
         """
-        nominees = pending.added_to(nominated_pods.nominees_of_priority(self._snap, self._class.priority))
+        nominees = pending.added_to(nominated_pods.nominees_of_at_least(self._snap, self._class.priority))
         dry_run = dry_run_filter.DryRunFilter(self._chain, self._columns, self._class, self._snap, nominees)
         ((_, verdicts),) = dry_run.filter_with_nominees(np.array([slot]))
         number = int(verdicts.index[0])

@@ -3,7 +3,7 @@
 A pod of a group has the priority of its group, or of the topmost group of groups around it; and it is evicted with the
 topmost of these groups that is disrupted as a whole. A group of groups is more important than a group of its priority,
 and that than a pod; a larger one more important than a smaller one, and then the one that started earlier. Preemption
-for a pod and for a group share this; where no pod names a group, `no_groups` says so for the cost of a look at the
+for a pod and for a group share this; where no pod names a group, `has_no_groups` says so for the cost of a look at the
 classes when they change.
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
@@ -106,6 +106,7 @@ def _groups_around(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterat
 
 
 def _parent_of(key: tuple[str, str], group: group_ancestry.Group) -> tuple[str, str] | None:
+    """The key of the group around this one; None: it is outermost."""
     parent = group.spec.parent_composite_pod_group_name
     return (_COMPOSITE, parent) if parent else None
 
@@ -115,7 +116,7 @@ def group_membership_of(snap: snapshot.Snapshot) -> GroupMembership:
     return snap.derived("group_membership", GroupMembership)
 
 
-def no_groups(snap: snapshot.Snapshot) -> bool:
+def has_no_groups(snap: snapshot.Snapshot) -> bool:
     """Return whether no pod of the cluster names a group."""
     return not (group_membership_of(snap).rank > _POD).any()
 
@@ -150,6 +151,7 @@ def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | No
 
 
 def _make_victim(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
+    """Make a victim of the pods at these rows, which are evicted together."""
     started = [int(snap.pods.start[row]) or int(potential_victims.NOT_STARTED) for row in rows]
     class_id = int(snap.pods.pod_class[rows[0]])
     ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))

@@ -74,5 +74,6 @@ class WholeGroupDryRun:
         return dry_run.Candidate(slot, tuple(rows), sum(row in violating for row in rows))
 
     async def _filter_slot(self, slot: int, over: overlay.SnapshotOverlay) -> int:
+        """Filter one slot with all plugins; returns the number of its status."""
         at = np.array([slot], dtype=np.intp)
         return int((await dry_run.filter_slots(self._filters, self._asynchronous, at, over))[0])

@@ -66,11 +66,11 @@ class ClassScores:
         self._seen = table.object_changes.latest
 
     def mark_unranked(self, slots: arrays.SlotArray) -> None:
-        """These slots rank otherwise now. Shape: (n,)."""
+        """Have the next `refresh_ranking` rank these slots again. Shape: (n,)."""
         if self.unranked is not None and slots.shape[0]:
             self.unranked.append(slots)
 
-    def take_capacities(
+    def store_capacities(
         self,
         slots: arrays.SlotArray | None,
         size: int,
@@ -78,7 +78,7 @@ class ClassScores:
         capacity: arrays.Int32Array,
         generation: int,
     ) -> None:
-        """Take filter's answer of this generation: complete where `slots` is None, else a patch.
+        """Store filter's answer of this generation: complete where `slots` is None, else a patch.
 
         Shapes: (size,) or as slots.
         """
@@ -97,9 +97,12 @@ class ClassScores:
         self.capacity_generation = generation
 
     def refresh_ranking(self, plugins: Sequence[ranking.RankedPlugin], ties: arrays.Int64Array) -> ranking.Ranking:
-        """The ranking of the slots under these plugins, as things are. Shape: ties (slot,), or longer."""
+        """Return the ranking of the open slots under these plugins, brought up to date.
+
+        Shape: ties (slot,), or longer.
+        """
         size = self.open.shape[0]
-        if self.cached_ranking is None or not self.cached_ranking.is_about(plugins, size):
+        if self.cached_ranking is None or not self.cached_ranking.has_same_columns(plugins, size):
             self.cached_ranking, self.unranked = ranking.Ranking(plugins, size), None
         slots = np.arange(size) if self.unranked is None else slot_changes.union(self.unranked, ties.shape[0])
         slots = slots[: np.searchsorted(slots, size)]

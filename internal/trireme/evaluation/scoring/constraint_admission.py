@@ -39,10 +39,12 @@ class _MaxSkewAdmission:
         self._fits = self._fits_by_domain()
 
     def admitted_nodes(self) -> arrays.BoolArray:
+        """The nodes whose domain may take one more pod. Shape: (node,)."""
         admitted: arrays.BoolArray = self._fits[self._domain]
         return admitted
 
     def place(self, node: int) -> bool:
+        """Count one more pod on the node; return whether other nodes may be admitted now than before."""
         domain = int(self._domain[node])
         if domain == domain_rules.NO_DOMAIN or not self._counts[node]:
             return False
@@ -85,6 +87,7 @@ class _PresenceAdmission:
         self._nobody = not any(count.any() for count in self._counts)
 
     def admitted_nodes(self) -> arrays.BoolArray:
+        """The nodes whose domains have a matching pod each; before the first such pod, all that have the domains."""
         first = self._nobody and self._may_be_first
         admitted = np.ones(self._domains[0].shape[0], dtype=np.bool_)
         for domain, count in zip(self._domains, self._counts, strict=True):
@@ -92,6 +95,7 @@ class _PresenceAdmission:
         return admitted
 
     def place(self, node: int) -> bool:
+        """Count one more pod on the node; return whether other nodes may be admitted now than before."""
         changed = False
         for domains, count, adds in zip(self._domains, self._counts, self._adds, strict=True):
             domain = int(domains[node])
@@ -112,10 +116,12 @@ class _AbsenceAdmission:
         self._adds = constraint.placement_adds
 
     def admitted_nodes(self) -> arrays.BoolArray:
+        """The nodes in domains without a conflicting pod. Shape: (node,)."""
         admitted: arrays.BoolArray = self._free[self._domain]
         return admitted
 
     def place(self, node: int) -> bool:
+        """Count one more pod on the node; return whether other nodes may be admitted now than before."""
         domain = int(self._domain[node])
         if domain == domain_rules.NO_DOMAIN or not self._adds or not self._free[domain]:
             return False
@@ -148,7 +154,7 @@ class ConstraintAdmission:
         return out
 
     def place(self, node: int) -> bool:
-        """One more pod on the node; whether other nodes may be admitted now than before."""
+        """Count one more pod on the node; return whether other nodes may be admitted now than before."""
         changed = False
         for number, rule in enumerate(self._rules):
             if rule.place(node):

@@ -86,6 +86,7 @@ class DomainPlacer:
         return choices
 
     def _place_on(self, node: int, keys: arrays.Int64Array, count: int) -> None:
+        """Count one pod on the node, and update the scores and the admission that this changes."""
         self._capacity[node] -= 1
         placed = self._copies[node] = self._copies.get(node, 0) + 1
         if self._own is not None and self._capacity[node] > 0:
@@ -116,6 +117,7 @@ class DomainPlacer:
         return self._rows[node]
 
     def _refresh_feasible(self) -> None:
+        """Find which nodes have room and are admitted now, and rescore if others are than before."""
         feasible = self._capacity > 0
         feasible &= self._constraints.admitted_nodes()
         if np.array_equal(feasible, self._feasible):

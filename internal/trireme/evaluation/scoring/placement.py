@@ -55,7 +55,7 @@ def normalize_scores(raw: arrays.Int64Array, normalization: interfaces.Normaliza
 
 
 def scale_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
-    """As normalized, where `most` is the highest raw score, or 0."""
+    """As `normalize_scores`, where `most` is the highest raw score, or 0."""
     if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
         return raw
     reverse = normalization == interfaces.Normalization.MAX_REVERSED

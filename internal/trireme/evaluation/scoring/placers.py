@@ -51,8 +51,8 @@ class PlacerFactory:
         chain = self._chain
         return not (constraints or chain.percentage or self._has_joint_plugin() or chain.custom_normalization)
 
-    def for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
-        """Places on the best nodes, as many as there are pods: no other one can be chosen."""
+    def make_for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
+        """Make the placer over these slots, the best ones, as many as there are pods: no other can be chosen."""
         cached, ranked = self._cached, self._ranked
         static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
         own = self._own_scores(slots)
@@ -61,7 +61,7 @@ class PlacerFactory:
         )
         return placement.Placer(nodes, cached.open_count)
 
-    def for_all_nodes(
+    def make_for_all_nodes(
         self,
         slots: arrays.SlotArray,
         constraints: Sequence[domain_rules.DomainConstraint],
@@ -122,6 +122,7 @@ class PlacerFactory:
         ]
 
         def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
+            """The weighted sum of the plugins' scores of each node with 1, 2, … copies. Shape: (node, copy)."""
             total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
             for plugin, state, weight in own:
                 scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)

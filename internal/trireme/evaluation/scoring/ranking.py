@@ -45,7 +45,7 @@ class _Maximum:
         self.holders = 0
 
     def update(self, slots: arrays.SlotArray, raw: arrays.Int64Array) -> bool:
-        """The slots' raw scores from now on; whether the maximum is another one now."""
+        """Store the slots' raw scores; return whether the maximum is another one now."""
         before = self.most
         old, self.raw[slots] = self.raw[slots], raw
         self.holders += int(np.count_nonzero(raw == before)) - int(np.count_nonzero(old == before))
@@ -77,8 +77,8 @@ class Ranking:
         """Memory of the columns, in bytes."""
         return self._keys.nbytes * (3 + len(self._maxima)) + self._best.nbytes
 
-    def is_about(self, plugins: Sequence[RankedPlugin], size: int) -> bool:
-        """Whether it is about these very columns and as many slots."""
+    def has_same_columns(self, plugins: Sequence[RankedPlugin], size: int) -> bool:
+        """Whether the ranking was made for these very columns and as many slots."""
         return self.size == size and self._plugins == tuple(plugins)
 
     def update(self, slots: arrays.SlotArray, opened: arrays.BoolArray, ties: arrays.Int64Array) -> None:
@@ -101,7 +101,7 @@ class Ranking:
         if moved:
             slots = np.flatnonzero(self._keys >= 0)
             opened = np.ones(slots.shape[0], dtype=np.bool_)
-        static = self.static[slots] = self._static_of(slots)
+        static = self.static[slots] = self._static_totals(slots)
         keys = ((self.own[slots] + static) << placement.TIE_BITS) + ties[slots]
         self._keys[slots] = np.where(opened, keys, -1)
         if moved:
@@ -126,7 +126,8 @@ class Ranking:
             keys, slots = keys[best], slots[best]
         return np.sort(slots[keys >= 0])
 
-    def _static_of(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+    def _static_totals(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """The weighted sum of the slots' scores that no placement changes, while maxima stay. Shape: as `slots`."""
         total = np.zeros(slots.shape[0], dtype=np.int64)
         for number, each in enumerate(self._plugins):
             if each.own:

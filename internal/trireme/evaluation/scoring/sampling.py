@@ -14,7 +14,7 @@ _STRIDE = 0x9E37_79B9_7F4A_7C15
 
 
 def sample_slots(slots: arrays.SlotArray, nodes: int, percentage: int, seed: int) -> arrays.SlotArray:
-    """So many of the feasible slots as kube-scheduler would find, from a start that moves on with the seed.
+    """Return as many of the feasible slots as kube-scheduler would find, from a start that moves on with the seed.
 
     `percentage` is not 0: callers score all nodes then (`ScoreChain`), where kube-scheduler chooses by size.
     """

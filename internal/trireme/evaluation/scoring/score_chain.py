@@ -35,11 +35,11 @@ class ScoreChain:
 
     @property
     def custom_normalization(self) -> bool:
-        """A plugin normalises its scores by itself, over all nodes that take the pod."""
+        """Whether a plugin normalises its scores by itself, over all nodes that take the pod."""
         return any(plugin.normalization == interfaces.Normalization.CUSTOM for plugin in self.asynchronous.values())
 
     @property
-    def one_by_one(self) -> bool:
-        """A placement may change what is so of any other node, so that pods are placed one at a time."""
+    def places_one_by_one(self) -> bool:
+        """Whether pods are placed one at a time: a placement may change the scores of any node."""
         by_cluster = any(plugin.depends_on == interfaces.Dependency.CLUSTER for plugin in self.asynchronous.values())
         return bool(self.percentage) or by_cluster or self.custom_normalization

@@ -27,7 +27,7 @@ class ScoreColumn:
             self.raw = arrays.grow_last_axis(self.raw, size)
 
     def write_scores(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
-        """Raw scores of these slots from now on; `size` is how many slots there may be."""
+        """Store a plugin's raw scores of these slots; `size` is how many slots there may be."""
         self.ensure_capacity(size)
         self.raw[slots] = raw
         if self.generation < 0:

@@ -118,10 +118,10 @@ class _Reprieve:
         self._snap = snap
         self._filters: dict[int, dry_run_filter.DryRunFilter] = {}
         self._asynchronous: dict[int, async_dry_runs.AsyncDryRuns] = {}
-        nominees = nominated_pods.nominees_of_priority(snap, request.priority)
+        nominees = nominated_pods.nominees_of_at_least(snap, request.priority)
         for number, of_class in class_columns.items():
             pod_class = snap.classes[number]
-            asynchronous = async_dry_runs.for_class(chain, of_class, pod_class, snap, nominees)
+            asynchronous = async_dry_runs.async_dry_runs_of_class(chain, of_class, pod_class, snap, nominees)
             if asynchronous is not None:
                 self._asynchronous[number] = asynchronous
             excluded = asynchronous.names if asynchronous is not None else frozenset[str]()
@@ -129,8 +129,8 @@ class _Reprieve:
                 chain, of_class, pod_class, snap, nominees, excluded, isolated=False
             )
         # Where the verdict on a member may depend on any other node, all members are filtered for each victim.
-        self._everywhere = any(filters.one_by_one for filters in self._filters.values()) or any(
-            runs.one_by_one for runs in self._asynchronous.values()
+        self._everywhere = any(filters.slots_affect_each_other for filters in self._filters.values()) or any(
+            runs.slots_affect_each_other for runs in self._asynchronous.values()
         )
         rows = {snap.pods.uids[row]: row for row in range(snap.pods.size) if snap.pods.slot[row] != pods.NO_SLOT}
         self._members = [
@@ -210,7 +210,7 @@ class _Reprieve:
 
     def _run_fits(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
         """Whether members of one class in a row fit on the slot; if so they are there then."""
-        if self._filters[pod_class].counts_copies:
+        if self._filters[pod_class].has_exact_capacities:
             return self._copies_fit(pod_class, slot, rows, over)
         return all(self._copies_fit(pod_class, slot, [row], over) for row in rows)
 

@@ -152,7 +152,7 @@ class DefaultPreemption:
 
     def _potential_victims(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
         """Rows of the potential victims on these slots: by slot, the most important first. Shape: (victim,)."""
-        if self._groups and not victims_with_groups.no_groups(snap):
+        if self._groups and not victims_with_groups.has_no_groups(snap):
             return victims_with_groups.on_slots(snap, slots, priority)
         return potential_victims.on_slots(snap, slots, priority=priority)
 
@@ -200,7 +200,7 @@ class _DryRuns:
         priority = context.pod_class.priority
         # The slots with pods that are evicted with all of their group.
         self._group_slots = slots[:0]
-        if groups and not victims_with_groups.no_groups(snap):
+        if groups and not victims_with_groups.has_no_groups(snap):
             victims = victims_with_groups.on_slots(snap, slots, priority)
             self._group_slots = _slots_of_whole_groups(snap, victims)
             find_victims: dry_run.FindVictims = functools.partial(potential_victims.restricted_to, snap, victims)
@@ -208,18 +208,18 @@ class _DryRuns:
         else:
             find_victims = functools.partial(potential_victims.on_slots, snap, priority=priority)
             self.has_victims = potential_victims.has_victims(snap, priority)[slots]
-        nominees = nominated_pods.nominees_of_priority(snap, priority, context.cycle.pod.metadata.uid)
+        nominees = nominated_pods.nominees_of_at_least(snap, priority, context.cycle.pod.metadata.uid)
         pending = context.pending
         if pending is not None and pending.slots:
             nominees = pending.added_to(nominees)
         chain = context.chain
-        asynchronous = async_dry_runs.for_class(chain, context.columns, context.pod_class, snap, nominees)
+        asynchronous = async_dry_runs.async_dry_runs_of_class(chain, context.columns, context.pod_class, snap, nominees)
         excluded = frozenset[str]() if asynchronous is None else asynchronous.names
         of_class = chain, context.columns, context.pod_class, snap, nominees, excluded
         budgets = disruption_budgets.DisruptionBudgets(snap)
         filters = dry_run_filter.DryRunFilter(*of_class)
         self._plain: dry_run_cache.DryRuns = dry_run.DryRun(snap, filters, budgets, find_victims, asynchronous)
-        if filters.by_slot and not (chain.asynchronous or budgets or self._group_slots.size):
+        if filters.depends_on_own_slot_only and not (chain.asynchronous or budgets or self._group_slots.size):
             self._plain = _with_cache_of_class(self._plain, context, snap)
         self._of_groups: dry_run_cache.DryRuns | None = None
         if self._group_slots.size:
@@ -242,7 +242,9 @@ def _with_cache_of_class(
     if pending is not None:
         pending.independent = True
     results = {} if pending is None else pending.results
-    return dry_run_cache.with_cache(runs, context.columns, snap, context.chain.synchronous, context.cycle, results)
+    return dry_run_cache.dry_runs_with_cache(
+        runs, context.columns, snap, context.chain.synchronous, context.cycle, results
+    )
 
 
 def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
