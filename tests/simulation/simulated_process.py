@@ -40,7 +40,7 @@ class Process:
         self.name = name
         self.host = host
         self.state = State.RUNNING
-        self.held: list[asyncio.Handle] = []
+        self.held: list[Any] = []
         self.signal_handlers: dict[int, Callable[[], object]] = {}
         self.context = contextvars.Context()
         self.context.run(CURRENT.set, self)

@@ -32,6 +32,8 @@ RESOLUTION = 1e-9
 _CURRENT = simulated_process.CURRENT
 _current = _CURRENT.get
 _RUNNING, _PAUSED = State.RUNNING, State.PAUSED
+_copy_context = contextvars.copy_context
+_make: Any = object.__new__
 
 
 class Deadlock(Exception):
@@ -68,56 +70,43 @@ class _Future(asyncio.Future[Any]):
         return self is other
 
 
-class _Handle(asyncio.Handle):
-    """A handle that is made in less time: without a look at whether the loop is being debugged."""
+class _Handle:
+    """What is needed of a handle. `VirtualLoop` fills it in, which is faster; a cancelled one has no callback."""
 
-    __slots__ = ()
+    __slots__ = ("_args", "_callback", "_context")
+    _args: Any
+    _callback: Any
+    _context: contextvars.Context
 
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: VirtualLoop,
-        context: contextvars.Context | None,
-    ) -> None:
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = contextvars.copy_context() if context is None else context
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-
-
-class _TimerHandle(asyncio.TimerHandle):
-    """Likewise. What is cancelled stays in the heap until its time, or until most of it is cancelled."""
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: VirtualLoop,
-        context: contextvars.Context | None,
-    ) -> None:
-        self._when = when
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = contextvars.copy_context() if context is None else context
-        self._cancelled = False
-        self._scheduled = True
-        self._repr = None
-        self._source_traceback = None
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._callback!r}>"
 
     def cancel(self) -> None:
-        if not self._cancelled:
-            self._cancelled = True
+        """As every handle's."""
+        self._callback = self._args = None
+
+    def cancelled(self) -> bool:
+        """As every handle's."""
+        return self._callback is None
+
+
+class _TimerHandle(_Handle):
+    """Likewise. What is cancelled stays in the heap until its time, or until most of it is cancelled."""
+
+    __slots__ = ("_loop", "_when")
+    _loop: VirtualLoop | None  # None: it is no longer in the heap
+    _when: float
+
+    def when(self) -> float:
+        """When it goes off: a time of the simulation."""
+        return self._when
+
+    def cancel(self) -> None:
+        """As every handle's."""
+        if self._callback is not None:
             self._callback = self._args = None
-            if self._scheduled:
-                self._loop._timer_handle_cancelled(self)
+            if self._loop is not None:
+                self._loop._on_timer_cancelled()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -130,7 +119,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._callbacks_at_once = 0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []  # a heap
+        self._timers: list[tuple[float, int, _TimerHandle]] = []  # a heap
         self._timer_numbers = itertools.count()
         self._cancelled_timers = 0
         self.numbers = itertools.count(1)
@@ -151,9 +140,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process = _current()
         return self._now if process is None else process.monotonic(self._now)
 
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Any:
+        """As every loop's."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Any:
         """As every loop's; `when` is a time of the current process's clock."""
         process = _current()
         moment = when if process is None else process.to_simulation(when)
@@ -162,18 +157,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def call_at_simulated(
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Any:
         """As `call_at`, at a time of the simulation."""
-        handle = _TimerHandle(when, callback, args, self, context)
+        handle = _make(_TimerHandle)
+        handle._callback, handle._args, handle._when, handle._loop = callback, args, when, self
+        handle._context = _copy_context() if context is None else context
         # Numbered, so that those of one moment go off in the order in which they were set.
         heapq.heappush(self._timers, (when, next(self._timer_numbers), handle))
         return handle
 
-    def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:
         """As every loop's."""
-        handle = _Handle(callback, args, self, context)
+        handle = _make(_Handle)
+        handle._callback, handle._args = callback, args
+        handle._context = _copy_context() if context is None else context
         self._ready.append(handle)
         return handle
 
@@ -207,47 +204,61 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # Running
 
     def _run_once(self) -> None:
-        """Run what is ready, or let time pass."""
-        self._move_due_timers()
+        """Run what is ready, and let time pass, until the loop is to stop."""
         ready = self._ready
-        count = len(ready)
-        self._callbacks_at_once += count
-        if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
-            self._callbacks_at_once = 0
-            raise Deadlock(f"an endless loop: {ready[0]!r}")
-        for _ in range(count):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            process = handle._context.get(_CURRENT)
-            if process is None or process.state is _RUNNING:
-                self.callbacks += 1
-                handle._run()
-            elif process.state is _PAUSED:
-                process.held.append(handle)
-
-    def _move_due_timers(self) -> None:
-        """Let time pass until some are due, unless something is ready now."""
-        timers, ready = self._timers, self._ready
-        while timers and timers[0][2]._cancelled:
-            heapq.heappop(timers)
-        if not ready and not self._stopping:
-            if not timers:
-                raise Deadlock("everything waits for something that nothing will do")
-            if timers[0][0] > self._now:
-                self._now = timers[0][0]
+        while True:
+            if not ready and not self._stopping:
+                self._pass_time()
+            count = len(ready)
+            self._callbacks_at_once += count
+            if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
                 self._callbacks_at_once = 0
+                raise Deadlock(f"an endless loop: {ready[0]!r}")
+            for _ in range(count):
+                handle = ready.popleft()
+                if handle._callback is None:
+                    continue
+                context = handle._context
+                process = context.get(_CURRENT)
+                if process is None or process.state is _RUNNING:
+                    self.callbacks += 1
+                    try:
+                        context.run(handle._callback, *handle._args)
+                    except BaseException as error:
+                        self._on_exception(handle, error)
+                elif process.state is _PAUSED:
+                    process.held.append(handle)
+            if self._stopping:
+                return
+
+    def _on_exception(self, handle: _Handle, error: BaseException) -> None:
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            raise error
+        text = f"Exception in callback {handle!r}"
+        self.call_exception_handler({"message": text, "exception": error, "handle": handle})
+
+    def _pass_time(self) -> None:
+        """Go on to the next timer, and make ready what is due then."""
+        timers = self._timers
+        while timers and timers[0][2]._callback is None:
+            heapq.heappop(timers)
+        if not timers:
+            raise Deadlock("everything waits for something that nothing will do")
+        now = timers[0][0]
+        if now > self._now:
+            self._now = now
+            self._callbacks_at_once = 0
         while timers and timers[0][0] <= self._now:
             handle = heapq.heappop(timers)[2]
-            handle._scheduled = False
-            ready.append(handle)
+            handle._loop = None
+            self._ready.append(handle)
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+    def _on_timer_cancelled(self) -> None:
         """Forget cancelled timers once they are most of all."""
         self._cancelled_timers += 1
         if self._cancelled_timers > max(len(self._timers) // 2, 100):
             self._cancelled_timers = 0
-            self._timers = [timer for timer in self._timers if not timer[2]._cancelled]
+            self._timers = [timer for timer in self._timers if timer[2]._callback is not None]
             heapq.heapify(self._timers)
 
     def create_future(self) -> asyncio.Future[Any]:
