@@ -12,7 +12,7 @@ from frontend_world_victims import cpus
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
+from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_scheduling_order
 from trireme.queueing.states import Done
 from trireme.v1 import scheduling_pb2
 from trireme_kube.client.informers.watch import EventKind
@@ -112,7 +112,7 @@ class GroupMachine(FrontendMachine):
             return False
         free = self.world.free(0)
         fitted = 0
-        for pod in in_order(list(group.waiting.values())):
+        for pod in in_scheduling_order(list(group.waiting.values())):
             requested = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
             slot = next((slot for slot, cpu in sorted(free.items()) if cpu >= requested), None)
             if slot is not None:

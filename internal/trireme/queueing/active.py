@@ -67,12 +67,12 @@ class ClassPods:
             heapq.heappop(heap)
 
     def current_turn(self) -> Turn:
-        """When its turn is now."""
+        """When it is this class's turn: by its first entity's age, or its last batch, whichever is later."""
         head = self.head()
         return max((head.timestamp, head.stamp), self.served)
 
     def discard(self, entity: QueuedEntity) -> None:
-        """Takes the entity out."""
+        """Takes the entity out, from wherever it is among those of its class."""
         entity.container = None
         self.alive -= 1
         self.band.on_removed(self)
@@ -143,13 +143,13 @@ class LevelQueue:
                 self._push_turn(class_pods, turn)
 
     def on_removed(self, class_pods: ClassPods) -> None:
-        """An entity was taken out of `class_pods`."""
+        """Count that an entity was taken out of `class_pods`; removes what became empty by it."""
         self.size -= 1
         self.owner.size -= 1
         if not class_pods.alive:
             self._remove_class(class_pods)
         if not self.size:
-            self.owner.drop(self)
+            self.owner.remove_level(self)
 
     def next_class(self) -> ClassPods:
         """The class whose turn it is; the band must not be empty."""
@@ -195,6 +195,7 @@ class LevelQueue:
                     heapq.heappush(front, (*turns[child][:2], child))
 
     def _push_turn(self, class_pods: ClassPods, turn: Turn) -> None:
+        """Enter when the class's turn is; its earlier entry in the heap counts no more."""
         class_pods.turn = turn
         heapq.heappush(self.turns, (*turn, class_pods))
         if len(self.turns) > 2 * len(self.classes) + _SLACK:
@@ -202,6 +203,7 @@ class LevelQueue:
             heapq.heapify(self.turns)
 
     def _remove_class(self, class_pods: ClassPods) -> None:
+        """Remove a class without pods, but remember its turn for a while: it may come back."""
         del self.classes[class_pods.key]
         if class_pods.served is not _NEVER:
             self.served[class_pods.key] = class_pods.served
@@ -246,11 +248,11 @@ class ActiveQueue:
 
     def take(self, limit: int, now: float, stamp: int) -> list[QueuedEntity]:
         """Takes out the next batch; there must be an entity. `stamp` is that of this pop."""
-        band = self._first_band()
+        band = self._first_level()
         batch = band.take(limit, (now, stamp))
         self.size -= len(batch)
         if not band.size:
-            self.drop(band)
+            self.remove_level(band)
         return batch
 
     def next_classes(self, count: int) -> list[NextClass]:
@@ -262,8 +264,8 @@ class ActiveQueue:
                 break
         return found
 
-    def drop(self, band: LevelQueue) -> None:
-        """Forgets a band that has become empty."""
+    def remove_level(self, band: LevelQueue) -> None:
+        """Remove the queue of a level, which has become empty."""
         del self._bands[band.level]
         if self._levels[0] == band.level:
             heapq.heappop(self._levels)
@@ -274,7 +276,8 @@ class ActiveQueue:
                 self._levels = sorted(self._bands)
                 self._stale.clear()
 
-    def _first_band(self) -> LevelQueue:
+    def _first_level(self) -> LevelQueue:
+        """The queue of the level that comes first; there must be an entity."""
         while True:
             band = self._bands.get(self._levels[0])
             if band is not None:

@@ -50,15 +50,16 @@ class BackoffPolicy:
         return entity.backoff_expiration
 
     def is_backing_off(self, entity: QueuedEntity, now: float) -> bool:
-        """The entity still has to wait."""
+        """Whether the entity still has to wait."""
         expiry = self.expiry(entity)
         return expiry > 0 and not self.is_over(expiry, now)
 
     def is_over(self, expiry: float, now: float) -> bool:
-        """A back-off that ends at `expiry` is over."""
+        """Whether a back-off that ends at `expiry` is over."""
         return expiry < self._aligned_to_window(now)
 
     def _aligned_to_window(self, moment: float) -> float:
+        """The moment, down to the whole second if pods may be taken early: those of one second come together."""
         return float(math.floor(moment)) if self.pop_early else moment
 
 
@@ -75,11 +76,13 @@ class _ExpiryHeap:
         return (entity for _, stamp, entity in self._heap if entity.container is self and entity.stamp == stamp)
 
     def add(self, entity: QueuedEntity, expiry: float) -> None:
+        """Takes in a pod that backs off until `expiry`."""
         heapq.heappush(self._heap, (expiry, entity.stamp, entity))
         entity.container = self
         self.size += 1
 
     def discard(self, entity: QueuedEntity) -> None:
+        """Takes out a pod, from wherever it is in the heap."""
         entity.container = None
         self.size -= 1
         if len(self._heap) > 2 * self.size + _SLACK:
@@ -87,6 +90,7 @@ class _ExpiryHeap:
             heapq.heapify(self._heap)
 
     def first_expiry(self) -> float | None:
+        """When the first pod's back-off ends; None: there is no pod."""
         while self._heap:
             expiry, stamp, entity = self._heap[0]
             if entity.container is self and entity.stamp == stamp:
@@ -95,6 +99,7 @@ class _ExpiryHeap:
         return None
 
     def pop(self) -> QueuedEntity:
+        """Takes out the first pod; `first_expiry` was called before, and found one."""
         entity = heapq.heappop(self._heap)[2]
         entity.container = None
         self.size -= 1
@@ -175,6 +180,7 @@ class BackoffQueue:
         return min(moments) + (1.0 if self._policy.pop_early else 0.0)
 
     def _first_window(self) -> ActiveQueue | None:
+        """The refused pods of the earliest second that has any, in the order of batches; None: there are none."""
         while self._due:
             window = self._windows[self._due[0]]
             if window.size:

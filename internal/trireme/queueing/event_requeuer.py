@@ -84,7 +84,7 @@ class EventRequeuer:
                             pod, Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, call.event, now
                         )
 
-    def flush(self, before: float, now: float) -> None:
+    def flush_unschedulable(self, before: float, now: float) -> None:
         """Moves the pods that have been unschedulable, or gated, since before that moment."""
         for pod in self._unschedulable.pods_since_before(before):
             pod.flushed = True

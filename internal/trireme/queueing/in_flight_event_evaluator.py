@@ -68,7 +68,7 @@ class InFlightEventEvaluator:
         return self._call_remote_hints(pod, cached, own)
 
     def event_may_help(self, pod: QueuedPodInfo, plugin: str, cursor: EventCursor) -> bool:
-        """An event since the cursor was opened may help a pod that the PreEnqueue plugin refused."""
+        """Whether an event since the cursor was opened may help a pod that the PreEnqueue plugin refused."""
         events = self._events.since(cursor.start)
         if events is None:
             return True
@@ -136,5 +136,6 @@ class InFlightEventEvaluator:
         return Decision.SKIP, still_open
 
     def _open_call(self, pod: QueuedPodInfo, hint: _HintToCall) -> QueueingHintCall | None:
+        """Open a call of the remote hint about this pod; None: too many calls are open."""
         registration, change = hint
         return self._calls.call_hint(pod.record.profile, registration, change, [pod], [[]])

@@ -71,8 +71,8 @@ class InFlightEvents:
         """The position of the next event."""
         return self._base + len(self._events)
 
-    def open(self, holders: int) -> EventCursor:
-        """A cursor for attempts that start now."""
+    def open_cursor(self, holders: int) -> EventCursor:
+        """Return a cursor for `holders` attempts that start now: the events from here on are kept for them."""
         end = self.end
         if self._cursors and self._cursors[-1].start == end:
             cursor = self._cursors[-1]
@@ -82,8 +82,8 @@ class InFlightEvents:
             self._cursors.append(cursor)
         return cursor
 
-    def close(self, cursor: EventCursor) -> None:
-        """One holder less."""
+    def close_cursor(self, cursor: EventCursor) -> None:
+        """One of the cursor's attempts needs the events no more; those that no cursor needs are dropped."""
         cursor.holders -= 1
         cursors = self._cursors
         while cursors and not cursors[0].holders:
@@ -119,5 +119,6 @@ class InFlightEvents:
         return max(self._base, self._cursors[0].start) if self._cursors else self.end
 
     def _drop_oldest(self, count: int) -> None:
+        """Forget the first events."""
         del self._events[:count]
         self._base += count

@@ -34,7 +34,8 @@ def _ignore_change(pod: NominatedPod, before: str, after: str) -> None:
     """Does nothing: the nominations are mirrored nowhere."""
 
 
-def _always_true(key: str, uid: str) -> bool:
+def _always_pending(key: str, uid: str) -> bool:
+    """Treats every pod as still there and without a node."""
     return True
 
 
@@ -43,7 +44,7 @@ class Nominator:
 
     __slots__ = ("_by_node", "_node_of", "_on_change", "_still_pending", "_withheld")
 
-    def __init__(self, still_pending: StillPending = _always_true, on_change: OnChange = _ignore_change) -> None:
+    def __init__(self, still_pending: StillPending = _always_pending, on_change: OnChange = _ignore_change) -> None:
         self._still_pending = still_pending
         self._on_change = on_change
         self._node_of: dict[str, str] = {}
@@ -125,10 +126,12 @@ class Nominator:
         return list(self._by_node.get(node, {}).values())
 
     def _notify_unless_withheld(self, pod: NominatedPod, before: str, after: str) -> None:
+        """Call `on_change`, unless the pod's nomination is withheld."""
         if pod.uid not in self._withheld:
             self._on_change(pod, before, after)
 
     def _remove_nomination(self, uid: str, node: str) -> None:
+        """Remove the nomination from both indexes."""
         del self._node_of[uid]
         pods = self._by_node[node]
         del pods[uid]

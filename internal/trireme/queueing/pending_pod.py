@@ -18,6 +18,6 @@ class PendingPod:
     invalid: str = ""
 
     @property
-    def resized(self) -> bool:
+    def has_deferred_resize(self) -> bool:
         """It has a node already: room is made for it there, and it is not bound."""
         return bool(self.parsed.node_name)

@@ -30,25 +30,30 @@ class PreEnqueueAnswers:
         self._calls = calls
         self._groups = groups
 
-    def repeat(self, call_id: int) -> bool:
-        """The call failed and is made again now; False: its answer is not used any more."""
-        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
-        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
+    def repeat_call(self, call_id: int) -> bool:
+        """A failed call is made again now: its answer takes all events until now into account.
+
+        False: the answer is not used any more, so the caller need not call.
+        """
+        pod, groups = self._calls.pod_of_pre_enqueue_call(call_id), self._groups
+        if pod is not None and groups is not None and (group := groups.group_of_member(pod.uid)) is not None:
             return groups.repeat_pre_enqueue(group, pod.uid)
         if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
             return False
-        self._in_flight_events.close(pod.state.call.cursor)
-        self._transitions.change_call(pod, pod.state.call._replace(cursor=self._in_flight_events.open(1)))
+        self._in_flight_events.close_cursor(pod.state.call.cursor)
+        self._transitions.replace_pre_enqueue_call(
+            pod, pod.state.call._replace(cursor=self._in_flight_events.open_cursor(1))
+        )
         return True
 
-    def apply(self, call_id: int, gated_by: str, now: float, reason: str) -> None:
+    def apply_answer(self, call_id: int, gated_by: str, now: float, reason: str) -> None:
         """Apply the answer to a call: its pod enters the queue (`gated_by` empty), or this plugin gates it.
 
         Answers to calls that are not open any more are ignored. If an event that may help came during the call, the
         plugins are called again instead. `reason` is the plugin's text.
         """
-        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
-        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
+        pod, groups = self._calls.pod_of_pre_enqueue_call(call_id), self._groups
+        if pod is not None and groups is not None and (group := groups.group_of_member(pod.uid)) is not None:
             groups.pre_enqueue_answered(group, pod, gated_by, now, reason)
             return
         self._calls.close_pre_enqueue(call_id)
@@ -56,18 +61,18 @@ class PreEnqueueAnswers:
             return
         call, transitions = pod.state.call, self._transitions
         if not gated_by:
-            transitions.end_call(call)
+            transitions.close_pre_enqueue_call(call)
             transitions.admit(pod, pod.record.class_id, call.destination, call.label, now)
             return
         transitions.add_rejector(pod, gated_by)
         call_again = self._evaluator.event_may_help(pod, gated_by, call.cursor)
-        transitions.end_call(call)
+        transitions.close_pre_enqueue_call(call)
         if call_again:
             transitions.call_pre_enqueue(pod, call.destination, call.label, now)
         else:
             transitions.gate(pod, gated_by, call.label, now, reason=reason)
 
-    def recheck(self, profile: str, event: ClusterEvent, now: float) -> None:
+    def recheck_profile(self, profile: str, event: ClusterEvent, now: float) -> None:
         """Have all pods of the profile that passed PreEnqueue, or for which it is called, pass it again.
 
         Pods that are gated, refused or in flight are left alone: they pass PreEnqueue when they are queued again

@@ -7,7 +7,7 @@ from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffQueue
 from trireme.queueing.groups import group_statistics
 from trireme.queueing.groups.queue_groups import QueueGroups
-from trireme.queueing.groups.queued_group import group_of
+from trireme.queueing.groups.queued_group import pod_group_name
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
@@ -66,7 +66,7 @@ class QueueContents:
         pod = transitions.queued.get(key)
         if pod is not None and pod.uid == uid:
             return pod
-        group = None if self._groups is None else self._groups.of_member(uid)
+        group = None if self._groups is None else self._groups.group_of_member(uid)
         if group is not None:
             return group.members[uid]
         return transitions.in_flight.get(uid) or transitions.done.get(uid)
@@ -94,7 +94,7 @@ class QueueContents:
         tried again whatever the result is.
         """
         pod = self.with_uid(key, uid)
-        group = None if self._groups is None else self._groups.of_member(uid)
+        group = None if self._groups is None else self._groups.group_of_member(uid)
         if pod is None or group is not None:
             return self._groups is not None and self._groups.is_activated(key, uid)
         match pod.state:
@@ -115,10 +115,10 @@ class QueueContents:
             case _:
                 events = []
         rejectors = tuple(sorted(pod.rejectors))
-        group = None if self._groups is None else self._groups.of_member(pod.record.uid)
+        group = None if self._groups is None else self._groups.group_of_member(pod.record.uid)
         if group is None:
             return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events))
-        name = f"{group.namespace}/{group_of(pod)}"
+        name = f"{group.namespace}/{pod_group_name(pod)}"
         return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events), name, group.key)
 
     def transitions_of(self, key: str) -> list[Transition]:
@@ -158,7 +158,7 @@ class QueueContents:
             refused_by={key: count for key, count in transitions.refused_by.items() if count},
             hints=dict(self._hints.results),
         )
-        return whole if self._groups is None else group_statistics.add_groups(whole, self._groups.registry)
+        return whole if self._groups is None else group_statistics.count_group_members(whole, self._groups.registry)
 
     def _waiting_members(self) -> Iterable[QueuedPodInfo]:
         """The members of groups that have no node."""

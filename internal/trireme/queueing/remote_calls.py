@@ -106,7 +106,7 @@ class RemoteCalls:
         self._instructions.append(CallPreEnqueue(self._last_id, pod))
         return self._last_id
 
-    def pre_enqueue_pod(self, call_id: int) -> QueuedPodInfo | None:
+    def pod_of_pre_enqueue_call(self, call_id: int) -> QueuedPodInfo | None:
         """The pod of an open call of PreEnqueue."""
         return self._pre_enqueue.get(call_id)
 
@@ -151,6 +151,7 @@ class RemoteCalls:
 
 
 def _is_target_of(target: Target, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> bool:
+    """Whether the answer for this target concerns the pod, which was in that group with that stamp."""
     if isinstance(target, PodTarget):
         return target.pod is pod and target.stamp == stamp
     return target.group == group and stamp <= target.stamp and pod.record.uid != target.exclude_uid

@@ -128,7 +128,7 @@ class SchedulingQueue:
         """
         groups, transitions = self._groups, self._transitions
         if groups is not None and record.pod.parsed.group:
-            if groups.of_member(record.uid) is not None:
+            if groups.group_of_member(record.uid) is not None:
                 return self.update(record, (), None, None, now)
             groups.add(record, now)
             return self._calls.take_instructions()
@@ -139,7 +139,7 @@ class SchedulingQueue:
             if known.record.uid == record.uid:
                 return self.update(record, (), None, None, now)
             self.nominator.delete(known.record.uid)
-            transitions.remove(known, now, "replaced")
+            transitions.remove_waiting_pod(known, now, "replaced")
         pod = transitions.queued[record.key] = QueuedPodInfo(record, now)
         if record.nominated_node:
             self.nominator.nominate(record)
@@ -154,7 +154,7 @@ class SchedulingQueue:
         """
         groups = self._groups
         self._transitions.log.object_changed(record.key, record.uid)
-        if groups is not None and (group := groups.of_member(record.uid)) is not None:
+        if groups is not None and (group := groups.group_of_member(record.uid)) is not None:
             groups.update(group, record, now)
             return self._calls.take_instructions()
         popped = self._popped_pod(record.uid)
@@ -175,7 +175,7 @@ class SchedulingQueue:
         match pod.state:
             case PreEnqueuePending(PreEnqueueCall() as call):
                 # The open call is about the old object.
-                self._transitions.end_call(call)
+                self._transitions.close_pre_enqueue_call(call)
                 self._transitions.enter(pod, call.destination, call.label, now)
             case Unschedulable() | Gated():
                 self._requeuer.on_own_events(pod, events, old, new, now)
@@ -185,7 +185,7 @@ class SchedulingQueue:
         """The pod belongs to another class now, though its object is the same: plugins distinguish more than before."""
         groups = self._groups
         self._transitions.log.object_changed(key, uid)
-        if groups is not None and (group := groups.of_member(uid)) is not None:
+        if groups is not None and (group := groups.group_of_member(uid)) is not None:
             groups.reclassify(group, uid, class_id)
             return
         popped = self._popped_pod(uid)
@@ -204,7 +204,7 @@ class SchedulingQueue:
         `cause` is shown in the pod's history: DELETED or BOUND.
         """
         groups = self._groups
-        if groups is not None and (group := groups.of_member(uid)) is not None:
+        if groups is not None and (group := groups.group_of_member(uid)) is not None:
             groups.delete(group, uid, now, cause)
             return self._calls.take_instructions()
         self.nominator.delete(uid)
@@ -212,12 +212,12 @@ class SchedulingQueue:
         if popped is not None:
             match popped.state:
                 case Done() as state:
-                    self._transitions.drop(popped, state, now, cause)
+                    self._transitions.remove_popped_pod(popped, state, now, cause)
                 case InFlight() as state:
                     self._transitions.update_attempt(popped, replace(state, deleted=True))
         pod = self._transitions.queued.get(key)
         if pod is not None and pod.record.uid == uid:
-            self._transitions.remove(pod, now, cause)
+            self._transitions.remove_waiting_pod(pod, now, cause)
         return ()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
@@ -240,7 +240,9 @@ class SchedulingQueue:
                 continue
             match pod.state:
                 case PreEnqueuePending(PreEnqueueCall() as call):
-                    transitions.change_call(pod, call._replace(destination=Destination.ACTIVE, label=_ACTIVATED))
+                    transitions.replace_pre_enqueue_call(
+                        pod, call._replace(destination=Destination.ACTIVE, label=_ACTIVATED)
+                    )
                 case Unschedulable() | Gated():
                     transitions.detach(pod)
                     transitions.enter(pod, Destination.ACTIVE, _ACTIVATED, now, counted=False)
@@ -280,7 +282,7 @@ class SchedulingQueue:
     def done(self, uid: str, now: float) -> None:
         """The attempt needs no more events: the pod is being bound, or deleted. Idempotent."""
         groups = self._groups
-        if groups is not None and (group := groups.of_member(uid)) is not None:
+        if groups is not None and (group := groups.group_of_member(uid)) is not None:
             groups.done(group, uid, now)
             return
         pod = self._transitions.in_flight.get(uid)
@@ -318,7 +320,7 @@ class SchedulingQueue:
             groups.requeue(pod, latest, now, rejectors, pending_plugins, nominated_node)
             return self._calls.take_instructions()
         if not pod.in_attempt or latest.uid != pod.record.uid or latest.key in transitions.queued:
-            transitions.drop(pod, state, now, "gone when requeued")
+            transitions.remove_popped_pod(pod, state, now, "gone when requeued")
             return ()
         # The order matters: the evaluation needs the plugins that refused, which `record_failure` records, and the
         # events during the attempt, which `return_to_queue` drops.
@@ -382,14 +384,14 @@ class SchedulingQueue:
         """
         if self._groups is not None:
             self._groups.flush_unschedulable(now)
-        self._requeuer.flush(now - self.max_in_unschedulable_seconds, now)
+        self._requeuer.flush_unschedulable(now - self.max_in_unschedulable_seconds, now)
         return self._calls.take_instructions()
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
         """PreEnqueue may refuse now pods of the profile that it allowed, or for which it is called."""
-        self._pre_enqueue_answers.recheck(profile, event, now)
+        self._pre_enqueue_answers.recheck_profile(profile, event, now)
         return self._calls.take_instructions()
 
     def repeat_pre_enqueue(self, call_id: int) -> bool:
@@ -397,11 +399,11 @@ class SchedulingQueue:
 
         False: the answer is not used any more.
         """
-        return self._pre_enqueue_answers.repeat(call_id)
+        return self._pre_enqueue_answers.repeat_call(call_id)
 
     def pre_enqueue_answered(self, call_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
         """Remote plugins allowed the pod (empty), or this one refused it, for this reason. Old answers are void."""
-        self._pre_enqueue_answers.apply(call_id, gated_by, now, reason)
+        self._pre_enqueue_answers.apply_answer(call_id, gated_by, now, reason)
         return self._calls.take_instructions()
 
     def hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> Instructions:

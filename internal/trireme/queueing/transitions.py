@@ -129,7 +129,7 @@ class Transitions:
         entity.stamp = self.stamp
         state: Active | BackOff = ACTIVE
         if destination is Destination.BACKOFF and self.policy.is_backing_off(entity, now):
-            state = entity.state = self._backoff_until(entity.backoff_expiration)
+            state = entity.state = self._shared_backoff_state(entity.backoff_expiration)
             self._backoff.add(entity, key)
         else:
             entity.state = ACTIVE
@@ -166,18 +166,18 @@ class Transitions:
         """Has the remote PreEnqueue plugins called for the pod; the events meanwhile are recorded for it."""
         self.stamp += 1
         pod.stamp = self.stamp
-        call = PreEnqueueCall(self._calls.call_pre_enqueue(pod), self._events.open(1), destination, label)
+        call = PreEnqueueCall(self._calls.call_pre_enqueue(pod), self._events.open_cursor(1), destination, label)
         pod.state = PreEnqueuePending(call)
         self.log.append(now, pod, label)
 
-    def change_call(self, pod: QueuedPodInfo, call: PreEnqueueCall) -> None:
-        """The open call for the pod is this from now on: it has another cursor, or destination."""
+    def replace_pre_enqueue_call(self, pod: QueuedPodInfo, call: PreEnqueueCall) -> None:
+        """Replace the record of the pod's open call by one with another cursor or destination."""
         pod.state = PreEnqueuePending(call)
 
-    def end_call(self, call: PreEnqueueCall) -> None:
-        """The call is answered or void; its pod is in no structure now."""
+    def close_pre_enqueue_call(self, call: PreEnqueueCall) -> None:
+        """Close a call that is answered or void, with its cursor; its pod is in no structure now."""
         self._calls.close_pre_enqueue(call.call_id)
-        self._events.close(call.cursor)
+        self._events.close_cursor(call.cursor)
 
     # --- within the queue, and out of it -----------------------------------------------------------------------------
 
@@ -186,11 +186,11 @@ class Transitions:
         state = pod.state
         if type(state) is PreEnqueuePending:
             if state.call is not None:
-                self.end_call(state.call)
+                self.close_pre_enqueue_call(state.call)
         elif pod.container is not None:
             pod.container.discard(pod)
 
-    def remove(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
+    def remove_waiting_pod(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
         """Forgets a waiting pod."""
         self.detach(pod)
         del self.queued[pod.record.key]
@@ -243,7 +243,7 @@ class Transitions:
 
     def start_attempts(self, pods: list[QueuedPodInfo], now: float) -> None:
         """Pods that were taken out of the active or back-off queue are in flight now."""
-        state = InFlight(self._events.open(len(pods)))
+        state = InFlight(self._events.open_cursor(len(pods)))
         for pod in pods:
             record = pod.record
             del self.queued[record.key]
@@ -261,7 +261,7 @@ class Transitions:
         pod.state = state
 
     def complete(self, pod: QueuedPodInfo, state: InFlight, now: float) -> None:
-        """The pod's attempt needs no more events: it is being bound, or deleted, until `requeue` or `delete`."""
+        """The pod's attempt needs no more events: the pod is Done (being bound) or, if it was deleted, gone."""
         self._leave_attempt(pod, state)
         if state.deleted:
             pod.state = GONE
@@ -275,7 +275,7 @@ class Transitions:
         self._leave_attempt(pod, state)
         self.queued[pod.record.key] = pod
 
-    def drop(self, pod: QueuedPodInfo, state: InFlight | Done, now: float, cause: str) -> None:
+    def remove_popped_pod(self, pod: QueuedPodInfo, state: InFlight | Done, now: float, cause: str) -> None:
         """Forgets a pod that is in flight or done."""
         self._leave_attempt(pod, state)
         pod.state = GONE
@@ -298,8 +298,8 @@ class Transitions:
             # Its object may not show yet the nomination of an earlier attempt.
             nominated_node = self._nominator.node_of(pod.uid)
         pod.record = latest
-        pod.rejectors = self._plugin_set(rejectors | pending_plugins if pending_plugins else rejectors)
-        pod.pending_plugins = self._plugin_set(pending_plugins)
+        pod.rejectors = self._shared_plugin_set(rejectors | pending_plugins if pending_plugins else rejectors)
+        pod.pending_plugins = self._shared_plugin_set(pending_plugins)
         self.count_rejectors(pod, 1)
         if pod.rejectors:
             pod.unschedulable_count += 1
@@ -313,10 +313,11 @@ class Transitions:
         pod.record = self._nominator.with_nomination(pod.record)
 
     def _leave_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
+        """The pod is in flight, or done, no more; the events since it was popped are not needed for it."""
         if isinstance(state, InFlight):
             del self.in_flight[pod.record.uid]
             assert state.cursor is not None  # members of groups are not among them
-            self._events.close(state.cursor)
+            self._events.close_cursor(state.cursor)
         else:
             del self.done[pod.record.uid]
 
@@ -325,7 +326,7 @@ class Transitions:
     def add_rejector(self, pod: QueuedPodInfo, plugin: str) -> None:
         """Records that a PreEnqueue plugin refused a waiting pod."""
         if plugin not in pod.rejectors:
-            pod.rejectors = self._plugin_set(pod.rejectors | {plugin})
+            pod.rejectors = self._shared_plugin_set(pod.rejectors | {plugin})
             self.refused_by[pod.record.profile, plugin] += 1
 
     def count_rejectors(self, pod: QueuedPodInfo, sign: int) -> None:
@@ -333,10 +334,12 @@ class Transitions:
         for plugin in pod.rejectors:
             self.refused_by[pod.record.profile, plugin] += sign
 
-    def _plugin_set(self, plugins: frozenset[str]) -> frozenset[str]:
+    def _shared_plugin_set(self, plugins: frozenset[str]) -> frozenset[str]:
+        """The set equal to this one that all pods share, to save memory."""
         return self._plugin_sets.setdefault(plugins, plugins)
 
-    def _backoff_until(self, until: float) -> BackOff:
+    def _shared_backoff_state(self, until: float) -> BackOff:
+        """The state of pods that back off until then; pods requeued together share it."""
         if self._last_backoff.until != until:
             self._last_backoff = BackOff(until)
         return self._last_backoff

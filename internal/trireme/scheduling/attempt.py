@@ -124,7 +124,7 @@ class AttemptRunner:
                 return Attempt(pods, error=Failure(str(error), nominated_node=""))
         if filtered.is_refused_everywhere(slot):
             return Attempt(pods, refused=filtered)
-        if pods[0].record.pod.resized:
+        if pods[0].record.pod.has_deferred_resize:
             return _attempt_at_resized(pods)
         choice = await self._choose_nodes(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
@@ -152,7 +152,7 @@ class AttemptRunner:
         filtered = await self._evaluators.filter_nominated(profile, class_id, self._publish(), nominees, slots)
         if not filtered.admitted:
             return None
-        if pods[0].record.pod.resized:
+        if pods[0].record.pod.has_deferred_resize:
             return _attempt_at_resized(pods[:1])
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
         self._observer.on_pods_placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)

@@ -102,7 +102,7 @@ class AttemptReporter:
     def report_skipped(self, pod: queued_pod.QueuedPodInfo) -> None:
         """The pod is being deleted: it is not tried."""
         self._queue.done(pod.uid, self._now())
-        pending = pod.record.pod if pod.record.pod.resized else self._pending(pod.uid)
+        pending = pod.record.pod if pod.record.pod.has_deferred_resize else self._pending(pod.uid)
         if pending is not None:
             text = f"skip schedule deleting pod: {pending.parsed.key}"
             regarding = _object_reference(pending.parsed)

@@ -67,7 +67,7 @@ class SchedulingCycle:
         if not pending.class_id:
             self._reporter.report_failure(pod, Failure(pending.invalid))
             return False
-        if self._cache.pod(pod.uid) is not None and not pending.resized:
+        if self._cache.pod(pod.uid) is not None and not pending.has_deferred_resize:
             self._queue.done(pod.uid, self._now())
             return False
         return self._still_in_attempt(pod)

@@ -73,7 +73,7 @@ class Speculation:
         Nothing is found, and the placement before is dropped, if a pod of the batch has no node, the class needs
         Reserve, it fits nowhere, or a phase does not answer.
         """
-        if any(self._cache.pod(pod.uid) is None or pod.record.pod.resized for pod in batch.pods):
+        if any(self._cache.pod(pod.uid) is None or pod.record.pod.has_deferred_resize for pod in batch.pods):
             return
         profile, class_id = class_key = batch.profile, batch.class_id
         before, self._latest = self._latest, None

@@ -7,7 +7,7 @@ from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, po
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
-from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_order
+from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_scheduling_order
 from trireme.queueing.hints.queueing_hint_map import EventRegistration
 from trireme.queueing.pod_info import pod_info_by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
@@ -41,7 +41,7 @@ def popped(queue: SchedulingQueue, now: float = T0) -> tuple[QueuedPodGroupInfo,
     assert isinstance(batch, PodGroupBatch)
     group = batch.group
     assert group.attempt is not None
-    return group, in_order([group.members[uid] for uid in group.attempt])
+    return group, in_scheduling_order([group.members[uid] for uid in group.attempt])
 
 
 def names(pods: list[QueuedPodInfo]) -> list[str]:

@@ -22,9 +22,9 @@ def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
     """Else a pod that is put back misses an event, or is woken by one from before its attempt."""
     log = InFlightEvents()
     happen(log, 0)
-    first = log.open(1)
+    first = log.open_cursor(1)
     happen(log, 1)
-    second = log.open(1)
+    second = log.open_cursor(1)
     happen(log, 2)
     assert numbers(log, first) == [1, 2]
     assert numbers(log, second) == [2]
@@ -34,16 +34,16 @@ def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
 def test_events_without_a_cursor_before_them_are_dropped() -> None:
     """Else a busy cluster's events pile up for ever."""
     log = InFlightEvents()
-    first = log.open(2)
+    first = log.open_cursor(2)
     happen(log, 1)
-    second = log.open(1)
+    second = log.open_cursor(1)
     happen(log, 2)
-    log.close(first)
+    log.close_cursor(first)
     assert len(log) == 2
-    log.close(first)
+    log.close_cursor(first)
     assert len(log) == 1
     assert numbers(log, second) == [2]
-    log.close(second)
+    log.close_cursor(second)
     assert len(log) == 0
     happen(log, 3)
     assert len(log) == 0
@@ -54,21 +54,21 @@ def test_a_long_attempt_does_not_retain_other_events() -> None:
     log = InFlightEvents()
     cells = []
     for number in range(1000):
-        cells.append(log.open(1))
+        cells.append(log.open_cursor(1))
         happen(log, number)
     assert len(log._events) == len(log) == 1000
     for cell in cells[:900]:
-        log.close(cell)
+        log.close_cursor(cell)
     assert len(log._events) <= 2 * len(log) <= 200
 
 
 def test_a_pod_whose_events_were_dropped_is_known() -> None:
     """Else a pod whose events were dropped sleeps through the one that would have helped it."""
     log = InFlightEvents(limit=10)
-    old = log.open(1)
+    old = log.open_cursor(1)
     for number in range(11):
         happen(log, number)
-    young = log.open(1)
+    young = log.open_cursor(1)
     happen(log, 99)
     assert log.dropped == 5
     assert numbers(log, old) is None
@@ -83,13 +83,13 @@ def test_the_pruned_log_equals_the_full_log(steps: list[str]) -> None:
     opened: list[tuple[EventCursor, int]] = []
     for number, step in enumerate(steps):
         if step == "open":
-            opened.append((log.open(1), len(history)))
+            opened.append((log.open_cursor(1), len(history)))
         elif step == "happen":
             happen(log, number)
             history.append(number)
         elif opened:
             cell, _ = opened.pop(0 if step == "close first" else -1)
-            log.close(cell)
+            log.close_cursor(cell)
         for cell, position in opened:
             assert numbers(log, cell) == history[position:]
         needed = history[min((position for _, position in opened), default=len(history)) :]

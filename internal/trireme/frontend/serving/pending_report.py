@@ -272,7 +272,7 @@ class PendingReport:
         if plugins:
             text = f"waits for {' and '.join(plugins)} to permit node {node}"
             return {"for": "permit", "plugins": list(plugins), "node": node}, text
-        if placed is not None and not pod.record.pod.resized:
+        if placed is not None and not pod.record.pod.has_deferred_resize:
             if "bind" in self._missing:
                 return self._waits_for_service(("bind",))
             if pod.uid in self._binding.reported_bound:

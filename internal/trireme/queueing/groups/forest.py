@@ -104,7 +104,7 @@ class Forest:
         self._children: dict[GroupKey, set[GroupKey]] = {}
 
     def set(self, message: Group) -> None:
-        """The group is this from now on."""
+        """Add the group, or replace its object; its parent may be another one now."""
         key = key_of(message)
         self.remove(key)
         self._known[key] = message
@@ -113,7 +113,7 @@ class Forest:
             self._children.setdefault(parent, set()).add(key)
 
     def remove(self, key: GroupKey) -> None:
-        """There is no such group."""
+        """Remove the group, if it is there; its children stay, without a root."""
         parent = self._parent_of_key(key)
         if parent is not None:
             self._children[parent].discard(key)
@@ -165,15 +165,18 @@ class Forest:
         return None if group is None else last, last
 
     def _parent_of_key(self, key: GroupKey) -> GroupKey | None:
+        """The key of the group's parent, there or not; None: it has none, or the group is not there."""
         message = self._known.get(key)
         return None if message is None else self._parent_of(key, message)
 
     def _parent_of(self, key: GroupKey, message: Group) -> GroupKey | None:
+        """The key of the parent that this object names; None: it names none, or composite groups are off."""
         if not self._composite or not message.spec.parent_composite_pod_group_name:
             return None
         return GroupKey(f"{message.metadata.namespace}/{message.spec.parent_composite_pod_group_name}", composite=True)
 
 
 def _creation_order(node: GroupNode) -> tuple[int, int, str]:
+    """Sorts groups by age, then by name."""
     created = node.message.metadata.creation_timestamp
     return created.seconds, created.nanos, node.name

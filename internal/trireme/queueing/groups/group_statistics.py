@@ -25,7 +25,7 @@ _QUEUES: dict[str, tuple[type[QueueState], ...]] = {
 }
 
 
-def add_groups(whole: QueueStatistics, groups: PodGroups) -> QueueStatistics:
+def count_group_members(whole: QueueStatistics, groups: PodGroups) -> QueueStatistics:
     """The statistics, which count a group that is queued as one pod and its members not at all, with the members."""
     counts: Counter[type[QueueState]] = Counter()
     queued: Counter[type[QueueState]] = Counter()

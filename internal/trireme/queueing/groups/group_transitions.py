@@ -11,7 +11,7 @@ from typing import Final
 from trireme.framework import cluster_event, event_phrases
 from trireme.queueing.groups.group_settings import GroupSettings
 from trireme.queueing.groups.member_pre_enqueue_calls import MemberPreEnqueueCaller
-from trireme.queueing.groups.queued_group import PodGroups, QueuedPodGroupInfo, group_of
+from trireme.queueing.groups.queued_group import PodGroups, QueuedPodGroupInfo, pod_group_name
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
@@ -69,7 +69,7 @@ class GroupTransitions:
         if not pod.popped:
             self._transitions.count_rejectors(pod, -1)
         self._registry.drop_member(uid)
-        self.caller.forget(group.calls, uid)
+        self.caller.drop_call(group.calls, uid)
         if group.blocker is pod:
             group.blocker = None
         self.end_member(pod, now, cause)
@@ -94,9 +94,9 @@ class GroupTransitions:
             # It is held back for another member.
             self._set_member_state(pod, group.state, label, now)
         elif group.gated_by or self._plugin_gating_member(group, pod):
-            self.reenter(group, label, now)
+            self.recheck_group(group, label, now)
         elif self._needs_pre_enqueue_call(group, pod):
-            self.enter(group, self.destination(group), label, now)
+            self.enter(group, self.reentry_destination(group), label, now)
         else:
             self._set_member_state(pod, group.state, label, now)
 
@@ -106,11 +106,11 @@ class GroupTransitions:
         Members keep their state, but their PreEnqueue calls are forgotten. The caller has to check both trees again.
         """
         joined = False
-        for uid, pod in [(uid, pod) for uid, pod in old.members.items() if group_of(pod) == name]:
+        for uid, pod in [(uid, pod) for uid, pod in old.members.items() if pod_group_name(pod) == name]:
             waits = uid in old.waiting or uid in old.pending
             self._registry.drop_member(uid)
             self._registry.add_member(new, pod)
-            self.caller.forget(old.calls, uid)
+            self.caller.drop_call(old.calls, uid)
             old.blocker = None if old.blocker is pod else old.blocker
             if waits:
                 new.waiting[uid] = pod
@@ -120,7 +120,7 @@ class GroupTransitions:
             self._registry.add_placed(new, uid, name)
         return joined
 
-    def tree_changed(self, group: QueuedPodGroupInfo, joined: bool, now: float) -> None:
+    def follow_tree_change(self, group: QueuedPodGroupInfo, joined: bool, now: float) -> None:
         """Follow a change of the group's tree: queue the group, check it again, or let it wait for a missing object.
 
         During an attempt nothing is queued: members that are new wait for its end. `joined`: members wait with it that
@@ -141,27 +141,27 @@ class GroupTransitions:
         elif not group.queued and group.waiting:
             self.enter(group, Destination.ACTIVE, ADDED, now)
         elif not group.queued or not joined:
-            self.reenter(group, CHANGED, now)
+            self.recheck_group(group, CHANGED, now)
         elif group.gated_by and group.calls.refused is not None:
             # It is held back for another member.
             self.gate(group, group.gated_by, ADDED, now, group.gate_reason)
         else:
-            self.enter(group, self.destination(group), ADDED, now)
+            self.enter(group, self.reentry_destination(group), ADDED, now)
 
     def wait_for_tree(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The members of a group without a tree wait for it."""
         if group.tree is None:
-            state = WaitingForGroup(self._registry.missing(group))
+            state = WaitingForGroup(self._registry.missing_text(group))
             for pod in group.waiting.values():
                 self._set_member_state(pod, state, CHANGED, now)
         self.update_waiting_since(group, now)
 
     def recheck_gate(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
-        """Whether the group, which is held back, still has to be."""
+        """Queue the group, with its back-off, if it was gated and no plugin gates it any more."""
         if group.gated_by and group.attempt is None and not self._gated_by(group):
             self.enter(group, Destination.BACKOFF, label, now)
 
-    def reenter(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
+    def recheck_group(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """Check a group again whose members or object changed: leave, requeue or gate it, or take it out.
 
         A group that is being tried, or that a remote plugin holds back, stays as it is; one that is no longer gated
@@ -181,10 +181,10 @@ class GroupTransitions:
             or self._gated_by(group)
             or group.record.priority != group.priority
         ):
-            self.enter(group, self.destination(group), label, now)
+            self.enter(group, self.reentry_destination(group), label, now)
 
-    def destination(self, group: QueuedPodGroupInfo) -> Destination:
-        """The queue that a group that is queued is to enter if it enters again."""
+    def reentry_destination(self, group: QueuedPodGroupInfo) -> Destination:
+        """The queue that a queued group is to enter if it has to enter again."""
         match group.state:
             case Active():
                 return Destination.ACTIVE
@@ -206,7 +206,7 @@ class GroupTransitions:
         group.refresh_record()
         gated_by = self._gated_by(group)
         if gated_by:
-            self.caller.restart(group.calls)
+            self.caller.drop_all_calls(group.calls)
             self.gate(group, gated_by, label, now)
             return
         members = {uid: pod for uid, pod in group.waiting.items() if self._needs_pre_enqueue_call(group, pod)}
@@ -232,7 +232,7 @@ class GroupTransitions:
         """Takes the group out of the queue."""
         _take_out_of_queue(group)
         group.state = GONE
-        self.caller.restart(group.calls)
+        self.caller.drop_all_calls(group.calls)
         group.blocker = None
 
     def update_waiting_since(self, group: QueuedPodGroupInfo, now: float) -> None:
@@ -246,10 +246,10 @@ class GroupTransitions:
 
     def start_attempt(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The group, which is in no structure, is in flight now with all members that wait."""
-        group.state = InFlight(self._events.open(1))
+        group.state = InFlight(self._events.open_cursor(1))
         self._transitions.log.append(now, group, "popped")
         group.attempt = frozenset(group.waiting)
-        self.caller.restart(group.calls)
+        self.caller.drop_all_calls(group.calls)
         state = InFlight(None)
         for pod in group.waiting.values():
             pod.state = state
@@ -262,10 +262,10 @@ class GroupTransitions:
     def end_attempt(self, group: QueuedPodGroupInfo, state: InFlight) -> None:
         """The group needs the events since its attempt began no more. The caller chooses its next state."""
         assert state.cursor is not None  # only members have none
-        self._events.close(state.cursor)
+        self._events.close_cursor(state.cursor)
 
-    def end(self, group: QueuedPodGroupInfo, now: float, cause: str) -> None:
-        """Ends the state of a group that is in no structure: it is not queued."""
+    def end_queueing(self, group: QueuedPodGroupInfo, now: float, cause: str) -> None:
+        """End the state of a group that is in no structure and not queued again now; history shows `cause`."""
         group.state = GONE
         self._transitions.log.append(now, group, cause)
 
@@ -284,7 +284,7 @@ class GroupTransitions:
     # --- within ------------------------------------------------------------------------------------------------------
 
     def _set_member_state(self, pod: QueuedPodInfo, state: QueueState, label: str, now: float) -> None:
-        """A member is in this state now. It is logged only if the state is of another kind."""
+        """Set a member's state; it is logged only if the state is of another kind."""
         logged = type(pod.state) is not type(state)
         pod.state = state
         if logged:

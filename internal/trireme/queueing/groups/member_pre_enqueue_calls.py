@@ -43,7 +43,7 @@ class MemberPreEnqueueCaller:
         """Has plugins called for those of the members who have not passed; returns whether there are any."""
         entry.destination = destination
         for uid in [uid for uid in entry.open if uid not in members]:
-            self.forget(entry, uid)
+            self.drop_call(entry, uid)
         left = {uid: pod for uid, pod in members.items() if uid not in entry.passed}
         if entry.refused is not None and entry.refused.uid in left:
             left = {entry.refused.uid: entry.refused}
@@ -52,29 +52,29 @@ class MemberPreEnqueueCaller:
                 self._open_call(entry, pod, label)
         return bool(entry.open)
 
-    def answered(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
-        """The call for the member is answered: the events since it was made; None: not all are known."""
+    def close_answered_call(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
+        """Close the member's call, which is answered; return the events since it was made. None: not all are known."""
         call = entry.open.pop(pod.uid)
         events = self._events.since(call.cursor.start)
         self._close_call(call)
         return events
 
     def call_again(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
-        """The object changed, or an event happened, since the call was made: it is void."""
-        self.forget(entry, pod.uid)
+        """Drop the member's call, which a change of its object or an event made void, and open another."""
+        self.drop_call(entry, pod.uid)
         self._open_call(entry, pod, label)
 
-    def repeat(self, entry: MemberPreEnqueueCalls, uid: str) -> bool:
+    def repeat_call(self, entry: MemberPreEnqueueCalls, uid: str) -> bool:
         """The call failed and is made again now; False: its answer is not used any more."""
         call = entry.open.get(uid)
         if call is None:
             return False
-        self._events.close(call.cursor)
-        entry.open[uid] = call._replace(cursor=self._events.open(1))
+        self._events.close_cursor(call.cursor)
+        entry.open[uid] = call._replace(cursor=self._events.open_cursor(1))
         return True
 
-    def forget(self, entry: MemberPreEnqueueCalls, uid: str) -> None:
-        """The member is gone, or has changed."""
+    def drop_call(self, entry: MemberPreEnqueueCalls, uid: str) -> None:
+        """Drop the member's call, if one is open, and that it passed: it is gone, or has changed."""
         call = entry.open.pop(uid, None)
         if call is not None:
             self._close_call(call)
@@ -82,17 +82,22 @@ class MemberPreEnqueueCaller:
         if entry.refused is not None and entry.refused.uid == uid:
             entry.refused = None
 
-    def restart(self, entry: MemberPreEnqueueCalls, refused: QueuedPodInfo | None = None) -> None:
-        """The group entered, was held back, or was refused for this member: all members need calls the next time."""
+    def drop_all_calls(self, entry: MemberPreEnqueueCalls, refused: QueuedPodInfo | None = None) -> None:
+        """Drop all calls, and which members have passed: all need calls the next time that the group is to enter.
+
+        For a group that entered, was held back, or was refused for the member `refused`.
+        """
         for uid in list(entry.open):
-            self.forget(entry, uid)
+            self.drop_call(entry, uid)
         entry.passed.clear()
         entry.refused = refused
 
     def _open_call(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
+        """Open a call for the member, with a cursor for the events meanwhile."""
         call_id = self._calls.call_pre_enqueue(pod)
-        entry.open[pod.uid] = PreEnqueueCall(call_id, self._events.open(1), entry.destination, label)
+        entry.open[pod.uid] = PreEnqueueCall(call_id, self._events.open_cursor(1), entry.destination, label)
 
     def _close_call(self, call: PreEnqueueCall) -> None:
+        """Close a call and its cursor."""
         self._calls.close_pre_enqueue(call.call_id)
-        self._events.close(call.cursor)
+        self._events.close_cursor(call.cursor)

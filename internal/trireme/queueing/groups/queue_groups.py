@@ -128,12 +128,12 @@ class QueueGroups:
     def delete(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
         """The member is gone, or has a node; where members are too few now, the group is held back."""
         self._group_transitions.remove_member(group, uid, now, cause)
-        self._group_transitions.reenter(group, CHANGED, now)
+        self._group_transitions.recheck_group(group, CHANGED, now)
         self.registry.drop_if_empty(group)
 
     def activate(self, key: str, uid: str, now: float) -> bool:
         """Activates the group of this key, or that of the member, unless it is being tried; False: it is neither."""
-        group = self.registry.named(key) or self.registry.of_member(uid)
+        group = self.registry.with_queue_key(key) or self.registry.group_of_member(uid)
         if group is None:
             return False
         if group.waiting and group.tree is not None and group.attempt is None:
@@ -142,27 +142,27 @@ class QueueGroups:
 
     def member_placed(self, key: str, uid: str, now: float) -> Instructions:
         """The watch shows a member of the group (namespace/name) on a node."""
-        if self.registry.of_placed(uid) is not None:
+        if self.registry.group_of_placed(uid) is not None:
             return ()
         group = self.registry.group_for(key)
         if uid in group.members:
             self._group_transitions.remove_member(group, uid, now, "bound")
         self.registry.add_placed(group, uid, key.partition("/")[2])
-        self._group_transitions.reenter(group, CHANGED, now)
+        self._group_transitions.recheck_group(group, CHANGED, now)
         return self._calls.take_instructions()
 
     def member_removed(self, uid: str, now: float) -> Instructions:
         """A member that had a node is gone."""
         group = self.registry.drop_placed(uid)
         if group is not None:
-            self._group_transitions.reenter(group, CHANGED, now)
+            self._group_transitions.recheck_group(group, CHANGED, now)
             self.registry.drop_if_empty(group)
         return self._calls.take_instructions()
 
     # --- groups come, change and go ----------------------------------------------------------------------------------
 
     def set_group(self, group: Group, now: float) -> Instructions:
-        """The PodGroup or CompositePodGroup is this from now on."""
+        """Add or replace the object of a PodGroup or CompositePodGroup, and queue the trees that change by it."""
         self._change_group_objects(key_of(group), lambda: self.registry.forest.set(group), now)
         return self._calls.take_instructions()
 
@@ -198,7 +198,7 @@ class QueueGroups:
         group.waiting |= left
         self._group_transitions.end_attempt(group, group.state)
         if not group.waiting or group.tree is None:
-            self._group_transitions.end(group, now, "attempted")
+            self._group_transitions.end_queueing(group, now, "attempted")
             self._group_transitions.wait_for_tree(group, now)
             self.registry.drop_if_empty(group)
             return self._calls.take_instructions()
@@ -236,7 +236,7 @@ class QueueGroups:
 
         A member that belongs to no group any more is dropped.
         """
-        group = self.registry.of_member(pod.record.uid)
+        group = self.registry.group_of_member(pod.record.uid)
         if group is None:
             self._group_transitions.end_member(pod, now, "gone when requeued")
             return
@@ -267,20 +267,22 @@ class QueueGroups:
         for group in list(self.registry):
             if group.waiting_since and not group.notified and now - group.waiting_since >= NOTIFY_AFTER:
                 group.notified = True
-                self._notify(group, self.registry.missing(group) if group.tree is None else "")
+                self._notify(group, self.registry.missing_text(group) if group.tree is None else "")
 
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> None:
         """PreEnqueue may refuse now members of the profile that it allowed, or for which it is called."""
         for group in self.registry:
             waits = isinstance(group.state, (Active, BackOff, PreEnqueuePending))
             if waits and group.record.profile == profile and group.attempt is None:
-                self._group_transitions.enter(group, self._group_transitions.destination(group), event.label, now)
+                self._group_transitions.enter(
+                    group, self._group_transitions.reentry_destination(group), event.label, now
+                )
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
     def repeat_pre_enqueue(self, group: QueuedPodGroupInfo, uid: str) -> bool:
         """The call for the member failed and is made again now; False: its answer is not used any more."""
-        return self._group_transitions.caller.repeat(group.calls, uid)
+        return self._group_transitions.caller.repeat_call(group.calls, uid)
 
     def pre_enqueue_answered(
         self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, gated_by: str, now: float, reason: str
@@ -291,7 +293,7 @@ class QueueGroups:
         help the refused member came during the call, it is called again.
         """
         calls, label = group.calls, group.calls.open[pod.uid].label
-        events = self._group_transitions.caller.answered(calls, pod)
+        events = self._group_transitions.caller.close_answered_call(calls, pod)
         if not gated_by:
             calls.passed.add(pod.uid)
             calls.refused = None
@@ -300,21 +302,21 @@ class QueueGroups:
         elif events is None or any(self._registrations.has_registered(gated_by, each.event) for each in events):
             self._group_transitions.caller.call_again(calls, pod, label)
         else:
-            self._group_transitions.caller.restart(calls, pod)
+            self._group_transitions.caller.drop_all_calls(calls, pod)
             self._group_transitions.gate(group, gated_by, label, now, reason)
 
     # --- what is where -----------------------------------------------------------------------------------------------
 
-    def of_member(self, uid: str) -> QueuedPodGroupInfo | None:
+    def group_of_member(self, uid: str) -> QueuedPodGroupInfo | None:
         """The group of a member without a node."""
-        return self.registry.of_member(uid)
+        return self.registry.group_of_member(uid)
 
     def is_activated(self, key: str, uid: str) -> bool:
         """Whether the group of this key, or that of the member, is in the active queue or enters it.
 
         It enters if remote PreEnqueue plugins let its members in.
         """
-        group = self.registry.named(key) or self.registry.of_member(uid)
+        group = self.registry.with_queue_key(key) or self.registry.group_of_member(uid)
         if group is None:
             return False
         pending = isinstance(group.state, PreEnqueuePending) and group.calls.destination is Destination.ACTIVE
@@ -344,7 +346,7 @@ class QueueGroups:
         for group in dict.fromkeys((*changed, *self._tree_of(key))):
             rooted = groups.forest.root(group.group_key) == group.group_key
             group.tree = groups.forest.tree(group.group_key) if rooted else None
-            self._group_transitions.tree_changed(group, changed.get(group, False), now)
+            self._group_transitions.follow_tree_change(group, changed.get(group, False), now)
 
     def _tree_of(self, key: GroupKey) -> list[QueuedPodGroupInfo]:
         """The tree that the group is in, if it is in one."""
@@ -352,5 +354,5 @@ class QueueGroups:
         return [] if root is None else [self.registry.get_or_add(root)]
 
     def _groups_held_back(self) -> Iterator[QueuedPodGroupInfo]:
-        """The groups that are held back."""
+        """The groups that a PreEnqueue plugin gates."""
         return (group for group in self.registry if group.gated_by)

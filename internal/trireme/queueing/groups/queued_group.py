@@ -193,12 +193,12 @@ class PodGroupBatch(NamedTuple):
         return len(self.group.attempt or ())
 
 
-def group_of(pod: QueuedPodInfo) -> str:
+def pod_group_name(pod: QueuedPodInfo) -> str:
     """The name of the member's PodGroup."""
     return pod.record.pod.parsed.group
 
 
-def in_order(members: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+def in_scheduling_order(members: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
     """Members of a PodGroup in the order in which they are scheduled."""
     return sorted(
         members, key=lambda pod: (-pod.record.priority, -pod.attempts, pod.timestamp, pod.record.key.partition("/")[2])
@@ -225,8 +225,8 @@ class PodGroups:
         """The group, if anything is known of it."""
         return self._groups.get(key)
 
-    def named(self, key: str) -> QueuedPodGroupInfo | None:
-        """The group that the queue calls so."""
+    def with_queue_key(self, key: str) -> QueuedPodGroupInfo | None:
+        """The group that the queue calls by this key; None: there is none."""
         return self._groups.get(GroupKey.parse(key))
 
     def get_or_add(self, key: GroupKey) -> QueuedPodGroupInfo:
@@ -241,43 +241,43 @@ class PodGroups:
         key = GroupKey(name)
         return self.get_or_add(self.forest.root(key) or key)
 
-    def of_member(self, uid: str) -> QueuedPodGroupInfo | None:
+    def group_of_member(self, uid: str) -> QueuedPodGroupInfo | None:
         """The group of a member without a node."""
         return self._of_member.get(uid)
 
-    def of_placed(self, uid: str) -> QueuedPodGroupInfo | None:
+    def group_of_placed(self, uid: str) -> QueuedPodGroupInfo | None:
         """The group of a member that has a node."""
         return self._of_placed.get(uid)
 
     def add_member(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> None:
-        """A member without a node is known."""
+        """Enter a member without a node."""
         group.members[pod.record.uid] = pod
-        group.known[group_of(pod)] += 1
+        group.known[pod_group_name(pod)] += 1
         self._of_member[pod.record.uid] = group
 
     def drop_member(self, uid: str) -> QueuedPodGroupInfo | None:
-        """The member is gone, or has a node; returns its group."""
+        """Remove a member without a node, which is gone or has one now; return its group."""
         group = self._of_member.pop(uid, None)
         if group is not None:
-            _decrement_and_drop_zero(group.known, group_of(group.members.pop(uid)))
+            _decrement_and_drop_zero(group.known, pod_group_name(group.members.pop(uid)))
             group.waiting.pop(uid, None)
             group.pending.pop(uid, None)
         return group
 
     def add_placed(self, group: QueuedPodGroupInfo, uid: str, name: str) -> None:
-        """A member, of the PodGroup of this name, has a node."""
+        """Enter a member, of the PodGroup of this name, that has a node."""
         group.placed[uid] = name
         group.known[name] += 1
         self._of_placed[uid] = group
 
     def drop_placed(self, uid: str) -> QueuedPodGroupInfo | None:
-        """A member that had a node is gone; returns its group."""
+        """Remove a member that had a node; return its group."""
         group = self._of_placed.pop(uid, None)
         if group is not None:
             _decrement_and_drop_zero(group.known, group.placed.pop(uid))
         return group
 
-    def missing(self, group: QueuedPodGroupInfo) -> str:
+    def missing_text(self, group: QueuedPodGroupInfo) -> str:
         """What a group without a tree waits for, to be written after "waits"."""
         missing = self.forest.missing_ancestor(group.group_key) or group.group_key
         if self.forest.knows(missing):
@@ -291,6 +291,7 @@ class PodGroups:
 
 
 def _decrement_and_drop_zero(counted: Counter[str], name: str) -> None:
+    """Count one fewer of `name`; a count of 0 is removed."""
     counted[name] -= 1
     if not counted[name]:
         del counted[name]

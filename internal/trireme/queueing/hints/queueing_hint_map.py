@@ -87,6 +87,7 @@ class QueueingHintMap:
 def _with_pod_events_unrolled(
     profiles: Mapping[str, Iterable[EventRegistration]],
 ) -> dict[str, tuple[EventRegistration, ...]]:
+    """The registrations; one for the resource Pod becomes one for each kind of pod event."""
     return {
         profile: tuple(
             EventRegistration(registration.plugin, event, registration.hint, registration.remote)

@@ -40,7 +40,7 @@ def of_in_tree_plugins(
         EventRegistration(
             plugin,
             cluster_event.parse(registered.resource, registered.actions),
-            None if registered.hint is None else _by_class(registered.hint, cluster),
+            None if registered.hint is None else _hint_by_class(registered.hint, cluster),
         )
         for plugin in profile.all_names()
         for registered in queue_sides.events_to_register(plugin, HintContext(profile.args(plugin), features, cluster))
@@ -53,10 +53,14 @@ def of_extenders(features: gates.FeatureGates) -> list[EventRegistration]:
     return [EventRegistration(_EXTENDER, cluster_event.parse(kind, ("All",))) for kind in kinds]
 
 
-def _by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
-    """Decodes the event once, and evaluates each pod's class. An error about one pod concerns no other."""
+def _hint_by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
+    """Make a hint that decodes the event once, and evaluates each pod's class.
+
+    An error about one pod concerns no other.
+    """
 
     def hint(event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> Sequence[Hint]:
+        """What the event means for each of these pods."""
         helps = event_hint(old, new)
         return [_hint_for(pod, helps, cluster) for pod in pods]
 
@@ -64,6 +68,7 @@ def _by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
 
 
 def _hint_for(pod: QueuedPodInfo, helps: ClassHint, cluster: CacheView) -> Hint:
+    """What the event means for one pod; ERROR, which wakes it, where that cannot be found out."""
     try:
         return Hint.QUEUE if helps(cluster.class_of_waiting_pod(pod.record.class_id)) else Hint.SKIP
     except Exception:

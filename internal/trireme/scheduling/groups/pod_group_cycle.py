@@ -157,7 +157,9 @@ class PodGroupCycle:
 
     def _members_to_try(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
         """The members to try now, in order within each PodGroup."""
-        return queued_group.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
+        return queued_group.in_scheduling_order(
+            [group.members[uid] for uid in group.attempt or () if uid in group.members]
+        )
 
     def _make_request(
         self,
@@ -167,7 +169,7 @@ class PodGroupCycle:
     ) -> PodGroupRequest:
         by_group: dict[str, list[queued_pod.QueuedPodInfo]] = {}
         for pod in members:
-            by_group.setdefault(queued_group.group_of(pod), []).append(pod)
+            by_group.setdefault(queued_group.pod_group_name(pod), []).append(pod)
         minimums = members[0].record.profile in self._gang_profiles
         return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group), minimums)
 
@@ -189,7 +191,7 @@ class PodGroupCycle:
         """How many members have a node, assumed ones included, by name of their PodGroup."""
         scheduled = Counter(group.placed.values())
         scheduled.update(
-            queued_group.group_of(pod) for uid, pod in group.members.items() if self._cache.is_assumed(uid)
+            queued_group.pod_group_name(pod) for uid, pod in group.members.items() if self._cache.is_assumed(uid)
         )
         return scheduled
 

@@ -179,7 +179,7 @@ class PodGroupPlacements:
             raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
         group, names = request.group, {leaf.name for leaf in node.leaves()}
         placed = (uid for uid, name in group.placed.items() if name in names)
-        members = (uid for uid, pod in group.members.items() if queued_group.group_of(pod) in names)
+        members = (uid for uid, pod in group.members.items() if queued_group.pod_group_name(pod) in names)
         for uid in (*placed, *members):
             pod = self._cache.pod(uid)
             if pod is not None:

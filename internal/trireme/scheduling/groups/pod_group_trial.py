@@ -67,7 +67,7 @@ class PodGroupTrials:
         `min_count` 0: any number of members will do. `within`: on these nodes alone.
         """
         attempts: list[MemberAttempt] = []
-        pod_group = queued_group.group_of(members[0]) if members else ""
+        pod_group = queued_group.pod_group_name(members[0]) if members else ""
         trial = trial_scope.TrialScope(pod_group, within)
         try:
             group_status = await self._try_members(members, min_count, scheduled, trial, attempts)
@@ -172,7 +172,7 @@ class PodGroupTrials:
             return ""
         first, assumed = again[0]
         results = await self._attempts.reserve(
-            cycle, [each for _, each in again], assumed.pre_bind, queued_group.group_of(first.pod)
+            cycle, [each for _, each in again], assumed.pre_bind, queued_group.pod_group_name(first.pod)
         )
         for (member, _), result in zip(again, results, strict=True):
             if isinstance(result, binding_cycle.AssumedPod):
