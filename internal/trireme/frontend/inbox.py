@@ -32,7 +32,9 @@ class Inbox:
     def on_pods(self, batch: Sequence[Any]) -> None:
         """Pods were listed, added, changed or deleted."""
         self._handlers.on_pods(batch)
-        self._pacer.pods_arrived(sum(1 for event in batch if event.object is not None and not event.object.node_name))
+        self._pacer.record_arrivals(
+            sum(1 for event in batch if event.object is not None and not event.object.node_name)
+        )
         self._wake()
 
     def on_nodes(self, batch: Sequence[Any]) -> None:

@@ -172,7 +172,7 @@ class RemoteQueue:
         }
         for client in before.values():
             self.background.start(client.connection.close())
-        self.pre_enqueue_calls.try_now()
+        self.pre_enqueue_calls.retry_failed_now()
 
     def statistics(self) -> dict[str, remote_connection.ConnectionStatistics]:
         """The statistics of the calls to each plugin, by name."""

@@ -109,7 +109,7 @@ class AttemptRunner:
         if not self._cache.node_count:
             return Attempt(pods, error=Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
         nominated_node = self._nominations.node_of(pods[0].uid) if len(pods) == 1 else ""
-        nominee = identity_of(pods[0]) if nominated_node else None
+        nominee = identifying_fields(pods[0]) if nominated_node else None
         slot = self._cache.slot_of(nominated_node)
         filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, preemptors)
         if within is not None and within.placement is not None and filtered.refusal is None:
@@ -125,7 +125,7 @@ class AttemptRunner:
         if filtered.is_refused_everywhere(slot):
             return Attempt(pods, refused=filtered)
         if pods[0].record.pod.has_deferred_resize:
-            return _attempt_at_resized(pods)
+            return _attempt_for_deferred_resize(pods)
         choice = await self._choose_nodes(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
             text = choice.placed.failure.message
@@ -143,17 +143,17 @@ class AttemptRunner:
 
         Raises: PhaseFault, PhaseUnavailable.
         """
-        slots = self._different_slots(pods) if self._http_extenders is None else []
+        slots = self._distinct_nominated_slots(pods) if self._http_extenders is None else []
         if not slots:
             return None
         profile, class_id = class_key
         started = self._observer.clock()
-        nominees = [identity_of(pod) for pod in pods[: len(slots)]]
+        nominees = [identifying_fields(pod) for pod in pods[: len(slots)]]
         filtered = await self._evaluators.filter_nominated(profile, class_id, self._publish(), nominees, slots)
         if not filtered.admitted:
             return None
         if pods[0].record.pod.has_deferred_resize:
-            return _attempt_at_resized(pods[:1])
+            return _attempt_for_deferred_resize(pods[:1])
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
         self._observer.on_pods_placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
         return await self.assume(class_key, pods[: filtered.admitted], NodeChoice(filtered, placed, (1, 1)))
@@ -197,7 +197,7 @@ class AttemptRunner:
         return Attempt(pods, PlacedPods(cycle, filtered, reserved, unreserved))
 
     def assume_on(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
-        """Count the pod on the node from now on."""
+        """Assume the pod on the node: the cache counts it there from now on."""
         pending = pod.record.pod
         self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
 
@@ -229,11 +229,11 @@ class AttemptRunner:
             self._reserved.unreserve(cycle, [one.placement])
             self._cache.forget(one.pod.uid)
             self._observer.on_volume_stage_ended("assume", answer)
-            results.append(refusal.by_reserve(answer))
+            results.append(refusal.failure_by_reserve(answer))
         return results
 
     def unassume(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.AssumedPod) -> None:
-        """The pod is not on its node after all, and has nothing reserved."""
+        """Undo `assume` and Reserve of a pod that is not bound: Unreserve runs if something was reserved."""
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
         self._cache.forget(assumed.pod.uid)
@@ -255,7 +255,7 @@ class AttemptRunner:
             raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
         return NodeChoice(filtered, placed, nodes)
 
-    def _different_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
+    def _distinct_nominated_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
         """The slots of the nodes that the first of the pods are nominated for, as long as each is another one."""
         slots: list[int] = []
         for pod in pods[: batch_limit.MAX_NOMINATED]:
@@ -266,7 +266,7 @@ class AttemptRunner:
         return slots
 
 
-def _attempt_at_resized(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
+def _attempt_for_deferred_resize(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
     """The attempt at a pod whose deferred resize has room now.
 
     The kubelet resizes it where it is; kube-scheduler's cache refuses to assume it, and so it is tried again.
@@ -280,8 +280,8 @@ def node_counts(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]
     return (nodes, answer.feasible_count) if klog.enabled(log, 2) else (0, 0)
 
 
-def identity_of(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
-    """What makes the pod another one than others of its class: name, UID and nomination."""
+def identifying_fields(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+    """A Pod with only what sets the pod apart from others of its class: name, UID and nomination."""
     parsed = pod.record.pod.parsed
     out = core_pb2.Pod()
     out.metadata.namespace, out.metadata.name, out.metadata.uid = parsed.namespace, parsed.name, parsed.uid

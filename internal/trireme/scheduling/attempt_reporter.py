@@ -80,7 +80,7 @@ class AttemptReporter:
         self._set_condition(pending, failure, pod.record.priority)
 
     def report_failures(self, pods: Iterable[queued_pod.QueuedPodInfo], failure: Failure) -> None:
-        """The attempt failed for each of the pods."""
+        """Report the same failure for each of the pods, as `report_failure` does."""
         for pod in pods:
             self.report_failure(pod, failure)
 
@@ -89,18 +89,18 @@ class AttemptReporter:
         return self._sent.get(uid, ("", "", 0))[1]
 
     def note_nomination_written(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
-        """The pod's status names the node by now, whether or not its object shows it."""
+        """Remember that the pod's status names the node by now, whether or not its object shows it."""
         self._expected[pod.uid] = node_name
 
     def report_devices_pending(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
-        """The pod waits for its devices to be prepared for the node."""
+        """Record an event: the pod waits for its devices to be prepared for the node."""
         pending = pod.record.pod
         text = f"waiting for binding conditions for device on node {node_name}"
         regarding = _object_reference(pending.parsed)
         self._events.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
 
     def report_skipped(self, pod: queued_pod.QueuedPodInfo) -> None:
-        """The pod is being deleted: it is not tried."""
+        """End the attempt of a pod that is not tried because it is being deleted; an event says so."""
         self._queue.done(pod.uid, self._now())
         pending = pod.record.pod if pod.record.pod.has_deferred_resize else self._pending(pod.uid)
         if pending is not None:
@@ -138,21 +138,21 @@ class AttemptReporter:
         self._events.record_scheduled(_object_reference(pending.parsed), node_name, pod.record.profile)
 
     def forget(self, uid: str) -> None:
-        """The pod is deleted or bound: its attempts need no condition any more."""
+        """Drop what is known of a pod that is deleted or bound: its attempts need no condition any more."""
         self._outbox.drop(uid)
         self._sent.pop(uid, None)
         self._expected.pop(uid, None)
 
     def report_preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
-        """The victim is deleted to make room."""
+        """Record the event of a victim that is deleted to make room."""
         self._events.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
 
     def report_not_preempted(
         self, pod: queued_entity.QueuedEntity, victim: ObjectReference, node_name: str, failure: str
     ) -> None:
-        """The victim could not be deleted for the pod.
+        """Record an event: the victim could not be deleted for the pod.
 
-        The event regards the preemptor, or the victim if the preemptor is a group.
+        It regards the preemptor, or the victim if the preemptor is a group.
         """
         pending = self._pending(pod.uid)
         regarding = victim if pending is None else _object_reference(pending.parsed)
@@ -201,6 +201,7 @@ class AttemptReporter:
 
 
 def _log_condition(key: str, condition: core_pb2.PodCondition, nominated_node: str) -> None:
+    """Log the condition and nomination that are being written, as kube-scheduler does."""
     klog.info(
         log,
         3,
@@ -241,10 +242,12 @@ def _log_queue(pod: queued_pod.QueuedPodInfo) -> None:
 
 
 def _object_reference(parsed: pod_projection.ParsedPod) -> ObjectReference:
+    """The reference to the pod for events."""
     return pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
 
 
 def _unix_seconds(text: str) -> int:
+    """The time of a condition, in Unix seconds; 0 if it cannot be read."""
     try:
         return json_values.parse_time(text)[0]
     except ValueError:

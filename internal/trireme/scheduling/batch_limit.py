@@ -30,6 +30,7 @@ MAX_PREEMPTORS = 16
 
 
 def _never_one_by_one(class_id: int) -> bool:
+    """The default: no HTTP extender filters or scores any class."""
     return False
 
 
@@ -42,7 +43,7 @@ class BatchLimit:
 
     @property
     def growth_target(self) -> int:
-        """What a batch is let grow to: never more than the queue would hand out."""
+        """How many pods a batch may grow to before it is taken: never more than the queue would hand out."""
         return min(GROWTH_TARGET, self.max_pods)
 
     def for_filter(self, class_id: int, pods: int) -> int:

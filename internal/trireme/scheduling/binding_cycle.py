@@ -72,6 +72,7 @@ class AssumedPod:
 
     @property
     def _pod_identity(self) -> cycle_pb2.PodIdentity:
+        """Namespace, name and UID."""
         parsed = self.pod.record.pod.parsed
         return cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
 
@@ -182,6 +183,7 @@ class BindingCycle:
         return own
 
     async def _bind(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
+        """Take the pods through Permit if anything waits there or a plugin is to be called, else straight on."""
         if cycle.profile in self._permit_profiles:
             await self._run_permit(cycle, pods, waits)
         elif waits:
@@ -199,7 +201,7 @@ class BindingCycle:
         request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         try:
-            async with self._permit_turns.of(cycle.profile):
+            async with self._permit_turns.turn_for(cycle.profile):
                 response = await self._binder.permit(request)
             failed = "" if len(response.results) == len(pods) else "bind answered about other pods than these"
         except ports.PhaseFault as error:
@@ -224,7 +226,9 @@ class BindingCycle:
             await self._bind_permitted(cycle, permitted)
 
     def _wait_on_permit(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, waits: Mapping[str, float]) -> None:
-        async def until_decided() -> None:
+        """Have one pod wait on Permit in a task of its own; then it is bound, or unassumed and requeued."""
+
+        async def bind_when_allowed() -> None:
             started = self._observer.clock()
             result, _ = await asyncio.gather(
                 self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits),
@@ -236,9 +240,10 @@ class BindingCycle:
             else:
                 self._unassume_and_requeue(cycle, assumed, result, _permit_text(result))
 
-        self.background.start(until_decided())
+        self.background.start(bind_when_allowed())
 
     async def _bind_permitted(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+        """Go on after Permit: pods with PreBind work each in a task, the others together to Bind."""
         now = self._now()
         for assumed in pods:
             self._queue.done(assumed.pod.uid, now)
@@ -316,11 +321,12 @@ class BindingCycle:
             self._binding -= 1
             self.reported_bound.add(assumed.pod.uid, (cycle, assumed))
             self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
-            self._post_binding.bound(cycle, assumed.item)
+            self._post_binding.on_bound(cycle, assumed.item)
         else:
             self._unassume_and_requeue(cycle, assumed, result)
 
     def _requeue_unconfirmed(self, bound: tuple[cycle_pb2.Cycle, AssumedPod]) -> None:
+        """Unassume and requeue a pod that an extender reported as bound, and that no watch has shown so in time."""
         cycle, assumed = bound
         self._binding += 1
         text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
@@ -336,10 +342,12 @@ class BindingCycle:
             await self._bind_now(cycle, now)
 
     async def _bind_when_written(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
+        """Bind one pod once the status of its earlier attempt is written."""
         await self._reporter.wait_until_written(assumed.pod.uid)
         await self._bind_now(cycle, [assumed])
 
     async def _bind_now(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+        """Bind the pods: by HTTP extenders if one binds pods of the class, else by the Bind plugins."""
         if self._http_extenders is not None and self._http_extenders.has_binder_for(cycle.pod_class):
             await asyncio.gather(*(self._bind_by_extender(cycle, assumed) for assumed in pods))
             return
@@ -354,7 +362,7 @@ class BindingCycle:
         turn: contextlib.AbstractAsyncContextManager[object] = contextlib.nullcontext()
         in_room = len(pods)
         if cycle.profile in self._remote_bind_profiles:
-            turn, in_room = self._bind_turns.of(cycle.profile), 0
+            turn, in_room = self._bind_turns.turn_for(cycle.profile), 0
         self._room.add(in_room)
         try:
             async with turn:
@@ -377,7 +385,7 @@ class BindingCycle:
             if answer.code == status.Code.SUCCESS:
                 self._binding -= 1
                 self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
-                self._post_binding.bound(cycle, request.items[result.index])
+                self._post_binding.on_bound(cycle, request.items[result.index])
             else:
                 self._unassume_and_requeue(cycle, assumed, answer)
             yield result
@@ -417,6 +425,7 @@ class BindingCycle:
     async def _undo_pre_bind_and_requeue(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str
     ) -> None:
+        """Have what PreBind wrote undone, then unassume and requeue the pod."""
         await self._pre_binding.undo_pre_bind(assumed.item)
         self._unassume_and_requeue(cycle, dataclasses.replace(assumed, prepared=False), why, text)
 

@@ -75,6 +75,7 @@ class CallBatches(Generic[Item, Result]):
         self._waiting.clear()
 
     def _start_call_if_due(self) -> None:
+        """Start the next call if items wait, few are under way, and no limit of calls is reached."""
         if self._gathering or not self._waiting or self._under_way > self._max // 2:
             return
         if self._max_calls is not None and len(self._calls) >= self._max_calls:
@@ -85,6 +86,7 @@ class CallBatches(Generic[Item, Result]):
         task.add_done_callback(self._on_task_ended)
 
     def _on_task_ended(self, task: asyncio.Task[None]) -> None:
+        """A call has ended: start the next one if it is due."""
         self._calls.discard(task)
         if not task.cancelled():
             self._start_call_if_due()
@@ -128,10 +130,11 @@ class CallBatches(Generic[Item, Result]):
             # The callers of the others were cancelled.
             if not future.done():
                 self._under_way += 1
-                future.add_done_callback(self._on_item_answered)
+                future.add_done_callback(self._on_item_ended)
                 batch.append((item, future))
         return batch
 
-    def _on_item_answered(self, _: "asyncio.Future[Result]") -> None:
+    def _on_item_ended(self, _: "asyncio.Future[Result]") -> None:
+        """An item has its result, or its caller was cancelled: there is room for another."""
         self._under_way -= 1
         self._start_call_if_due()

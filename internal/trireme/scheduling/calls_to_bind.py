@@ -39,7 +39,7 @@ class RoomForBindings:
         await self._room.wait()
 
     def add(self, pods: int) -> None:
-        """So many more pods are in Bind calls; fewer, if negative."""
+        """Count so many more pods in Bind calls; fewer, if negative."""
         self._pods += pods
         if self._pods < MAX_IN_BIND_CALLS:
             self._room.set()
@@ -53,6 +53,6 @@ class CallTurns:
     def __init__(self) -> None:
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MAX_CALLS_OF_PROFILE))
 
-    def of(self, profile: str) -> asyncio.Semaphore:
-        """The context in which a call of that profile is made; waits until it may begin."""
+    def turn_for(self, profile: str) -> asyncio.Semaphore:
+        """The context in which a call of that profile is made; entering it waits until the call may begin."""
         return self._turns[profile]

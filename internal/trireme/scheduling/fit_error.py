@@ -16,7 +16,7 @@ NO_NODES = "no nodes available to schedule pods"
 def message(
     nodes: int, pre_filter: status.Status | None, refusals: Iterable[tuple[status.Status, int]], post_filter: str
 ) -> str:
-    """The whole text. `refusals` are the distinct statuses and how many nodes have each."""
+    """The whole text of event and condition. `refusals` are the distinct statuses and how many nodes have each."""
     if pre_filter is not None and pre_filter.message:
         text = f"0/{nodes} nodes are available: {pre_filter.message}."
     else:

@@ -37,7 +37,7 @@ class ObjectEventHandlers:
         for kind, node in events:
             json = b"" if node is None else self._json_of(node)
             if node is None:
-                self._relists.on_marker(kind, "nodes", lambda: set(self._cache.node_names()), self._remove_node)
+                self._relists.on_list_marker(kind, "nodes", lambda: set(self._cache.node_names()), self._remove_node)
             elif kind == EventKind.DELETED:
                 self._remove_node(node.metadata.name)
             else:
@@ -46,6 +46,7 @@ class ObjectEventHandlers:
                 self._set_node(node, json)
 
     def _set_node(self, node: core_pb2.Node, json: bytes) -> None:
+        """Store a node that the informer shows, and notify the queue of it, or of each way in which it changed."""
         changed, before = self._cache.set_node(node, json)
         if not changed:
             return
@@ -57,6 +58,7 @@ class ObjectEventHandlers:
             self._notifier.notify_of_event(event, before, node)
 
     def _remove_node(self, name: str) -> None:
+        """Remove a deleted node, and notify the queue."""
         before = self._cache.remove_node(name)
         if before is not None:
             event_log.node_deleted(before)
@@ -72,7 +74,7 @@ class ObjectEventHandlers:
         """
         for event_kind, entry in events:
             if entry is None:
-                self._relists.on_marker(
+                self._relists.on_list_marker(
                     event_kind,
                     kind.field,
                     lambda: self._cache.object_keys(kind.field),
@@ -114,6 +116,7 @@ class ObjectEventHandlers:
             self._notify_of_taint_rule(before)
 
     def _remove_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str]) -> None:
+        """Remove a deleted object, and notify the queue."""
         known = self._cache.get_object(kind.field, *key)
         if known is None:
             return

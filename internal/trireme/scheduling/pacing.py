@@ -33,8 +33,8 @@ class Pacer:
         """Pods that arrived per second, lately."""
         return self._rate * self._decay_factor(self._clock())
 
-    def pods_arrived(self, pods: int) -> None:
-        """So many pods became active."""
+    def record_arrivals(self, pods: int) -> None:
+        """Count pods that became active just now."""
         now = self._clock()
         self._rate = self._rate * self._decay_factor(now) + pods / _RATE_SECONDS
         self._rate_at = self._last_arrival = now
@@ -57,4 +57,5 @@ class Pacer:
         return min(patience, 0.01)
 
     def _decay_factor(self, now: float) -> float:
+        """How much of the last known rate counts still, from 1 down to 0 as time passes."""
         return float(max(0.0, 1.0 - (now - self._rate_at) / _RATE_SECONDS))

@@ -55,7 +55,7 @@ class PodEventHandlers:
         # Pending pods that another scheduler is responsible for, by UID: namespace/name and spec.schedulerName.
         self._foreign: dict[str, tuple[str, str]] = {}
         # Running pods whose resize is deferred, by UID. They are in the queue, too.
-        self._resized: dict[str, PendingPod] = {}
+        self._deferred_resizes: dict[str, PendingPod] = {}
         self._relists = relists.RelistTracker()
 
     def pending(self, uid: str) -> PendingPod | None:
@@ -84,13 +84,13 @@ class PodEventHandlers:
         depends on label keys that are read only now are reclassified.
         """
         logged = event_log.logs_each_event()
-        listed = self._relists.seen("pods")
+        listed = self._relists.seen_keys("pods")
         for kind, parsed in events:
             if logged and parsed is not None:
                 self._log_pod(kind, parsed)
             if parsed is None:
-                self._relists.on_marker(kind, "pods", self._known_uids, self._remove_pod)
-                listed = self._relists.seen("pods")
+                self._relists.on_list_marker(kind, "pods", self._known_uids, self._remove_pod)
+                listed = self._relists.seen_keys("pods")
             elif kind is EventKind.DELETED:
                 self._remove_pod(parsed.uid)
             else:
@@ -100,6 +100,7 @@ class PodEventHandlers:
         self.reclassify()
 
     def _log_pod(self, kind: EventKind, parsed: ParsedPod) -> None:
+        """Log one event in kube-scheduler's words; not of pods of other schedulers without a node."""
         pending, placed = parsed.uid in self._pending, self._cache.pod(parsed.uid)
         if kind == EventKind.DELETED:
             if pending or placed is not None:
@@ -110,9 +111,11 @@ class PodEventHandlers:
             )
 
     def _known_uids(self) -> set[Any]:
+        """The UIDs of all pods that an informer has shown, which a new list may leave out."""
         return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending) | set(self._foreign)
 
     def _set_pod(self, parsed: ParsedPod) -> None:
+        """Apply an added or changed pod: as placed, as pending, or as another scheduler's."""
         if parsed.node_name:
             self._foreign.pop(parsed.uid, None)
             self._set_placed(parsed)
@@ -147,13 +150,14 @@ class PodEventHandlers:
             return
         self._observer.on_event_handled(_PLACED_POD_UPDATE, started)
         if before is not after:
-            for changed in self._update_events(before, after, target=False):
+            for changed in self._events_of_update(before, after, target=False):
                 event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
                 self._notifier.notify_of_event(
                     event, self._pod_in_event(before, parsed), self._pod_in_event(after, parsed)
                 )
 
     def _base_of_placed(self, parsed: ParsedPod) -> int:
+        """The number of the pod's base in the class registry; of an invalid pod that of one without requests."""
         try:
             return self._registry.intern_base(parsed.base)
         except class_registry.InvalidPod:
@@ -161,7 +165,7 @@ class PodEventHandlers:
             return self._registry.intern_base(pod_projection.base_without_requests(parsed.namespace))
 
     def _notify_of_placed(self, parsed: ParsedPod, pod: core_pb2.Pod) -> None:
-        """The watch shows the pod on a node for the first time."""
+        """Notify the queue of a pod that the watch shows on a node for the first time."""
         if self._notifier.needs_events():
             self._notifier.notify_of_event(cluster_event.ASSIGNED_POD_ADD, None, self._pod_in_event(pod, parsed))
         else:
@@ -197,16 +201,19 @@ class PodEventHandlers:
             self._registry.release(pending.class_id)
 
     def _notify_of_update(self, record: pod_info.PodInfo, before: PendingPod, after: PendingPod) -> None:
-        """The object of a queued pod changed. Of a pod whose fields cannot be read no changes are named."""
+        """Notify the queue that a pending pod changed, and how; not how if its fields cannot be read."""
         events: list[cluster_event.ClusterEvent] = []
         old = new = None
         if before.class_id and after.class_id:
             old = self._pod_in_event(self._registry[before.class_id].pod, before.parsed)
             new = self._pod_in_event(self._registry[after.class_id].pod, after.parsed)
-            events = self._update_events(old.pod, new.pod, target=True)
+            events = self._events_of_update(old.pod, new.pod, target=True)
         self._notifier.update(record, events, old, new)
 
-    def _update_events(self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[cluster_event.ClusterEvent]:
+    def _events_of_update(
+        self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool
+    ) -> list[cluster_event.ClusterEvent]:
+        """How the pod changed, as the events for which hints register; `target`: it is the pod that waits."""
         return cluster_event.pod_update_events(old, new, target=target, rules=self._registry.rules)
 
     def _set_deferred_resize(self, parsed: ParsedPod) -> None:
@@ -214,14 +221,14 @@ class PodEventHandlers:
 
         Source: pkg/scheduler/eventhandlers.go (updatePod).
         """
-        known = self._resized.get(parsed.uid)
+        known = self._deferred_resizes.get(parsed.uid)
         if not parsed.deferred or parsed.scheduler_name not in self._profiles:
             if known is not None:
                 self._remove_deferred_resize(parsed.uid)
             return
         # It is scheduled alone, not with its group.
         alone = parsed._replace(base=pod_projection.base_of_deferred_resize(parsed), group="")
-        new = self._resized[parsed.uid] = self._intern_class(alone)
+        new = self._deferred_resizes[parsed.uid] = self._intern_class(alone)
         self._index_labels(parsed, known)
         if known is None:
             self._notifier.add(self._pod_info(new))
@@ -231,7 +238,8 @@ class PodEventHandlers:
             self._registry.release(known.class_id)
 
     def _remove_deferred_resize(self, uid: str) -> None:
-        gone = self._resized.pop(uid, None)
+        """Take a pod out of the queue whose resize is not deferred any more, or that is gone."""
+        gone = self._deferred_resizes.pop(uid, None)
         if gone is not None:
             self._label_keys.remove(uid, gone.parsed.labels)
             self._notifier.delete(gone.parsed.key, uid, DELETED)
@@ -255,6 +263,7 @@ class PodEventHandlers:
         self._notifier.reclassify(parsed.key, parsed.uid, new.class_id)
 
     def _intern_class(self, parsed: ParsedPod) -> PendingPod:
+        """Find the pod's class, and count it there; class 0, with the reason, if its fields are invalid."""
         try:
             base = self._registry.intern_base(parsed.base)
         except class_registry.InvalidPod as error:
@@ -262,6 +271,7 @@ class PodEventHandlers:
         return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
 
     def _pod_info(self, pending: PendingPod) -> pod_info.PodInfo:
+        """What the queue has to know of the pod."""
         parsed = pending.parsed
         return pod_info.pod_info_by_priority(
             parsed.key,
@@ -276,6 +286,7 @@ class PodEventHandlers:
         )
 
     def _remove_pending(self, parsed: ParsedPod) -> None:
+        """Drop a pending pod that has a node now, from the queue too."""
         pending = self._pending.pop(parsed.uid, None)
         if pending is not None:
             self._label_keys.remove(parsed.uid, pending.parsed.labels)
@@ -298,7 +309,7 @@ class PodEventHandlers:
                 self._registry.release(pending.class_id)
         # An assumed pod too: if it was bound before it was deleted, no event will show that any more.
         placed = self._cache.pod(uid)
-        resized = self._resized.get(uid)
+        resized = self._deferred_resizes.get(uid)
         if placed is not None:
             pod = self._registry[placed.class_id].pod
             gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
@@ -310,9 +321,9 @@ class PodEventHandlers:
             self._remove_deferred_resize(uid)
 
     def _notify_of_lost_nomination(self, pending: PendingPod) -> None:
-        """The pod, as it was until now, is no longer nominated for its node."""
+        """Notify the queue that the pod, as it was until now, is no longer nominated for its node."""
         if pending.class_id:
-            self._notifier.nomination_gone(
+            self._notifier.notify_of_lost_nomination(
                 pending, self._pod_in_event(self._registry[pending.class_id].pod, pending.parsed)
             )
 
@@ -330,7 +341,7 @@ class PodEventHandlers:
         while keys:
             self._cache.reclassify(keys)
             for uid in self._label_keys.pods_with_any(keys):
-                pending = self._pending.get(uid) or self._resized[uid]
+                pending = self._pending.get(uid) or self._deferred_resizes[uid]
                 if pending.class_id:
                     class_id = self._registry.intern(pending.base, pending.parsed.labels)
                     self._registry.release(pending.class_id)
@@ -339,4 +350,5 @@ class PodEventHandlers:
             keys = self._registry.take_new_selector_keys()
 
     def _pod_in_event(self, pod: core_pb2.Pod, parsed: ParsedPod) -> PodInEvent:
+        """The pod as hints get it: `pod` has what its class shares."""
         return PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

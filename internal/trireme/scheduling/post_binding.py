@@ -33,7 +33,7 @@ class PostBinding:
         self._pending: dict[tuple[str, int], list[bind_pb2.BindItem]] = {}
         self._turns = calls_to_bind.CallTurns()
 
-    def bound(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> None:
+    def on_bound(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> None:
         """The pod is bound: have the plugins notified."""
         if cycle.profile not in self._profiles:
             self._observer.on_extension_points_skipped(("PostBind",), status.Code.SUCCESS, cycle.profile, 1)
@@ -53,7 +53,7 @@ class PostBinding:
         """
         try:
             while self._pending[key]:
-                async with self._turns.of(cycle.profile):
+                async with self._turns.turn_for(cycle.profile):
                     items, self._pending[key] = self._pending[key], []
                     started = self._observer.clock()
                     try:

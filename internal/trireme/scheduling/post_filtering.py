@@ -136,7 +136,7 @@ class PostFilters:
         profile, _ = class_key
         helpful = bool(result.actions or result.nominated_node)
         self._observer.on_post_filter_run(profile, result, 1 if helpful else len(pods), result.seconds)
-        _log_status(pods[0].key, result)
+        _log_post_filter_status(pods[0].key, result)
         if not helpful:
             _log_no_candidate(pods[0].key, result)
             self._reporter.report_failures(pods, refusal.as_failure(result.message, result.nominated_node))
@@ -175,7 +175,7 @@ class PostFilters:
 
         Otherwise PostFilter would make room for the pod a second time, on another node.
         """
-        preemptor = attempt.identity_of(pod)
+        preemptor = attempt.identifying_fields(pod)
         preemptor.status.nominated_node_name = self._nominations.node_of(pod.uid)
         return preemptor
 
@@ -197,11 +197,12 @@ class PostFilters:
         failed = await self._preemptions.evict(pod, node, victims)
         if failed:
             result = PostFilterResult(f"preemption: {failed}", (), None, status.Code.ERROR)
-            _log_status(pod.key, result)
+            _log_post_filter_status(pod.key, result)
         return dataclasses.replace(result, actions=())
 
 
-def _log_status(key: str, result: PostFilterResult) -> None:
+def _log_post_filter_status(key: str, result: PostFilterResult) -> None:
+    """Log what PostFilter answered: an error always, the rest from -v=5 on."""
     text = "Status after running PostFilter plugins for pod"
     if result.code is status.Code.ERROR:
         klog.error(log, text, logger="UnhandledError", pod=klog.Ref(key), status=result.message)

@@ -152,7 +152,7 @@ class PreBinding:
                     on_wait(answer.plugin, keys)
                 left = ends - self._clock()
                 if left <= 0:
-                    return status.error(answer.plugin, _expired(answer, seconds, result.wait_for))
+                    return status.error(answer.plugin, _text_of_expired_wait(answer, seconds, result.wait_for))
                 try:
                     # Changes since before the call count, so that none is missed between the answer and the wait.
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
@@ -163,6 +163,7 @@ class PreBinding:
     async def _send_pre_flights(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
+        """Send PreBindPreFlight for these items of one profile."""
         await self._binder.pre_bind_pre_flight(items, on_result)
 
     async def _send_pre_binds(
@@ -170,15 +171,17 @@ class PreBinding:
         items: Sequence[ports.PreBindItem],
         on_result: Callable[[int, bind_pb2.PreBindResult], None],
     ) -> None:
-        def started(index: int, address: str) -> None:
+        """Send PreBind for these items of one profile; remembers which replica runs it, for `undo_pre_bind`."""
+
+        def remember_address(index: int, address: str) -> None:
             # Without a state nothing is written that would have to be released.
             if items[index].item.state:
                 self._addresses[items[index].item.pod.uid] = address
 
-        await self._binder.pre_bind(items, on_result, started)
+        await self._binder.pre_bind(items, on_result, remember_address)
 
 
-def _expired(answer: status.Status, seconds: float, wait_for: Sequence[snapshot_pb2.ObjectKey]) -> str:
+def _text_of_expired_wait(answer: status.Status, seconds: float, wait_for: Sequence[snapshot_pb2.ObjectKey]) -> str:
     """Why a pod fails whose wait is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
     running = f'running PreBind plugin "{answer.plugin}": '
     if answer.message.startswith(running):
@@ -189,4 +192,5 @@ def _expired(answer: status.Status, seconds: float, wait_for: Sequence[snapshot_
 
 
 def _in_seconds(timeout: duration_pb2.Duration) -> float:
+    """The duration in seconds."""
     return timeout.seconds + timeout.nanos / 1e9

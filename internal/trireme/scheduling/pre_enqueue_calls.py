@@ -55,8 +55,8 @@ class PreEnqueueCalls:
         """The failure of the pod's last call, if it failed."""
         return self._failed.get(uid)
 
-    def try_now(self) -> None:
-        """The plugins changed: repeat calls that failed."""
+    def retry_failed_now(self) -> None:
+        """Repeat failed calls now, whatever their back-off: the plugins changed."""
         for name in list(self._recoveries):
             self._end_back_offs(name)
 
@@ -118,6 +118,7 @@ class PreEnqueueCalls:
             return
 
     def _end_back_offs(self, name: str) -> None:
+        """Wake the calls that wait for this plugin to answer."""
         recovery = self._recoveries.pop(name, None)
         if recovery is not None:
             recovery.set()

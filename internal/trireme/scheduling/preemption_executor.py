@@ -151,7 +151,7 @@ class PreemptionExecutor:
         return False
 
     def forget(self, uid: str) -> None:
-        """The preemptor is gone."""
+        """The preemptor is gone: its preemption no longer gates it, and is not retried."""
         self.retries.forget(uid)
         preemption = self._preemptions.get(uid)
         if preemption is not None:
@@ -160,12 +160,13 @@ class PreemptionExecutor:
                 self._drop_preemption(uid)
 
     def _drop_preemption(self, uid: str) -> None:
-        """The preemption of this preemptor, if there is one, is over, or another one takes its place."""
+        """Drop the preemptor's preemption, if there is one: it is over, or another one takes its place."""
         preemption = self._preemptions.pop(uid, None)
         if preemption is not None:
             preemption.stop_waiting()
 
     def _stop_gating(self, key: str, uid: str) -> None:
+        """Let the queue evaluate the preemptor again: it is not gated by its preemption any more."""
         if self._held_preemptors.get(key) == uid:
             del self._held_preemptors[key]
 
@@ -451,9 +452,11 @@ def _preemptor_kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:
 
 
 def _victim_name(victim: bind_pb2.Action) -> str:
+    """namespace/name of the victim."""
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 
 def _log_target(pod: queued_entity.QueuedEntity, node_name: str) -> None:
+    """Log the node where room is made, as kube-scheduler does."""
     text = "the target node for the preemption is determined"
     klog.info(log, 2, text, **klog.named(log, f"PostFilter.{PREEMPTION_PLUGIN}"), pod=klog.Ref(pod.key), node=node_name)

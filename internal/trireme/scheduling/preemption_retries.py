@@ -90,10 +90,12 @@ class PreemptionRetries:
             self.forget(uid)
 
     def _retry_now(self, key: str, uid: str) -> None:
+        """Activate the preemptor, and remember its failures for a while."""
         self._forget_later(uid, self._retries[uid])
         self._activate([(key, uid)])
 
     def _forget_later(self, uid: str, retry: _Retry) -> None:
+        """Remember the preemptor's failures a while longer, without a retry."""
         retry.timer.cancel()
         retry.retry_at = 0.0
         retry.timer = asyncio.get_running_loop().call_later(FORGET_SECONDS, self.forget, uid)

@@ -105,15 +105,15 @@ class QueueNotifier:
             self._observer.on_event_ignored(event.label)
 
     def needs_events(self) -> bool:
-        """Whether any event may help a pod. If not, `event` only counts."""
+        """Whether any event may help a pod. If not, `count_ignored` is enough, and the event need not be made."""
         return self._queue.needs_events()
 
     def count_ignored(self, event: cluster_event.ClusterEvent) -> None:
         """Count an event for which `needs_events` is false."""
         self._observer.on_event_ignored(event.label)
 
-    def nomination_gone(self, pending: PendingPod, pod: PodInEvent) -> None:
-        """Pods of no higher priority may use the room that was nominated to this pod."""
+    def notify_of_lost_nomination(self, pending: PendingPod, pod: PodInEvent) -> None:
+        """Wake pods of no higher priority: the room that was nominated to this pod is free."""
         started = self._clock()
         instructions = self._queue.on_event(
             cluster_event.ASSIGNED_POD_DELETE,

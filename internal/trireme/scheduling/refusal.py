@@ -65,7 +65,7 @@ class Refusal:
         )
 
 
-def by_reserve(refused: status.Status) -> Failure:
+def failure_by_reserve(refused: status.Status) -> Failure:
     """The failure of an attempt that Reserve ended: its message is as if the chosen node were the only one."""
     if not refused.is_rejection:
         return Failure(refused.message, nominated_node="")

@@ -12,15 +12,15 @@ class RelistTracker:
     def __init__(self) -> None:
         self._seen: dict[str, set[Any]] = {}
 
-    def seen(self, name: str) -> set[Any]:
+    def seen_keys(self, name: str) -> set[Any]:
         """The keys seen in the list so far; the caller may add to it."""
         return self._seen.get(name, set())
 
     def add(self, name: str, key: Any) -> None:
-        """The list contains the object."""
+        """Record that the list contains the object."""
         self._seen.setdefault(name, set()).add(key)
 
-    def on_marker(
+    def on_list_marker(
         self, kind: EventKind, name: str, known: Callable[[], set[Any]], remove: Callable[[Any], None]
     ) -> None:
         """A list starts, or ends: then remove those `known` objects that it does not contain."""

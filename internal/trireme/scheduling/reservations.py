@@ -87,6 +87,7 @@ class Reservations:
         return answer.state
 
     async def _run_unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """Call Unreserve for the placements, last ones first; a failure is logged alone."""
         try:
             await self._evaluators.unreserve(cycle, list(reversed(placements)))
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:

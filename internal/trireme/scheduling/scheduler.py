@@ -153,6 +153,7 @@ class Scheduler:
                 log.warning(text, NO_ROOM_LOG_SECONDS)
 
     async def _run_cycle(self, batch: scheduling_queue.Batch) -> None:
+        """Run the scheduling cycle of a batch of pods, or of a pod group."""
         match batch:
             case PodBatch():
                 await self._cycle.run(batch)
@@ -174,6 +175,7 @@ class Scheduler:
             await self._speculation.speculate(batch)
 
     def _batch_delay(self) -> float:
+        """How long to let the next batch grow, in seconds; 0: take it now."""
         ahead = self._queue.peek_next_classes(NEXT_CLASSES * 4)
         if not ahead:
             return 0.0
@@ -204,6 +206,7 @@ class Scheduler:
             task.add_done_callback(lambda _, key=key: self._preparing.pop(key, None))  # type: ignore[misc]
 
     async def _prepare_class(self, key: ports.ClassKey, generation: int) -> None:
+        """Have filter evaluate the class ahead of its turn; a failure is only logged."""
         try:
             await self._evaluators.prepare(*key, generation)
             self._prepared.add(key)
@@ -211,7 +214,7 @@ class Scheduler:
             log.debug("class %d could not be prepared: %s", key[1], error)
 
     async def _flush_backoff(self) -> None:
-        """Back-offs end on whole seconds."""
+        """Move pods whose back-off is over, once a second for ever: back-offs end on whole seconds."""
         while True:
             now = self._now()
             await asyncio.sleep(1.0 - now % 1.0 + 0.001)
@@ -220,6 +223,7 @@ class Scheduler:
                 self._wakeup.set()
 
     async def _flush_unschedulable(self) -> None:
+        """Retry pods that no event woke for long, every FLUSH_PERIOD for ever."""
         while True:
             await asyncio.sleep(scheduling_queue.FLUSH_PERIOD)
             self._execute(self._queue.flush_unschedulable(self._now()))

@@ -49,7 +49,7 @@ class SchedulingCycle:
         """Place the pods of the batch, or say of each why not."""
         self._observer.on_batch_popped(batch.profile, len(batch.pods))
         class_key = batch.profile, batch.class_id
-        pods = [pod for pod in batch.pods if self._to_be_tried(pod)]
+        pods = [pod for pod in batch.pods if self._may_be_tried(pod)]
         if klog.enabled(log, 3):
             for pod in pods:
                 klog.info(log, 3, "Attempting to schedule pod", pod=klog.Ref(pod.key))
@@ -59,7 +59,8 @@ class SchedulingCycle:
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             self._reporter.report_failures(pods, Failure(str(error)))
 
-    def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
+    def _may_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
+        """Whether the pod is to be tried. If it is being deleted, invalid or assumed already, its attempt ends here."""
         pending = pod.record.pod
         if pending.parsed.flags:
             self._reporter.report_skipped(pod)
@@ -110,7 +111,7 @@ class SchedulingCycle:
     async def _attempt_speculative(
         self, known: speculation.SpeculativePlacement, pods: list[queued_pod.QueuedPodInfo]
     ) -> attempt.Attempt:
-        """No call is made, so nothing can change in between."""
+        """Make an attempt of speculative places. No call is made, so nothing can change in between."""
         started, reused = self._observer.clock(), known.used > 0
         placed = known.take_places(len(pods))
         node_counts = attempt.node_counts(known.filtered.answer, self._cache.node_count)

@@ -70,7 +70,7 @@ class StatusOutbox:
         self._ready.set()
 
     def drop(self, uid: str) -> None:
-        """The pod is gone, or bound: nothing more is to be written about it."""
+        """Drop what waits for a pod that is gone, or bound: nothing more is to be written about it."""
         self._waiting.pop(uid, None)
         self._wake_waiting_callers(uid)
 
@@ -123,6 +123,8 @@ class StatusOutbox:
             heapq.heappush(self._order, (self._waiting[uid].rank, uid))
 
     async def _send_batch(self, batch: Sequence[bind_pb2.Action]) -> None:
+        """Have bind execute the actions; failures are logged. After each result the pod's next action may be sent."""
+
         def on_result(index: int, result: bind_pb2.BindResult) -> None:
             action, answer = batch[index], wire_status.from_message(result.status)
             if answer.code != status.Code.SUCCESS:
@@ -143,4 +145,5 @@ class StatusOutbox:
 
 
 def _has_nomination(action: bind_pb2.Action) -> bool:
+    """Whether the action sets or clears the nomination."""
     return action.HasField("set_condition") and action.set_condition.HasField("nominated_node_name")

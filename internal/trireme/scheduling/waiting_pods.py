@@ -78,7 +78,7 @@ class WaitingPods:
         return True
 
     def preempt(self, uid: str, plugin: str, message: str) -> bool:
-        """The pod is a victim of preemption: its attempt fails by error, and it is tried again.
+        """End the pod's wait, as a victim of preemption: its attempt fails by error, and it is tried again.
 
         Returns False if it does not wait, or is decided already.
         """

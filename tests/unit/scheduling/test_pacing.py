@@ -12,7 +12,7 @@ def _pacer(pods_per_second: float, linger: float = 0.5, max_pods: int = 100) -> 
     pacer = pacing.Pacer(clock, linger, batch_limit.BatchLimit(max_pods))
     for _ in range(int(2 * pods_per_second)):
         clock.now += 1 / pods_per_second
-        pacer.pods_arrived(1)
+        pacer.record_arrivals(1)
     return pacer, clock
 
 

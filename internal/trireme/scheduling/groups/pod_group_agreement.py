@@ -28,7 +28,7 @@ def find_disagreement(
     name, policy, whose = "", "", ""
     if own_policy and group.tree is not None:
         policy, whose = group.tree.message.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
-    for scheduler, priority, preemption in _terms_of_members(cache, group, members):
+    for scheduler, priority, preemption in _compared_fields_of_members(cache, group, members):
         name, policy = name or scheduler, policy or preemption
         if scheduler != name:
             return (
@@ -48,7 +48,7 @@ def find_disagreement(
     return ""
 
 
-def _terms_of_members(
+def _compared_fields_of_members(
     cache: cluster_cache.ClusterCache,
     group: queued_group.QueuedPodGroupInfo,
     members: Sequence[queued_pod.QueuedPodInfo],
@@ -63,15 +63,16 @@ def _terms_of_members(
         class_id = pod.record.class_id
         if class_id and class_id not in seen:
             seen.add(class_id)
-            yield _terms_of_class(cache.registry[class_id].pod)
+            yield _compared_fields_of_class(cache.registry[class_id].pod)
     assumed = [uid for uid in group.members if cache.is_assumed(uid)]
     for uid in (*group.placed, *assumed):
         placed = cache.pod(uid)
         if placed is not None and placed.class_id not in seen:
             seen.add(placed.class_id)
-            yield _terms_of_class(cache.registry[placed.class_id].pod)
+            yield _compared_fields_of_class(cache.registry[placed.class_id].pod)
 
 
-def _terms_of_class(pod: core_pb2.Pod) -> tuple[str, int, str]:
+def _compared_fields_of_class(pod: core_pb2.Pod) -> tuple[str, int, str]:
+    """schedulerName, priority and preemption policy of a class."""
     spec = pod.spec
     return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER

@@ -87,7 +87,7 @@ class PodGroupConditions:
         return condition if version == metadata.resource_version and self._now() < until else None
 
     def forget(self, uid: str) -> None:
-        """The PodGroup is deleted."""
+        """Drop what is known of a PodGroup that is deleted."""
         self._sent.pop(uid, None)
 
     def record_waiting(self, group: queued_group.QueuedPodGroupInfo, missing: str) -> None:

@@ -117,7 +117,7 @@ class PodGroupCycle:
         if disagreement:
             self._group_reporter.report_error(tree, members, disagreement)
             return GroupAttemptResult.ERROR
-        members = [pod for pod in members if self._to_be_tried(pod)]
+        members = [pod for pod in members if self._may_be_tried(pod)]
         if not members:
             return GroupAttemptResult.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.full_name))
@@ -152,8 +152,10 @@ class PodGroupCycle:
         await self._release_claims(group, post_filter.actions)
         if post_filter.code is not status.Code.SUCCESS:
             return post_filter
-        failed = await self._make_room(group, [action for action in post_filter.actions if action.HasField("evict")])
-        return pod_group_post_filters.not_preempted(failed) if failed else post_filter
+        failed = await self._evict_victims(
+            group, [action for action in post_filter.actions if action.HasField("evict")]
+        )
+        return pod_group_post_filters.failed_preemption_result(failed) if failed else post_filter
 
     def _members_to_try(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
         """The members to try now, in order within each PodGroup."""
@@ -167,13 +169,14 @@ class PodGroupCycle:
         tree: forest.GroupNode,
         members: Sequence[queued_pod.QueuedPodInfo],
     ) -> PodGroupRequest:
+        """What is to be tried: the members by PodGroup, how many have a node, and whether minimums apply."""
         by_group: dict[str, list[queued_pod.QueuedPodInfo]] = {}
         for pod in members:
             by_group.setdefault(queued_group.pod_group_name(pod), []).append(pod)
         minimums = members[0].record.profile in self._gang_profiles
         return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group), minimums)
 
-    async def _make_room(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
+    async def _evict_victims(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
         """Have the victims deleted. Answers what failed; empty if nothing did, or if others are scheduled meanwhile."""
         if self._asynchronous:
             self._preemptions.evict_in_background(group, "", victims)
@@ -195,7 +198,8 @@ class PodGroupCycle:
         )
         return scheduled
 
-    def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
+    def _may_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
+        """Whether the member is to be tried. If it is being deleted, or has a node, its attempt ends here."""
         if pod.record.pod.parsed.flags & TERMINATING:
             self._reporter.report_skipped(pod)
             return False
@@ -233,6 +237,7 @@ class PodGroupCycle:
     def _binding_batches(
         self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.AssumedPod]]
     ) -> Iterator[tuple[cycle_pb2.Cycle, list[binding_cycle.AssumedPod]]]:
+        """Split the placed members into batches of one class, no larger than the queue's, in order."""
         batch: list[binding_cycle.AssumedPod] = []
         for index, (cycle, assumed) in enumerate(placed):
             batch.append(assumed)

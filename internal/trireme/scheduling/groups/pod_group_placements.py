@@ -147,6 +147,7 @@ class PodGroupPlacements:
         return result
 
     def _undo_results(self, results: Sequence[PodGroupResult]) -> None:
+        """Unassume all members that these results have placed."""
         self._trials.undo([member for result in results for member in result.placed_members()])
 
     def _generate_placements(
@@ -171,10 +172,12 @@ class PodGroupPlacements:
                 yield slot, entry.metadata.labels
 
     def _labels_of(self, name: str) -> Mapping[str, str] | None:
+        """The labels of the node; None: it is gone."""
         entry = self._cache.node(name)
         return None if entry is None else entry.metadata.labels
 
     def _scheduled_members(self, request: PodGroupRequest, node: GroupNode) -> Iterator[placements.PlacedMember]:
+        """The members of the group that have a node. Raises: NoPlacementError if the tree is too deep."""
         if node.too_deep_to_place:
             raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
         group, names = request.group, {leaf.name for leaf in node.leaves()}

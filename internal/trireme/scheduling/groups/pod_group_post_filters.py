@@ -177,20 +177,21 @@ class PodGroupPostFilters:
             response = await self._evaluators.list_pod_group_victims(message)
             if not response.victims:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
-                result = _from_status(response.status, (), current)
+                result = _result_from_status(response.status, (), current)
                 # A group that may not preempt, or preempts already, is not evaluated any further.
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
                 return result
-            result = await self._preempt_potential_victims(request, response.victims)
+            result = await self._select_victims_while_hidden(request, response.victims)
             self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
 
-    async def _preempt_potential_victims(
+    async def _select_victims_while_hidden(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
+        """Hide all potential victims from the replicas, and select those that have to be evicted; then show them."""
         hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
         self._cache.hide_from_replicas(hidden)
         try:
@@ -228,7 +229,7 @@ class PodGroupPostFilters:
             if response.HasField("disruption"):
                 self._observer.on_group_disruption(request.tree.key.kind, response.disruption)
             nominated = {member.pod.uid: assumed.node_name for member, assumed in proposed}
-            return _from_status(response.status, response.actions, nominated)
+            return _result_from_status(response.status, response.actions, nominated)
         finally:
             self._trials.undo(list(result.placed_members()))
 
@@ -237,23 +238,26 @@ class PodGroupPostFilters:
         return self._evaluators.cycle(pod.record.profile, pod.record.class_id, self._publish())
 
 
-def not_preempted(failure: str) -> PodGroupPostFilterResult:
+def failed_preemption_result(failure: str) -> PodGroupPostFilterResult:
     """The result of preemption if victims were found and could not be deleted."""
     text = _plugin_error_text(in_tree.PREEMPTION_PLUGIN, f"pod group preemption: {failure}")
     return PodGroupPostFilterResult(status.Code.ERROR, text)
 
 
 def _plugin_error_text(plugin: str, message: str) -> str:
+    """The error of a plugin in kube-scheduler's words."""
     return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
 
 
 def _pod_identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
+    """The identity of a pod or object, for messages."""
     return cycle_pb2.PodIdentity(namespace=named.namespace, name=named.name, uid=named.uid)
 
 
-def _from_status(
+def _result_from_status(
     message: status_pb2.Status, actions: Sequence[bind_pb2.Action], nominated: Mapping[str, str]
 ) -> PodGroupPostFilterResult:
+    """The result by a plugin's status: actions and nominations count only with SUCCESS."""
     code, text = wire_status.from_message(message).code, ", ".join(message.messages)
     if code is not status.Code.SUCCESS:
         return PodGroupPostFilterResult(code, text)

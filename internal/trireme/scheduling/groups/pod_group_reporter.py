@@ -102,6 +102,7 @@ class PodGroupReporter:
             self._reporter.report_failure(pod, Failure(text, nominated_node=node, unschedulable=not error))
 
     def _write_condition(self, pod_group: forest.Group, final: GroupStatus) -> None:
+        """Have the condition written that follows from the group's final status."""
         reason = {
             GroupCode.SUCCESS: pod_group_conditions.SCHEDULED_REASON,
             GroupCode.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE_REASON,
@@ -135,6 +136,7 @@ def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, me
 
 
 def _with_nominated_node(failure: Failure, node: str | None) -> Failure:
+    """The failure with this nomination; None: as it is."""
     if node is None:
         return failure
     return Failure(

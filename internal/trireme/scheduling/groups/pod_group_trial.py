@@ -140,7 +140,7 @@ class PodGroupTrials:
                         return failed
                     member.cycle = cycle
                     done.append(member)
-                failed = await self._reserve_anew(cycle, of_class)
+                failed = await self._reserve_again(cycle, of_class)
                 if failed:
                     self.undo(done)
                     return failed
@@ -161,7 +161,7 @@ class PodGroupTrials:
         self._attempts.assume_on(member.pod, assumed.node_name)
         return ""
 
-    async def _reserve_anew(self, cycle: cycle_pb2.Cycle, attempts: Sequence[MemberAttempt]) -> str:
+    async def _reserve_again(self, cycle: cycle_pb2.Cycle, attempts: Sequence[MemberAttempt]) -> str:
         """Reserve for those of the members, all of one class, that had something reserved; answers what failed."""
         again: list[tuple[MemberAttempt, binding_cycle.AssumedPod]] = []
         for member in attempts:
