@@ -26,8 +26,8 @@ def test_every_function_answers_as_in_kubernetes() -> None:
 
 def test_in_parts_every_function_answers_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Selectors that are deeper than the library reads are read in parts; here all are, in the smallest there are."""
-    at_once = environment.compiled
-    monkeypatch.setattr(environment, "compiled", functools.partial(at_once, deepest_part=2))
+    at_once = environment.compile_expression
+    monkeypatch.setattr(environment, "compile_expression", functools.partial(at_once, deepest_part=2))
     assert _differing_from_recorded() == []
 
 

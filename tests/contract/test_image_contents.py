@@ -66,7 +66,7 @@ def test_device_selectors_are_compiled(pruned: pathlib.Path) -> None:
     """A claim would make its pod fail, days after the installation."""
     program = (
         "from trireme.plugins.dynamic_resources import expressions as e; import inspect; "
-        "from trireme_kube.cel.compiler import environment; environment._environment(False)"
+        "from trireme_kube.cel.compiler import environment; environment._make_environment(False)"
     )
     _run(pruned, program)
 

@@ -29,7 +29,7 @@ from trireme_kube.client.rest import client, content_types, credentials, envelop
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.v1 import encoding_pb2
 
-ACCEPT = content_types.accepted("", content_types.PROTOBUF)
+ACCEPT = content_types.accept_header("", content_types.PROTOBUF)
 THINGS = resources.Resource("Thing", "/api/v1/things", field_selector="a!=b", page=2)
 
 

@@ -122,7 +122,7 @@ async def test_a_chosen_leader_may_be_a_candidate(
         # The API server's controller asks candidates whether they are still there.
         candidates = ("--namespace=kube-system", "leasecandidates.v1beta1.coordination.k8s.io")
         name = cluster.kubectl("get", *candidates, "--output=jsonpath={.items[0].metadata.name}")
-        asked = json.dumps({"spec": {"pingTime": timestamps.micro(clocks.wall_ns())}})
+        asked = json.dumps({"spec": {"pingTime": timestamps.rfc3339_micros(clocks.wall_ns())}})
         cluster.kubectl("patch", *candidates, name, "--type=merge", f"--patch={asked}")
         candidacy = account("trireme-frontend")
         await installation.until(

@@ -44,7 +44,7 @@ async def _clients(cluster: launcher.ControlPlane) -> AsyncIterator[tuple[client
 
 
 def _settings(cluster: launcher.ControlPlane, user: launcher.User) -> client.ClientSettings:
-    accept = content_types.accepted("", content_types.PROTOBUF)
+    accept = content_types.accept_header("", content_types.PROTOBUF)
     return client.ClientSettings(credentials.Source(str(cluster.kubeconfig_of(user.name))), qps=-1.0, accept=accept)
 
 

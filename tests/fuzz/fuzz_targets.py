@@ -389,7 +389,7 @@ def seeds(name: str) -> list[bytes]:
         from trireme.v1 import core_pb2
         from trireme_kube.apimachinery import decode
 
-        return [decode.read(pod, core_pb2.Pod).SerializeToString()]
+        return [decode.decode_unchecked(pod, core_pb2.Pod).SerializeToString()]
     if name in ("plugin_answer", "score_rpcs", "filter_rpcs"):
         return _messages()
     found: dict[str, list[bytes]] = {

@@ -143,7 +143,9 @@ class Cluster:
         """Applies a merge patch."""
         resource = BY_KEY[key]
         namespace = "default" if resource.namespaced else ""
-        return self.registry.edit_object(resource, namespace, name, lambda obj: patches.merge(obj, patch)).object
+        return self.registry.edit_object(
+            resource, namespace, name, lambda obj: patches.apply_merge_patch(obj, patch)
+        ).object
 
     def delete(self, key: str, name: str, **options: Any) -> None:
         """Deletes an object."""

@@ -153,7 +153,7 @@ class ActionExecutor:
         with self._in_flight.track(tenure.leader, self._clock() + ROUND_SECONDS) as work:
             match action.WhichOneof("action"):
                 case "set_condition":
-                    patch = patch_bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))
+                    patch = patch_bodies.condition_patch(action.set_condition, timestamps.rfc3339_seconds(self._wall()))
                     return await self._patch_pod_status(pod, patch)
                 case "set_group_condition":
                     return await self._patch_group_status(
@@ -198,7 +198,9 @@ class ActionExecutor:
         """
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         if evict.observed_generation:
-            patch = patch_bodies.disruption_patch_of_unread_pod(pod.uid, evict, timestamps.seconds(self._wall()))
+            patch = patch_bodies.disruption_patch_of_unread_pod(
+                pod.uid, evict, timestamps.rfc3339_seconds(self._wall())
+            )
             outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
             if isinstance(outcome, (api_writes.Refused, api_writes.Conflict)):
                 outcome = api_writes.Uncertain(outcome.message)
@@ -217,7 +219,7 @@ class ActionExecutor:
         found = await self._writer.get_pod(pod, DEADLINE_SECONDS)
         if not isinstance(found, api_writes.Written) or found.obj["metadata"].get("deletionTimestamp"):
             return found
-        patch = patch_bodies.disruption_patch(found.obj, evict, timestamps.seconds(self._wall()))
+        patch = patch_bodies.disruption_patch(found.obj, evict, timestamps.rfc3339_seconds(self._wall()))
         # Without a patch it carries the condition already.
         marked = found if patch is None else await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
         return await self._delete_marked_pod(pod, marked) if isinstance(marked, api_writes.Written) else marked

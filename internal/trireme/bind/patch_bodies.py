@@ -29,7 +29,9 @@ def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
         status_patch.Condition(
             condition.type, condition.status, condition.reason, condition.message, condition.observed_generation
         ),
-        timestamps.seconds(since.seconds * 1_000_000_000) if condition.HasField("last_transition_time") else now,
+        timestamps.rfc3339_seconds(since.seconds * 1_000_000_000)
+        if condition.HasField("last_transition_time")
+        else now,
     )
     if patch is None:
         raise AssertionError("a condition that the pod is not known to have is a change")
@@ -45,7 +47,7 @@ def group_condition_patch(wanted: bind_pb2.SetGroupCondition) -> dict[str, Any]:
         "type": condition.type,
         "status": condition.status,
         "observedGeneration": condition.observed_generation,
-        "lastTransitionTime": timestamps.seconds(condition.last_transition_time.seconds * 1_000_000_000),
+        "lastTransitionTime": timestamps.rfc3339_seconds(condition.last_transition_time.seconds * 1_000_000_000),
         "reason": condition.reason,
         "message": condition.message,
     }

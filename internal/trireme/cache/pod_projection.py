@@ -66,8 +66,8 @@ def parse(raw: Json, extra: Set[str] = frozenset()) -> ParsedPod:
 
     Raises: FieldError.
     """
-    read = decode.read(raw, projection_pb2.ProjectedPod)
-    return _parse_projected(read, decode.read(raw, core_pb2.Pod) if extra else None, extra)
+    read = decode.decode_unchecked(raw, projection_pb2.ProjectedPod)
+    return _parse_projected(read, decode.decode_unchecked(raw, core_pb2.Pod) if extra else None, extra)
 
 
 def parse_protobuf(raw: bytes, extra: Set[str] = frozenset()) -> ParsedPod:
@@ -75,8 +75,8 @@ def parse_protobuf(raw: bytes, extra: Set[str] = frozenset()) -> ParsedPod:
 
     Raises: FieldError.
     """
-    read = protobuf.read(raw, projection_pb2.ProjectedPod)
-    return _parse_projected(read, protobuf.read(raw, core_pb2.Pod) if extra else None, extra)
+    read = protobuf.decode_unchecked(raw, projection_pb2.ProjectedPod)
+    return _parse_projected(read, protobuf.decode_unchecked(raw, core_pb2.Pod) if extra else None, extra)
 
 
 def missing_fields(paths: Iterable[str]) -> frozenset[str]:

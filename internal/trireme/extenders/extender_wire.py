@@ -91,7 +91,7 @@ def decode_first_value(body: bytes) -> Any:
     if not text:
         raise ExtenderError("EOF")
     try:
-        return json_document.plain(json_document.first(text))
+        return json_document.plain(json_document.parse_first_value(text))
     except json_document.MalformedJSONError as error:
         raise ExtenderError(str(error).replace("unexpected end of JSON input", "unexpected EOF")) from error
 

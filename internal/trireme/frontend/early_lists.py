@@ -50,7 +50,7 @@ async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator
         release.user_agent("scheduler", completed.version),
         connection.qps,
         connection.burst,
-        accept=content_types.accepted(connection.accept_content_types, connection.content_type),
+        accept=content_types.accept_header(connection.accept_content_types, connection.content_type),
     )
     requests: list[tuple[str, int, float, float]] = []
 

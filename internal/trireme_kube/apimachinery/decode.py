@@ -36,19 +36,19 @@ def decode(value: Any, message_class: type[M]) -> M:
 
     Raises: FieldError.
     """
-    message = read(value, message_class)
+    message = decode_unchecked(value, message_class)
     normalization.normalize(message)
     return message
 
 
-def read(value: Any, message_class: type[M]) -> M:
+def decode_unchecked(value: Any, message_class: type[M]) -> M:
     """Decode as `decode` does, but without checking quantities.
 
     Raises: FieldError.
     """
     message = message_class()
     try:
-        _fill_of(cast(Descriptor, message_class.DESCRIPTOR))(message, value)
+        _message_filler(cast(Descriptor, message_class.DESCRIPTOR))(message, value)
     except FieldError:
         raise
     except (TypeError, ValueError) as error:
@@ -59,28 +59,28 @@ def read(value: Any, message_class: type[M]) -> M:
 _fills: dict[str, Fill] = {}
 
 
-def _fill_of(descriptor: Descriptor) -> Fill:
+def _message_filler(descriptor: Descriptor) -> Fill:
     """Return the function that fills a message of this type; made once."""
     fill = _fills.get(descriptor.full_name)
     if fill is None:
         special = JSON_VALUES.get(descriptor.name)
-        fill = _fills[descriptor.full_name] = special.read if special else _object_fill(_setters(descriptor))
+        fill = _fills[descriptor.full_name] = special.read if special else _object_filler(_field_setters(descriptor))
     return fill
 
 
-def _setters(descriptor: Descriptor) -> dict[str, Fill]:
+def _field_setters(descriptor: Descriptor) -> dict[str, Fill]:
     """The setters of a message type's fields, by JSON name."""
     setters: dict[str, Fill] = {}
     for field in descriptor.fields:
         if is_inlined(field) and field.message_type is not None:
-            for name, setter in _setters(field.message_type).items():
+            for name, setter in _field_setters(field.message_type).items():
                 setters[name] = _inlined_setter(field.name, setter)
         else:
-            setters[field.json_name] = _setter(field)
+            setters[field.json_name] = _field_setter(field)
     return setters
 
 
-def _object_fill(setters: Mapping[str, Fill]) -> Fill:
+def _object_filler(setters: Mapping[str, Fill]) -> Fill:
     """Return the function that fills a message from a JSON object, with these setters by the fields' JSON names.
 
     It skips fields that are null or unknown. Its FieldError names the path of the field.
@@ -117,12 +117,12 @@ def _inlined_setter(name: str, setter: Fill) -> Fill:
     return set_inlined
 
 
-def _setter(field: FieldDescriptor) -> Fill:
+def _field_setter(field: FieldDescriptor) -> Fill:
     name = field.name
     if (value := map_value(field)) is not None:
         return _map_setter(name, value)
     if field.message_type is not None:
-        fill = _fill_of(field.message_type)
+        fill = _message_filler(field.message_type)
         return _messages_setter(name, fill) if field.is_repeated else _message_setter(name, fill)
     convert = _READERS[field.type]
     return _scalars_setter(name, convert, _zero_of(field)) if field.is_repeated else _scalar_setter(name, convert)
@@ -180,9 +180,9 @@ def _messages_setter(name: str, fill: Fill) -> Fill:
 def _map_setter(name: str, values: FieldDescriptor) -> Fill:
     """Return the setter of a map field. Its FieldError names the entry's key."""
     if values.message_type is not None:
-        put = _message_entry(_fill_of(values.message_type))
+        put = _message_entry_setter(_message_filler(values.message_type))
     else:
-        put = _scalar_entry(_READERS[values.type], _zero_of(values))
+        put = _scalar_entry_setter(_READERS[values.type], _zero_of(values))
 
     def set_map(message: Any, value: Any) -> None:
         if not isinstance(value, dict):
@@ -200,7 +200,7 @@ def _map_setter(name: str, values: FieldDescriptor) -> Fill:
     return set_map
 
 
-def _message_entry(fill: Fill) -> Callable[[Any, str, Any], None]:
+def _message_entry_setter(fill: Fill) -> Callable[[Any, str, Any], None]:
     def put(entries: Any, key: str, item: Any) -> None:
         entry = entries[key]
         if item is not None:
@@ -209,7 +209,7 @@ def _message_entry(fill: Fill) -> Callable[[Any, str, Any], None]:
     return put
 
 
-def _scalar_entry(convert: Convert, zero: Any) -> Callable[[Any, str, Any], None]:
+def _scalar_entry_setter(convert: Convert, zero: Any) -> Callable[[Any, str, Any], None]:
     def put(entries: Any, key: str, item: Any) -> None:
         entries[key] = zero if item is None else convert(item)
 

@@ -6,7 +6,7 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 _PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Parse the duration. Raises: ValueError. Units: seconds."""
     sign = -1.0 if text.startswith("-") else 1.0
     bare = text.removeprefix("-")

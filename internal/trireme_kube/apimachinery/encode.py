@@ -16,7 +16,7 @@ from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.apimachinery.json_values import JSON_VALUES
 from trireme_kube.apimachinery.normalization import is_inlined, map_value
 
-Write = Callable[[Any], Any]
+Encoder = Callable[[Any], Any]
 """The JSON value of a field's value."""
 
 
@@ -27,29 +27,29 @@ def encode(message: Message) -> Any:
     9999.
     """
     try:
-        return _write_of(cast(Descriptor, message.DESCRIPTOR))(message)
+        return _message_encoder(cast(Descriptor, message.DESCRIPTOR))(message)
     except FieldError:
         raise
     except ValueError as error:
         raise FieldError("", str(error)) from error
 
 
-_writes: dict[str, Write] = {}
+_encoders: dict[str, Encoder] = {}
 
 
-def _write_of(descriptor: Descriptor) -> Write:
+def _message_encoder(descriptor: Descriptor) -> Encoder:
     """Return the function that encodes a message of this type; made once."""
-    write = _writes.get(descriptor.full_name)
+    write = _encoders.get(descriptor.full_name)
     if write is None:
         special = JSON_VALUES.get(descriptor.name)
-        write = _writes[descriptor.full_name] = special.write if special else _object_write(descriptor)
+        write = _encoders[descriptor.full_name] = special.write if special else _object_encoder(descriptor)
     return write
 
 
-def _object_write(descriptor: Descriptor) -> Write:
+def _object_encoder(descriptor: Descriptor) -> Encoder:
     """Return the function that encodes messages of this type, without empty fields. Its FieldError names the path."""
-    fields: Mapping[int, tuple[str | None, Write]] = {
-        field.number: (None if is_inlined(field) else field.json_name, _field_write(field))
+    fields: Mapping[int, tuple[str | None, Encoder]] = {
+        field.number: (None if is_inlined(field) else field.json_name, _field_encoder(field))
         for field in descriptor.fields
     }
 
@@ -73,19 +73,21 @@ def _object_write(descriptor: Descriptor) -> Write:
     return write
 
 
-def _field_write(field: FieldDescriptor) -> Write:
+def _field_encoder(field: FieldDescriptor) -> Encoder:
     if (values := map_value(field)) is not None:
-        return _map_write(_write_of(values.message_type) if values.message_type is not None else _scalar)
+        return _map_encoder(
+            _message_encoder(values.message_type) if values.message_type is not None else _encode_scalar
+        )
     if field.message_type is not None:
-        write = _write_of(field.message_type)
+        write = _message_encoder(field.message_type)
         return (lambda elements: [write(element) for element in elements]) if field.is_repeated else write
-    return list if field.is_repeated else _scalar
+    return list if field.is_repeated else _encode_scalar
 
 
-def _map_write(write: Write) -> Write:
+def _map_encoder(write: Encoder) -> Encoder:
     # Maps of messages are unordered; the API server's clients sort them.
     return lambda entries: {key: write(entries[key]) for key in sorted(entries)}
 
 
-def _scalar(value: Any) -> Any:
+def _encode_scalar(value: Any) -> Any:
     return value

@@ -33,7 +33,7 @@ def key(path: str, name: str) -> str:
     return f"{path}[{name}]"
 
 
-def _prefix(path: str) -> str:
+def _path_prefix(path: str) -> str:
     return f"{path or '<nil>'}: "
 
 
@@ -50,29 +50,29 @@ def _problem_with_detail(text: str, detail: str) -> Problem:
 
 def invalid(path: str, value: object, detail: str) -> Problem:
     """A value that breaks a rule."""
-    return _problem_with_detail(f"{_prefix(path)}Invalid value: {show(value)}", detail)
+    return _problem_with_detail(f"{_path_prefix(path)}Invalid value: {show(value)}", detail)
 
 
 def required(path: str, detail: str = "") -> Problem:
     """A value that is missing."""
-    return _problem_with_detail(f"{_prefix(path)}Required value", detail)
+    return _problem_with_detail(f"{_path_prefix(path)}Required value", detail)
 
 
 def duplicate(path: str, value: object) -> Problem:
     """A value that occurs twice."""
-    return f"{_prefix(path)}Duplicate value: {show(value)}"
+    return f"{_path_prefix(path)}Duplicate value: {show(value)}"
 
 
 def forbidden(path: str, detail: str) -> Problem:
     """A value that must not be set here."""
-    return _problem_with_detail(f"{_prefix(path)}Forbidden", detail)
+    return _problem_with_detail(f"{_path_prefix(path)}Forbidden", detail)
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
     """A value that is not among the supported ones."""
     quoted = ", ".join(golang.quote(name) for name in supported)
     return _problem_with_detail(
-        f"{_prefix(path)}Unsupported value: {show(value)}", f"supported values: {quoted}" if quoted else ""
+        f"{_path_prefix(path)}Unsupported value: {show(value)}", f"supported values: {quoted}" if quoted else ""
     )
 
 
@@ -94,14 +94,14 @@ def _too_long_message(length: int) -> str:
     return f"must be no more than {length} bytes"
 
 
-def _size(text: str) -> int:
+def _byte_length(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
 def subdomain_problems(text: str) -> list[str]:
     """Return the problems of a DNS subdomain."""
     problems: list[str] = []
-    if _size(text) > _LONGEST_SUBDOMAIN:
+    if _byte_length(text) > _LONGEST_SUBDOMAIN:
         problems.append(_too_long_message(_LONGEST_SUBDOMAIN))
     if not re.fullmatch(_SUBDOMAIN, text):
         rule = (
@@ -129,7 +129,7 @@ def label_key_problems(text: str) -> list[str]:
     name = parts[-1]
     if not name:
         problems.append("name part must be non-empty")
-    elif _size(name) > _LONGEST_NAME:
+    elif _byte_length(name) > _LONGEST_NAME:
         problems.append(f"name part {_too_long_message(_LONGEST_NAME)}")
     if not re.fullmatch(_LABEL_KEY, name):
         problems.append(f"name part {form}")
@@ -139,7 +139,7 @@ def label_key_problems(text: str) -> list[str]:
 def label_value_problems(text: str) -> list[str]:
     """Return the problems of a label's value."""
     problems: list[str] = []
-    if _size(text) > _LONGEST_NAME:
+    if _byte_length(text) > _LONGEST_NAME:
         problems.append(_too_long_message(_LONGEST_NAME))
     if not re.fullmatch(_LABEL_VALUE, text):
         rule = (
@@ -150,6 +150,6 @@ def label_value_problems(text: str) -> list[str]:
     return problems
 
 
-def label_name(path: str, text: str) -> list[Problem]:
+def qualified_name_problems(path: str, text: str) -> list[Problem]:
     """The messages for a qualified name at a path."""
     return [invalid(path, text, problem) for problem in label_key_problems(text)]

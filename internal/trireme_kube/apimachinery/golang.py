@@ -85,7 +85,7 @@ def parse_duration(text: str) -> Duration:
             raise ValueError(invalid)
         match = _TERM.match(rest)
         assert match is not None
-        value = _term(match, text)
+        value = _nanoseconds_of_term(match, text)
         rest = rest[match.end() :]
         total += value
         if value > _LIMIT or total > _LIMIT:
@@ -97,7 +97,7 @@ def parse_duration(text: str) -> Duration:
     return Duration(total)
 
 
-def _term(match: re.Match[str], text: str) -> int:
+def _nanoseconds_of_term(match: re.Match[str], text: str) -> int:
     """The nanoseconds of one term of the duration `text`."""
     whole, _, decimals, unit_name = match.groups()
     value = int(whole or "0")
@@ -189,7 +189,7 @@ def to_float32(value: float) -> float:
     return float(rounded)
 
 
-def _rounded32(value: float) -> float:
+def _round_to_float32(value: float) -> float:
     """As `to_float32`, with infinity for what is too large."""
     try:
         return to_float32(value)
@@ -197,12 +197,12 @@ def _rounded32(value: float) -> float:
         return math.inf
 
 
-def _shortest(value: float, bits: int) -> tuple[str, int]:
+def _shortest_digits(value: float, bits: int) -> tuple[str, int]:
     """The fewest digits that read back as the value, and the decimal exponent of the first."""
     text = ""
     for precision in range(17 if bits == 64 else 9):
         text = f"{value:.{precision}e}"
-        if (float(text) if bits == 64 else _rounded32(float(text))) == value:
+        if (float(text) if bits == 64 else _round_to_float32(float(text))) == value:
             break
     mantissa, _, exponent = text.partition("e")
     return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
@@ -230,7 +230,7 @@ def format_float(value: float, bits: int = 64) -> str:
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return sign + "0"
-    digits, exponent = _shortest(abs(value), bits)
+    digits, exponent = _shortest_digits(abs(value), bits)
     if exponent < -4 or exponent >= 6:
         return sign + _scientific_text(digits, exponent)
     return sign + _fixed_text(digits, exponent)
@@ -247,7 +247,7 @@ def json_float(value: float, bits: int = 64) -> str:
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return sign + "0"
-    digits, exponent = _shortest(abs(value), bits)
+    digits, exponent = _shortest_digits(abs(value), bits)
     if abs(value) < 1e-6 or abs(value) >= 1e21:
         text = _scientific_text(digits, exponent)
         return sign + re.sub(r"e-0(\d)$", r"e-\1", text)

@@ -49,23 +49,23 @@ def parse(text: str) -> Node:
         MalformedJSONError: with Go's message.
     """
     scanner = _Scanner(text)
-    node = scanner.first()
-    end = scanner.skip(scanner.at)
+    node = scanner.parse_first_value()
+    end = scanner.skip_space(scanner.at)
     if end < len(text):
-        scanner.reject(end, "after top-level value")
+        scanner.reject_character(end, "after top-level value")
     return node
 
 
-def first(text: str) -> Node:
+def parse_first_value(text: str) -> Node:
     """Parse the first value of the text, ignoring what follows it.
 
     Raises:
         MalformedJSONError: with Go's message.
     """
-    return _Scanner(text).first()
+    return _Scanner(text).parse_first_value()
 
 
-def _character(char: str) -> str:
+def _show_character(char: str) -> str:
     """Format an offending byte as Go does: a non-ASCII character's first byte as Latin-1."""
     if char == "'":
         return "'\\''"
@@ -82,29 +82,29 @@ class _Scanner:
         self.text = text
         self.at = 0
 
-    def first(self) -> Node:
+    def parse_first_value(self) -> Node:
         """Reads the value that the text begins with."""
         try:
-            return self.value(self.skip(0), 0)
+            return self.parse_value(self.skip_space(0), 0)
         except RecursionError:
             # Exceeds this process's recursion limit, though perhaps not Go's depth limit.
             raise MalformedJSONError(f"invalid character '[' {_TOO_DEEP}") from None
 
-    def skip(self, at: int) -> int:
+    def skip_space(self, at: int) -> int:
         """The next position that is not white space."""
         match = _SPACE.match(self.text, at)
         return match.end() if match else at
 
-    def reject(self, at: int, context: str) -> None:
+    def reject_character(self, at: int, context: str) -> None:
         """Raises for the character at a position, or for the end of the text."""
         if at >= len(self.text):
             raise MalformedJSONError("unexpected end of JSON input")
-        raise MalformedJSONError(f"invalid character {_character(self.text[at])} {context}")
+        raise MalformedJSONError(f"invalid character {_show_character(self.text[at])} {context}")
 
-    def value(self, at: int, depth: int) -> Node:
+    def parse_value(self, at: int, depth: int) -> Node:
         """Reads the value that starts here."""
         if depth > _MAX_DEPTH:
-            self.reject(at, _TOO_DEEP)
+            self.reject_character(at, _TOO_DEEP)
         char = self.text[at : at + 1]
         if char == "{":
             return self._parse_object(at + 1, depth + 1)
@@ -116,54 +116,54 @@ class _Scanner:
             return self._parse_literal(at)
         if char and char in "-0123456789":
             return self._parse_number(at)
-        self.reject(at, "looking for beginning of value")
+        self.reject_character(at, "looking for beginning of value")
         return None
 
     def _parse_object(self, at: int, depth: int) -> Object:
         """Parse an object whose brace is before `at`; duplicate members stay. Raises as Go's parser, by `reject`."""
         members: list[tuple[str, Node]] = []
-        at = self.skip(at)
+        at = self.skip_space(at)
         if self.text[at : at + 1] == "}":
             self.at = at + 1
             return Object(())
         while True:
             if self.text[at : at + 1] != '"':
-                self.reject(at, "looking for beginning of object key string")
+                self.reject_character(at, "looking for beginning of object key string")
             key = self._parse_string(at + 1)
-            at = self.skip(self.at)
+            at = self.skip_space(self.at)
             if self.text[at : at + 1] != ":":
-                self.reject(at, "after object key")
-            members.append((key, self.value(self.skip(at + 1), depth)))
-            at = self.skip(self.at)
+                self.reject_character(at, "after object key")
+            members.append((key, self.parse_value(self.skip_space(at + 1), depth)))
+            at = self.skip_space(self.at)
             if self.text[at : at + 1] == "}":
                 self.at = at + 1
                 return Object(tuple(members))
             if self.text[at : at + 1] != ",":
-                self.reject(at, "after object key:value pair")
-            at = self.skip(at + 1)
+                self.reject_character(at, "after object key:value pair")
+            at = self.skip_space(at + 1)
 
     def _parse_array(self, at: int, depth: int) -> list[Node]:
         """Parse an array; `at` is after its opening bracket."""
         items: list[Node] = []
-        at = self.skip(at)
+        at = self.skip_space(at)
         if self.text[at : at + 1] == "]":
             self.at = at + 1
             return items
         while True:
-            items.append(self.value(at, depth))
-            at = self.skip(self.at)
+            items.append(self.parse_value(at, depth))
+            at = self.skip_space(self.at)
             if self.text[at : at + 1] == "]":
                 self.at = at + 1
                 return items
             if self.text[at : at + 1] != ",":
-                self.reject(at, "after array element")
-            at = self.skip(at + 1)
+                self.reject_character(at, "after array element")
+            at = self.skip_space(at + 1)
 
     def _parse_literal(self, at: int) -> bool | None:
         word, value = _LITERALS[self.text[at]]
         for offset in range(1, len(word)):
             if self.text[at + offset : at + offset + 1] != word[offset]:
-                self.reject(at + offset, f"in literal {word} (expecting '{word[offset]}')")
+                self.reject_character(at + offset, f"in literal {word} (expecting '{word[offset]}')")
         self.at = at + len(word)
         return value
 
@@ -171,7 +171,7 @@ class _Scanner:
         match = _DIGITS.match(self.text, at)
         end = match.end() if match else at
         if end == at:
-            self.reject(at, context)
+            self.reject_character(at, context)
         return end
 
     def _parse_number(self, start: int) -> Number:
@@ -196,10 +196,10 @@ class _Scanner:
     def _parse_hex(self, at: int) -> int:
         for offset in range(4):
             if self.text[at + offset : at + offset + 1] not in _HEX:
-                self.reject(at + offset, "in \\u hexadecimal character escape")
+                self.reject_character(at + offset, "in \\u hexadecimal character escape")
         return int(self.text[at : at + 4], 16)
 
-    def _unicode(self, at: int) -> tuple[str, int]:
+    def _parse_unicode_escape(self, at: int) -> tuple[str, int]:
         r"""The character of a `\u` escape whose digits start here, and where what follows starts."""
         code = self._parse_hex(at)
         at += 4
@@ -222,16 +222,16 @@ class _Scanner:
                 self.at = at + 1
                 return "".join(parts)
             if char != "\\":
-                self.reject(at, "in string literal")
+                self.reject_character(at, "in string literal")
             escape = self.text[at + 1 : at + 2]
             if escape == "u":
-                decoded, at = self._unicode(at + 2)
+                decoded, at = self._parse_unicode_escape(at + 2)
                 parts.append(decoded)
             elif escape in _SIMPLE_ESCAPES and escape:
                 parts.append(_SIMPLE_ESCAPES[escape])
                 at += 2
             else:
-                self.reject(at + 1, "in string escape code")
+                self.reject_character(at + 1, "in string escape code")
 
 
 def plain(node: Node) -> object:

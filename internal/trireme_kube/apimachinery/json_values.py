@@ -54,21 +54,21 @@ def parse_time(text: str) -> tuple[int, int]:
     since = moment - _EPOCH
     seconds = since.days * 86400 + since.seconds
     # An offset can lead out of the supported years.
-    _moment(seconds, 0)
+    _utc_datetime(seconds, 0)
     return seconds, int((form.group(2) or "0")[:9].ljust(9, "0"))
 
 
 def format_time(seconds: int) -> str:
     """A moment in RFC 3339, to the second."""
-    return _moment(seconds, 0).isoformat()[:19] + "Z"
+    return _utc_datetime(seconds, 0).isoformat()[:19] + "Z"
 
 
 def format_micro_time(seconds: int, nanos: int) -> str:
     """A moment in RFC 3339, to the microsecond."""
-    return _moment(seconds, nanos).isoformat(timespec="microseconds")[:26] + "Z"
+    return _utc_datetime(seconds, nanos).isoformat(timespec="microseconds")[:26] + "Z"
 
 
-def _moment(seconds: int, nanos: int) -> datetime:
+def _utc_datetime(seconds: int, nanos: int) -> datetime:
     try:
         return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError as error:
@@ -77,13 +77,13 @@ def _moment(seconds: int, nanos: int) -> datetime:
 
 def _read_time(message: Any, value: Any) -> None:
     if not isinstance(value, str):
-        raise _wrong_type("a time as a string", value)
+        raise _wrong_type_error("a time as a string", value)
     message.seconds, message.nanos = parse_time(value)
 
 
 def _read_quantity(message: Any, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise _wrong_type("a quantity as a string or a number", value)
+        raise _wrong_type_error("a quantity as a string or a number", value)
     text = str(value).strip()
     if not text:
         raise ValueError(WRONG_FORM)
@@ -96,7 +96,7 @@ def _read_int_or_string(message: Any, value: Any) -> None:
     elif isinstance(value, int) and not isinstance(value, bool):
         message.type, message.int_val = 0, value
     else:
-        raise _wrong_type("an integer or a string", value)
+        raise _wrong_type_error("an integer or a string", value)
 
 
 def _read_raw(message: Any, value: Any) -> None:
@@ -107,7 +107,7 @@ def _write_raw(message: Any) -> Any:
     return orjson.loads(message.raw) if message.raw else None
 
 
-def _wrong_type(expected: str, value: object) -> TypeError:
+def _wrong_type_error(expected: str, value: object) -> TypeError:
     return TypeError(f"expected {expected}, not {type(value).__name__}")
 
 

@@ -48,7 +48,7 @@ def normalize(message: Message) -> None:
 
     Raises: FieldError naming the first invalid quantity. An empty one counts as 0.
     """
-    for step in _steps_of(cast(Descriptor, message.DESCRIPTOR)):
+    for step in _steps_of_type(cast(Descriptor, message.DESCRIPTOR)):
         step(message)
 
 
@@ -61,16 +61,16 @@ def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
 _steps: dict[str, Sequence[Step]] = {}
 
 
-def _steps_of(descriptor: Descriptor) -> Sequence[Step]:
+def _steps_of_type(descriptor: Descriptor) -> Sequence[Step]:
     """The steps of a message type; made once."""
     steps = _steps.get(descriptor.full_name)
     if steps is None:
-        candidates = (_step(field) for field in descriptor.fields if field.message_type is not None)
+        candidates = (_step_of_field(field) for field in descriptor.fields if field.message_type is not None)
         steps = _steps[descriptor.full_name] = tuple(step for step in candidates if step is not None)
     return steps
 
 
-def _step(field: FieldDescriptor) -> Step | None:
+def _step_of_field(field: FieldDescriptor) -> Step | None:
     """The step of a field; None if it contains no quantity or time."""
     values = map_value(field)
     inner = field.message_type if values is None else values.message_type
@@ -78,17 +78,17 @@ def _step(field: FieldDescriptor) -> Step | None:
         return None
     name = field.name
     if inner.name in TIMES and not field.is_repeated:
-        return _clear_zero_time(name)
-    look = _amount if inner.name == QUANTITY else _for_message(_steps_of(inner))
+        return _step_of_time(name)
+    look = _check_quantity if inner.name == QUANTITY else _step_of_message(_steps_of_type(inner))
     if look is None:
         return None
     path = "" if is_inlined(field) else field.json_name
     if values is not None:
-        return _each_amount(name, path) if inner.name == QUANTITY else _each_value(name, path, look)
-    return _each(name, path, look) if field.is_repeated else _single(name, path, look)
+        return _step_of_quantity_map(name, path) if inner.name == QUANTITY else _step_of_map(name, path, look)
+    return _step_of_repeated_field(name, path, look) if field.is_repeated else _step_of_singular_field(name, path, look)
 
 
-def _for_message(steps: Sequence[Step]) -> Step | None:
+def _step_of_message(steps: Sequence[Step]) -> Step | None:
     if not steps:
         return None
 
@@ -99,22 +99,22 @@ def _for_message(steps: Sequence[Step]) -> Step | None:
     return look
 
 
-def _amount(quantity: Any) -> None:
+def _check_quantity(quantity: Any) -> None:
     text = quantity.string
     if text:
         try:
-            _check(text)
+            _check_quantity_text(text)
         except ValueError as error:
             raise FieldError("", str(error)) from error
 
 
 @functools.lru_cache(maxsize=4096)
-def _check(text: str) -> None:
+def _check_quantity_text(text: str) -> None:
     """Check that the text is a quantity, cached since few texts occur. Raises: ValueError."""
     parse_quantity(text)
 
 
-def _clear_zero_time(name: str) -> Step:
+def _step_of_time(name: str) -> Step:
     def look(message: Any) -> None:
         if message.HasField(name):
             time = getattr(message, name)
@@ -124,7 +124,7 @@ def _clear_zero_time(name: str) -> Step:
     return look
 
 
-def _single(name: str, path: str, look: Step) -> Step:
+def _step_of_singular_field(name: str, path: str, look: Step) -> Step:
     def look_at_one(message: Any) -> None:
         if message.HasField(name):
             try:
@@ -137,7 +137,7 @@ def _single(name: str, path: str, look: Step) -> Step:
     return look_at_one
 
 
-def _each(name: str, path: str, look: Step) -> Step:
+def _step_of_repeated_field(name: str, path: str, look: Step) -> Step:
     def look_at_each(message: Any) -> None:
         for index, element in enumerate(getattr(message, name)):
             try:
@@ -149,15 +149,15 @@ def _each(name: str, path: str, look: Step) -> Step:
     return look_at_each
 
 
-def _each_amount(name: str, path: str) -> Step:
-    """As _each_value, without a call per entry: nearly all quantities are in such maps."""
+def _step_of_quantity_map(name: str, path: str) -> Step:
+    """As _step_of_map, without a call per entry: nearly all quantities are in such maps."""
 
     def look_at_amounts(message: Any) -> None:
         amounts = getattr(message, name)
         try:
             for quantity in amounts.values():
                 if text := quantity.string:
-                    _check(text)
+                    _check_quantity_text(text)
         except ValueError as error:
             key = next(key for key, quantity in amounts.items() if quantity.string == text)
             raise FieldError(f"{path}.{key}", str(error)) from error
@@ -165,7 +165,7 @@ def _each_amount(name: str, path: str) -> Step:
     return look_at_amounts
 
 
-def _each_value(name: str, path: str, look: Step) -> Step:
+def _step_of_map(name: str, path: str, look: Step) -> Step:
     def look_at_values(message: Any) -> None:
         for key, element in getattr(message, name).items():
             try:

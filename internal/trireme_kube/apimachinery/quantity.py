@@ -63,11 +63,11 @@ class Quantity:
 
     def value(self) -> int:
         """The amount in whole units, rounded away from zero, within 64 bits."""
-        return _scaled(self.nanos, NANOS_PER_UNIT)
+        return _rounded_units(self.nanos, NANOS_PER_UNIT)
 
     def milli_value(self) -> int:
         """The amount in thousandths, rounded away from zero, within 64 bits."""
-        return _scaled(self.nanos, NANOS_PER_MILLI)
+        return _rounded_units(self.nanos, NANOS_PER_MILLI)
 
     def __str__(self) -> str:
         """The canonical text: the largest suffix that leaves a whole number, as the API server writes it."""
@@ -91,7 +91,7 @@ def parse_quantity(text: str) -> Quantity:
     if form is None:
         raise ValueError(WRONG_FORM)
     sign, whole, fraction, suffix = form.group(1), form.group(2), form.group(3) or "", form.group(4)
-    exponent, format_ = _suffix(suffix)
+    exponent, format_ = _parse_suffix(suffix)
     digits = (whole + fraction).lstrip("0")
     if not whole and not fraction and (exponent < -9 or (format_ is Format.BINARY_SI and exponent >= 50)):
         # A suffix alone is 0 to the API server, except where it would leave its 64-bit arithmetic.
@@ -108,7 +108,7 @@ def parse_quantity(text: str) -> Quantity:
     return Quantity(-nanos if sign == "-" else nanos, format_)
 
 
-def _suffix(suffix: str) -> tuple[int, Format]:
+def _parse_suffix(suffix: str) -> tuple[int, Format]:
     """The exponent that a suffix stands for: of two for the binary ones, of ten for the others."""
     if (decimal := _DECIMAL_SUFFIXES.get(suffix)) is not None:
         return decimal, Format.DECIMAL_SI
@@ -139,7 +139,7 @@ def _times_power_of_ten(digits: str, power: int, factor: int) -> int:
     return min(-(-int(digits) * factor // divisor), _NANOS_MAX)
 
 
-def _scaled(nanos: int, unit: int) -> int:
+def _rounded_units(nanos: int, unit: int) -> int:
     return min(-(-nanos // unit), INT64_MAX) if nanos >= 0 else max(nanos // unit, -INT64_MAX)
 
 

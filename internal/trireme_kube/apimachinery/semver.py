@@ -28,9 +28,9 @@ class Version:
     build: str = field(default="", compare=False)
 
     def __lt__(self, other: "Version") -> bool:
-        return self._rank() < other._rank()
+        return self._precedence_key() < other._precedence_key()
 
-    def _rank(self) -> tuple[object, ...]:
+    def _precedence_key(self) -> tuple[object, ...]:
         # A release comes after all its prereleases; numbers come before words, and fewer parts before more.
         parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.prerelease)
         return self.major, self.minor, self.patch, not self.prerelease, parts
@@ -85,10 +85,10 @@ def _parse_number(text: str, what: str) -> int:
         raise ValueError(f"Invalid character(s) found in {what.lower()} number {json.dumps(text, ensure_ascii=False)}")
     if len(text) > 1 and text[0] == "0":
         raise ValueError(f"{what} number must not contain leading zeroes {json.dumps(text, ensure_ascii=False)}")
-    return _uint64(text)
+    return _parse_uint64(text)
 
 
-def _uint64(text: str) -> int:
+def _parse_uint64(text: str) -> int:
     if len(text) > 20 or int(text) > _UINT64_MAX:
         raise ValueError(f"strconv.ParseUint: parsing {json.dumps(text, ensure_ascii=False)}: value out of range")
     return int(text)
@@ -102,7 +102,7 @@ def _parse_identifier(text: str) -> int | str:
             raise ValueError(
                 f"Numeric PreRelease version must not contain leading zeroes {json.dumps(text, ensure_ascii=False)}"
             )
-        return _uint64(text)
+        return _parse_uint64(text)
     if _ALPHANUMERIC.fullmatch(text) is None:
         raise ValueError(f"Invalid character(s) found in prerelease {json.dumps(text, ensure_ascii=False)}")
     return text

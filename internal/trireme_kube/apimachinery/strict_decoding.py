@@ -54,7 +54,7 @@ def decode(node: Node, into: Struct) -> Decoded:
         DecodeError: a value has the wrong type.
     """
     decoder = _Decoder()
-    value = decoder.value(node, into, "")
+    value = decoder.decode_value(node, into, "")
     if decoder.type_error is not None:
         raise decoder.type_error
     return Decoded(value if isinstance(value, dict) else {}, tuple(decoder.strict))
@@ -83,54 +83,54 @@ class _Decoder:
     owner: str = ""
     stack: list[str] = field(default_factory=list)
 
-    def mismatch(self, what: str, type_name: str) -> str:
+    def mismatch_text(self, what: str, type_name: str) -> str:
         """The message for a value of the wrong type here."""
         where = "value"
         if self.owner or self.stack:
             where = f"struct field {self.owner}.{'.'.join(self.stack)}"
         return f"json: cannot unmarshal {what} into Go {where} of type {type_name}"
 
-    def save(self, what: str, type_name: str) -> None:
+    def record_type_error(self, what: str, type_name: str) -> None:
         """Record a type error; the first one is raised at the end."""
         if self.type_error is None:
-            self.type_error = DecodeError(self.mismatch(what, type_name), ".".join(self.stack), what, type_name)
+            self.type_error = DecodeError(self.mismatch_text(what, type_name), ".".join(self.stack), what, type_name)
 
-    def report(self, kind: str, path: str) -> None:
+    def record_field_error(self, kind: str, path: str) -> None:
         """Record an unknown or duplicate field."""
         text = f"{kind} field {golang.quote(path)}"
         if len(self.strict) < _MOST_ERRORS and text not in self.strict:
             self.strict.append(text)
 
-    def value(self, node: Node, into: Type, path: str, before: Any = None) -> Any:
+    def decode_value(self, node: Node, into: Type, path: str, before: Any = None) -> Any:
         """Decodes one value; `None` where there is none. `before` is what an earlier field of that name left."""
         if isinstance(into, Scalar):
-            return self.scalar(node, into)
+            return self.decode_scalar(node, into)
         if node is None:
             # Into a struct that is always there, null changes nothing.
             return before if isinstance(into, Struct) and not into.optional else None
         if isinstance(into, Struct):
-            return self.struct(node, into, path, before)
+            return self.decode_struct(node, into, path, before)
         if isinstance(into, Many):
             if not isinstance(node, list):
-                self.save(describe(node), into.type_name)
+                self.record_type_error(describe(node), into.type_name)
                 return None
-            return [self.element(item, into.of, f"{path}[{index}]") for index, item in enumerate(node)]
-        return self.string_map(node, into, path)
+            return [self.decode_element(item, into.of, f"{path}[{index}]") for index, item in enumerate(node)]
+        return self.decode_string_map(node, into, path)
 
-    def element(self, node: Node, into: Type, path: str) -> Any:
+    def decode_element(self, node: Node, into: Type, path: str) -> Any:
         """Decode an element of a list; null is the zero value."""
-        value = self.value(node, into, path)
+        value = self.decode_value(node, into, path)
         if value is None and isinstance(into, Struct):
             return {}
         if value is None and isinstance(into, Scalar) and into.kind is Kind.STRING:
             return ""
         return value
 
-    def struct(self, node: Node, into: Struct, path: str, before: Any) -> dict[str, Any]:
+    def decode_struct(self, node: Node, into: Struct, path: str, before: Any) -> dict[str, Any]:
         """Decodes an object field by field, in the order of the text."""
         out: dict[str, Any] = dict(before) if isinstance(before, dict) else {}
         if not isinstance(node, Object):
-            self.save(describe(node), into.type_name)
+            self.record_type_error(describe(node), into.type_name)
             return out
         owner, depth = self.owner, len(self.stack)
         keys_seen: set[str] = set()
@@ -138,13 +138,13 @@ class _Decoder:
             member_path = f"{path}.{name}" if path else name
             entry = into.fields.get(name)
             if entry is None:
-                self.report("unknown", member_path)
+                self.record_field_error("unknown", member_path)
                 continue
             if name in keys_seen:
-                self.report("duplicate", member_path)
+                self.record_field_error("duplicate", member_path)
             keys_seen.add(name)
-            self.enter(into, entry)
-            value = self.value(member, entry.type, member_path, out.get(name))
+            self.enter_field(into, entry)
+            value = self.decode_value(member, entry.type, member_path, out.get(name))
             if value is None:
                 out.pop(name, None)
             else:
@@ -153,71 +153,71 @@ class _Decoder:
             del self.stack[depth:]
         return out
 
-    def enter(self, owner: Struct, entry: Field) -> None:
+    def enter_field(self, owner: Struct, entry: Field) -> None:
         """Moves into a field."""
         if entry.embedded_in:
             self.stack.append(entry.embedded_in)
         self.owner = owner.name
         self.stack.append(entry.name)
 
-    def string_map(self, node: Node, into: StringMap, path: str) -> dict[str, Any]:
+    def decode_string_map(self, node: Node, into: StringMap, path: str) -> dict[str, Any]:
         """Decodes a map of strings."""
         out: dict[str, Any] = {}
         if not isinstance(node, Object):
-            self.save(describe(node), into.type_name)
+            self.record_type_error(describe(node), into.type_name)
             return out
         for key, member in node.members:
             if key in out:
-                self.report("duplicate", f"{path}.{key}")
+                self.record_field_error("duplicate", f"{path}.{key}")
             if into.lists:
-                out[key] = self.value(member, Many(STRING), f"{path}.{key}") or []
+                out[key] = self.decode_value(member, Many(STRING), f"{path}.{key}") or []
             elif isinstance(member, str) and not isinstance(member, Number):
                 out[key] = member
             else:
                 if member is not None:
-                    self.save(describe(member), "string")
+                    self.record_type_error(describe(member), "string")
                 out[key] = ""
         return out
 
-    def scalar(self, node: Node, into: Scalar) -> Any:
+    def decode_scalar(self, node: Node, into: Scalar) -> Any:
         """Decodes a scalar; `None` where null leaves it as it was."""
         if into.kind is Kind.RAW:
             return node
         if into.kind is Kind.DURATION:
-            return self.duration(node, into)
+            return self.decode_duration(node, into)
         if node is None:
             return None
         if isinstance(node, Number):
-            return self.number(node, into)
+            return self.decode_number(node, into)
         if isinstance(node, str):
             if into.kind is Kind.STRING:
                 return node
             if into.kind is Kind.BYTES:
-                return self.bytes(node)
+                return self.decode_bytes(node)
         if isinstance(node, bool) and into.kind is Kind.BOOL:
             return node
-        self.save(describe(node), into.type_name)
+        self.record_type_error(describe(node), into.type_name)
         return None
 
-    def number(self, node: Number, into: Scalar) -> Any:
+    def decode_number(self, node: Number, into: Scalar) -> Any:
         """A number of the right size, or a type error that names it."""
         bits = _BITS.get(into.kind)
         if bits is not None:
             value = int(node) if _INTEGER.fullmatch(node) else None
             if value is not None and -(1 << bits) <= value < 1 << bits:
                 return value
-            self.save(f"number {node}", into.type_name)
+            self.record_type_error(f"number {node}", into.type_name)
             return None
         if into.kind is Kind.FLOAT32:
             try:
                 return golang.to_float32(float(node))
             except OverflowError:
-                self.save(f"number {node}", into.type_name)
+                self.record_type_error(f"number {node}", into.type_name)
                 return None
-        self.save("number", into.type_name)
+        self.record_type_error("number", into.type_name)
         return None
 
-    def bytes(self, text: str) -> bytes | None:
+    def decode_bytes(self, text: str) -> bytes | None:
         """Base64 data."""
         try:
             return decode_base64(text)
@@ -226,14 +226,14 @@ class _Decoder:
                 self.type_error = DecodeError(str(error), ".".join(self.stack), golang.quote(text), "[]uint8")
             return None
 
-    def duration(self, node: Node, into: Scalar) -> golang.Duration | None:
+    def decode_duration(self, node: Node, into: Scalar) -> golang.Duration | None:
         """A duration. It is read by a parser of its own, so what is wrong with it ends the decoding at once."""
         if node is None and into.optional:
             return None
         path = ".".join(self.stack)
         if node is not None and (not isinstance(node, str) or isinstance(node, Number)):
             found = describe(node)
-            raise DecodeError(self.mismatch(found, "string"), path, found, DURATION)
+            raise DecodeError(self.mismatch_text(found, "string"), path, found, DURATION)
         try:
             return golang.parse_duration(node or "")
         except ValueError as error:
@@ -263,13 +263,13 @@ def decode_base64(text: str) -> bytes:
         filled = len(quantum) % 4
         if char != "=" or filled < 2:
             raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode())}")
-        return _finish(text, position, quantum, filled)
+        return _decode_padding(text, position, quantum, filled)
     if len(quantum) % 4:
         raise ValueError(f"illegal base64 data at input byte {len(text.encode()) - len(quantum) % 4}")
     return _utf8_bytes("".join(quantum))
 
 
-def _finish(text: str, position: int, quantum: list[str], filled: int) -> bytes:
+def _decode_padding(text: str, position: int, quantum: list[str], filled: int) -> bytes:
     """The padding at a position and what follows it."""
     position += 1
     if filled == 2:
@@ -310,7 +310,7 @@ def encode(value: Mapping[str, Any], schema: Struct, *, keep_set: bool = False) 
             continue
         if entry.omitempty and _is_omitted(item, entry.type) and not (keep_set and name in value):
             continue
-        out[name] = _encode(item, entry.type, keep_set=keep_set)
+        out[name] = _encode_value(item, entry.type, keep_set=keep_set)
     return out
 
 
@@ -323,7 +323,7 @@ def _is_omitted(item: Any, of: Type) -> bool:
     return not item
 
 
-def _encode(item: Any, of: Type, *, keep_set: bool) -> Any:
+def _encode_value(item: Any, of: Type, *, keep_set: bool) -> Any:
     """Encode a list or a scalar of that type as JSON; structs are for `encode`, and everything else stays as it is.
 
     A scalar that is None becomes its zero value, unless it is optional.
@@ -334,7 +334,7 @@ def _encode(item: Any, of: Type, *, keep_set: bool) -> Any:
         return [
             encode(element, of.of, keep_set=keep_set)
             if isinstance(of.of, Struct)
-            else _encode(element, of.of, keep_set=keep_set)
+            else _encode_value(element, of.of, keep_set=keep_set)
             for element in item
         ]
     if isinstance(of, Scalar):
@@ -345,7 +345,7 @@ def _encode(item: Any, of: Type, *, keep_set: bool) -> Any:
         if of.kind is Kind.BYTES:
             return base64.b64encode(item).decode()
         if of.kind is Kind.FLOAT32:
-            return _shortest(item)
+            return _shortest_float32(item)
     return item
 
 
@@ -353,7 +353,7 @@ def _zero_as_json(of: Scalar) -> Any:
     return {Kind.STRING: "", Kind.BOOL: False, Kind.DURATION: "0s", Kind.BYTES: None}.get(of.kind, 0)
 
 
-def _shortest(value: float) -> float | int:
+def _shortest_float32(value: float) -> float | int:
     """The number with the shortest text that parses to the same single-precision value."""
     shortest = float(golang.json_float(value, 32))
     return int(shortest) if shortest.is_integer() and abs(shortest) < 1e21 else shortest

@@ -9,17 +9,17 @@ import functools
 import time
 
 
-def seconds(nanoseconds: int) -> str:
+def rfc3339_seconds(nanoseconds: int) -> str:
     """To the second: `2026-01-02T03:04:05Z`."""
-    return f"{_second(nanoseconds // 1_000_000_000)}Z"
+    return f"{_date_and_time(nanoseconds // 1_000_000_000)}Z"
 
 
-def micro(nanoseconds: int) -> str:
+def rfc3339_micros(nanoseconds: int) -> str:
     """To the microsecond: `2026-01-02T03:04:05.123456Z`."""
     whole, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{_second(whole)}.{rest // 1000:06d}Z"
+    return f"{_date_and_time(whole)}.{rest // 1000:06d}Z"
 
 
 @functools.lru_cache(maxsize=16)
-def _second(whole: int) -> str:
+def _date_and_time(whole: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))

@@ -87,7 +87,7 @@ def parse(data: bytes) -> Document:
         MalformedYAMLError: it is malformed, or has something that JSON has not.
     """
     try:
-        root = _compose(data)
+        root = _compose_first_document(data)
         if root is None:
             return Document(None)
         value = _Decoder(strict=False).decode(root)
@@ -109,7 +109,7 @@ def parse_string_map(data: bytes) -> dict[str, str]:
         MalformedYAMLError: it is malformed, or something else.
     """
     try:
-        root = _compose(data)
+        root = _compose_first_document(data)
     except RecursionError:
         raise MalformedYAMLError(_TOO_DEEP) from None
     if root is None:
@@ -119,11 +119,11 @@ def parse_string_map(data: bytes) -> dict[str, str]:
     target = _resolve_alias(root)
     if isinstance(target, _Mapping):
         for key_node, value_node in target.pairs:
-            key, value = _string(key_node, problems), _string(value_node, problems)
+            key, value = _text_value(key_node, problems), _text_value(value_node, problems)
             if key is not None and value is not None:
                 entries[key] = value
     elif not _is_null(target):
-        problems.append(_mismatch(target, "map[string]string"))
+        problems.append(_mismatch_text(target, "map[string]string"))
     if problems:
         raise MalformedYAMLError("yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in problems))
     return entries
@@ -139,19 +139,19 @@ def _is_null(node: "_Node") -> bool:
     return isinstance(node, _Scalar) and node.implicit and resolve(node.tag, node.value, plain=True) is None
 
 
-def _string(node: "_Node", problems: list[str]) -> str | None:
+def _text_value(node: "_Node", problems: list[str]) -> str | None:
     target = _resolve_alias(node)
     if isinstance(target, _Scalar):
         return "" if _is_null(target) else target.value
-    problems.append(_mismatch(target, "string"))
+    problems.append(_mismatch_text(target, "string"))
     return None
 
 
-def _mismatch(node: "_Node", type_name: str) -> str:
+def _mismatch_text(node: "_Node", type_name: str) -> str:
     if isinstance(node, _Scalar):
         value = resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
         excerpt = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
-        what = f"{_kind(value, node.value)} `{excerpt}`"
+        what = f"{_short_tag(value, node.value)} `{excerpt}`"
     else:
         what = "!!seq" if isinstance(node, _Sequence) else "!!map"
     return f"line {node.line}: cannot unmarshal {what} into {type_name}"
@@ -160,7 +160,7 @@ def _mismatch(node: "_Node", type_name: str) -> str:
 # Composing: events to nodes.
 
 
-def _compose(data: bytes) -> _Node | None:
+def _compose_first_document(data: bytes) -> _Node | None:
     """The first document as nodes; None if there is none. Raises: MalformedYAMLError."""
     events: Iterator[Any] = yaml.parse(data, Loader=_LOADER)
     try:
@@ -179,7 +179,7 @@ def _compose(data: bytes) -> _Node | None:
             for token in itertools.takewhile(_is_directive, yaml.scan(data, Loader=_LOADER)):
                 if isinstance(token, yaml.DirectiveToken) and token.name == "YAML":
                     _check_version(token.value, token.start_mark)
-        raise MalformedYAMLError(_problem(error)) from error
+        raise MalformedYAMLError(_problem_text(error)) from error
     return None
 
 
@@ -225,7 +225,7 @@ def _compose_node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) 
     return mapping
 
 
-def _problem(error: yaml.YAMLError) -> str:
+def _problem_text(error: yaml.YAMLError) -> str:
     """The library's message: the problem and its line, where that is not the first."""
     if isinstance(error, yaml.reader.ReaderError):
         return f"yaml: {error.reason}"
@@ -379,7 +379,7 @@ def _is_timestamp(text: str) -> bool:
     return False
 
 
-def _integer(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     """An integer as Go's ParseInt reads it with base 0, up to 64 bits without sign."""
     match = _GO_INTEGER.fullmatch(text)
     if not match:
@@ -405,20 +405,20 @@ def _resolve_plain(text: str, tag: str) -> Any:
         if text in _WORDS:
             return _WORDS[text]
         if hint == ".":
-            return _float_or_text(text)
+            return _parse_float_or_text(text)
         if hint in "+-0123456789" and hint:
             if tag in ("", _LONG_TAG + "timestamp") and _is_timestamp(text):
                 return text
             digits = text.replace("_", "")
-            integer = _integer(digits)
+            integer = _parse_integer(digits)
             if integer is not None:
                 return integer
             if _FLOAT.fullmatch(digits):
-                return _float_or_text(digits, text)
+                return _parse_float_or_text(digits, text)
     return text
 
 
-def _float_or_text(digits: str, text: str | None = None) -> Any:
+def _parse_float_or_text(digits: str, text: str | None = None) -> Any:
     try:
         value = float(digits)
     except ValueError:
@@ -431,7 +431,7 @@ def _float_or_text(digits: str, text: str | None = None) -> Any:
 _RESOLVABLE = frozenset({"", *(_LONG_TAG + name for name in ("str", "bool", "int", "float", "null", "timestamp"))})
 
 
-def _kind(value: Any, text: str) -> str:
+def _short_tag(value: Any, text: str) -> str:
     """The short tag of a resolved value."""
     if value is None:
         return "!!null"
@@ -460,7 +460,7 @@ def resolve(tag: str, text: str, *, plain: bool) -> Any:
     if tag not in _RESOLVABLE:
         return text
     value = _resolve_plain(text, tag)
-    kind = _kind(value, text)
+    kind = _short_tag(value, text)
     short = tag.replace(_LONG_TAG, "!!")
     if tag == _LONG_TAG + "float" and kind == "!!int":
         return float(value)

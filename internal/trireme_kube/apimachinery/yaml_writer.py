@@ -18,18 +18,18 @@ class _Dumper(yaml.SafeDumper):
     """Quotes strings that would not be read back as text."""
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     ambiguous = resolve("", text, plain=True) != text or text in ("<<", "=")
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if ambiguous else None)
 
 
-def _float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+def _represent_float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
     """kube-scheduler's form: comparing the files must not find `1e-07` and `1.0e-07`."""
     return dumper.represent_scalar("tag:yaml.org,2002:float", golang.format_float(value))
 
 
-_Dumper.add_representer(str, _text)
-_Dumper.add_representer(float, _float)
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(float, _represent_float)
 # Otherwise `1e-07` would get an explicit tag for numbers.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"-?[0-9.]+e[-+][0-9]+"), list("-0123456789"))
 

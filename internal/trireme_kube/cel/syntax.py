@@ -144,7 +144,7 @@ def children(node: Node) -> Sequence[Node]:
     return []
 
 
-def read(serialized: bytes) -> Checked:
+def decode_checked(serialized: bytes) -> Checked:
     """Decode the library's output: an Any-like message with the tree in its second field."""
     content = next(value for number, value in protobuf_fields.fields(serialized) if number == 2)
     out: Checked | None = None

@@ -137,7 +137,7 @@ class Writer:
         try:
             return Written((await self._api.read(path, deadline=deadline)).json())
         except ApiError as error:
-            return Unavailable(error.message) if error.transient else _outcome(error, doubt=False)
+            return Unavailable(error.message) if error.transient else _outcome_of_error(error, doubt=False)
         except ApiUnreachable as error:
             return Unavailable(str(error))
 
@@ -212,7 +212,7 @@ class Writer:
         except (ApiError, ApiUnreachable) as error:
             if isinstance(error, ApiError):
                 self._refusals.refused(method, path, error)
-            return _outcome(error, tries.doubt)
+            return _outcome_of_error(error, tries.doubt)
 
     async def _repeat(
         self,
@@ -276,7 +276,7 @@ def _is_busy_or_conflict(error: Exception) -> bool:
     return _is_busy(error) or (isinstance(error, ApiError) and error.conflict)
 
 
-def _outcome(error: ApiError | ApiUnreachable, doubt: bool) -> Outcome:
+def _outcome_of_error(error: ApiError | ApiUnreachable, doubt: bool) -> Outcome:
     """Map the last error of a write to its outcome; `doubt`: it, or an earlier try, may have had an effect."""
     if isinstance(error, ApiUnreachable):
         return Uncertain(str(error)) if doubt else Unavailable(str(error))

@@ -18,14 +18,14 @@ from trireme_kube.embedded.kubelet.kubelets import KubeletPace
 from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
     return key, value
 
 
-def _arguments(argv: list[str]) -> argparse.Namespace:
+def _parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Parse the command line of the program: nodes, their shape, and the pace of the simulation."""
     shape, pace = NodeShape(), KubeletPace()
     parser = argparse.ArgumentParser(prog="trireme_kube.embedded", description="An in-memory Kubernetes cluster.")
@@ -36,9 +36,15 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--memory", default=shape.memory, help=f"memory per node (default {shape.memory})")
     parser.add_argument("--pods", type=int, default=shape.pods, help=f"pods per node (default {shape.pods})")
     parser.add_argument("--zones", type=int, default=shape.zones, help=f"number of zones (default {shape.zones})")
-    parser.add_argument("--label", type=_pair, action="append", default=[], help="key=value, on every node; repeatable")
     parser.add_argument(
-        "--resource", type=_pair, action="append", default=[], help="name=amount, an extended resource; repeatable"
+        "--label", type=_parse_pair, action="append", default=[], help="key=value, on every node; repeatable"
+    )
+    parser.add_argument(
+        "--resource",
+        type=_parse_pair,
+        action="append",
+        default=[],
+        help="name=amount, an extended resource; repeatable",
     )
     parser.add_argument("--start-seconds", type=float, default=pace.start, help="from binding to Running")
     parser.add_argument("--stop-seconds", type=float, default=pace.stop, help="from deletion to gone")
@@ -51,7 +57,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _cluster(options: argparse.Namespace) -> EmbeddedCluster:
+def _make_cluster(options: argparse.Namespace) -> EmbeddedCluster:
     """Make the cluster that the command line describes; it is not started yet."""
     return EmbeddedCluster(
         nodes=options.nodes,
@@ -78,7 +84,7 @@ async def _serve(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    async with _cluster(options) as cluster:
+    async with _make_cluster(options) as cluster:
         if options.kubeconfig:
             cluster.write_kubeconfig(options.kubeconfig)
         print(f"embedded cluster with {options.nodes} nodes at {cluster.url}", flush=True)
@@ -87,7 +93,7 @@ async def _serve(options: argparse.Namespace) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Serve until a signal to stop; return the exit code."""
-    options = _arguments(sys.argv[1:] if argv is None else argv)
+    options = _parse_arguments(sys.argv[1:] if argv is None else argv)
     # Stored objects live long and hold no cycles: collecting them again and again would cost more than all requests.
     gc.set_threshold(50_000, 50, 50)
     try:

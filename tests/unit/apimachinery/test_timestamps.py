@@ -19,5 +19,5 @@ from trireme_kube.apimachinery import timestamps
 )
 def test_the_two_forms_of_a_time(nanoseconds: int, seconds: str, micro: str) -> None:
     """If this fails, the API server refuses our Leases, events and conditions, or shows wrong times."""
-    assert timestamps.seconds(nanoseconds) == seconds
-    assert timestamps.micro(nanoseconds) == micro
+    assert timestamps.rfc3339_seconds(nanoseconds) == seconds
+    assert timestamps.rfc3339_micros(nanoseconds) == micro

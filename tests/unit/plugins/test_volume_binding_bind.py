@@ -78,8 +78,8 @@ def _merge(obj: Json, patch: Mapping[str, Any]) -> None:
             obj[key] = value
 
 
-TO_BIND = volume_bindings.VolumeBindings((volume_bindings.ToBind("pv", "1", True, "default", "claim", "u", "1"),))
-TO_PROVISION = volume_bindings.VolumeBindings((), (volume_bindings.ToProvision("default", "claim", "1"),))
+TO_BIND = volume_bindings.VolumeBindings((volume_bindings.VolumeToBind("pv", "1", True, "default", "claim", "u", "1"),))
+TO_PROVISION = volume_bindings.VolumeBindings((), (volume_bindings.ClaimToProvision("default", "claim", "1"),))
 
 
 class Pod:

@@ -118,7 +118,7 @@ async def _serve_over_tls(
             ),
         )
         async with _accept_connections(
-            serving, contexts, served.site.application(served.access.ask(guard)), supervisor
+            serving, contexts, served.site.application(served.access.delegate_to(guard)), supervisor
         ):
             following = supervisor.keep("authorities", trust.follow)
             try:

@@ -40,7 +40,7 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
             for item in request.items
         ]
         for target in targets if klog.enabled(log, 3) else ():
-            _log_attempt(target)
+            _log_binding_attempt(target)
         unknown: list[str] = []
         async with aclosing(context.binder.bind(targets, tenure)) as batches:
             async for outcomes in batches:
@@ -65,7 +65,7 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
     return bind_phase_plugin.BindPhasePlugin(NAME, bind=bind)
 
 
-def _log_attempt(target: BindTarget) -> None:
+def _log_binding_attempt(target: BindTarget) -> None:
     pod = klog.Ref(f"{target.pod.namespace}/{target.pod.name}")
     text = "Attempting to bind pod to node"
     klog.info(log, 3, text, **klog.named(log, f"Bind.{NAME}"), pod=pod, node=klog.Ref(target.node))

@@ -53,12 +53,18 @@ class PodGroupPreemption:
         nothing of lower priority runs.
         """
         if any(_never_preempts(member, snap) for member in request.members):
-            return _no_victims(status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never."))
-        if _is_under_way(request, snap):
-            return _no_victims(status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",)))
+            return _response_without_victims(
+                status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never.")
+            )
+        if _are_victims_terminating(request, snap):
+            return _response_without_victims(
+                status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",))
+            )
         victims = victims_with_groups.victims(snap, request.priority)
         if not victims:
-            return _no_victims(status.unresolvable(SPEC.name, "No preemption victims found for incoming preemptor"))
+            return _response_without_victims(
+                status.unresolvable(SPEC.name, "No preemption victims found for incoming preemptor")
+            )
         budgets = disruption_budgets.DisruptionBudgets(snap)
         violating = budgets.violating_rows([row for victim in victims for row in victim.rows])
         out = filter_phase_pb2.ListPodGroupVictimsResponse()
@@ -149,17 +155,17 @@ class _Reprieve:
         reprieved = _NO_PODS
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             # The cluster has room for all pods in it. Besides them there may be too many.
-            if self._some_not_in_cluster and not self._fit_on_their_nodes(self._members, over):
+            if self._some_not_in_cluster and not self._fit_by_synchronous_plugins(self._members, over):
                 return staying
             for number in order:
                 mark = over.added_mark
                 victim = self._request.victims[number]
-                added = self._pods_of(victim)
+                added = self._pods_of_victim(victim)
                 over.add(added[:, 0], added[:, 1])
                 members = self._affected_members(victim)
-                fits = self._fit_on_their_nodes(members, over)
+                fits = self._fit_by_synchronous_plugins(members, over)
                 if fits and self._asynchronous:
-                    fits = await self._asynchronous_fits(members, np.concatenate([reprieved, added]), over)
+                    fits = await self._fit_by_asynchronous_plugins(members, np.concatenate([reprieved, added]), over)
                 if fits:
                     staying.add(number)
                     reprieved = np.concatenate([reprieved, added]) if self._asynchronous else reprieved
@@ -167,7 +173,7 @@ class _Reprieve:
                     over.drop_added(mark)
         return staying
 
-    def _pods_of(self, victim: filter_phase_pb2.Victim) -> arrays.Int32Array:
+    def _pods_of_victim(self, victim: filter_phase_pb2.Victim) -> arrays.Int32Array:
         """Class and slot of those of the victim's pods whose class and node still exist. Shape: (pod, 2)."""
         found = [
             (pod.pod_class, pod.slot)
@@ -181,7 +187,7 @@ class _Reprieve:
         slots = {pod.slot for pod in victim.pods}
         return [each for each in self._members if self._everywhere or each[1] in slots]
 
-    async def _asynchronous_fits(
+    async def _fit_by_asynchronous_plugins(
         self, members: Sequence[_Member], reprieved: arrays.Int32Array, over: overlay.SnapshotOverlay
     ) -> bool:
         """Whether the members fit by the asynchronous plugins, beside these victims, each beside those before it."""
@@ -198,24 +204,24 @@ class _Reprieve:
         over.check()
         return fits
 
-    def _fit_on_their_nodes(self, members: Sequence[_Member], over: overlay.SnapshotOverlay) -> bool:
+    def _fit_by_synchronous_plugins(self, members: Sequence[_Member], over: overlay.SnapshotOverlay) -> bool:
         """Whether these members fit where they are, by the synchronous plugins."""
         rows = np.array([row for _, _, row in members if row != _NOT_IN_CLUSTER], dtype=np.intp)
         mark = over.added_mark
         over.remove(rows)
-        fits = all(self._run_fits(*run, over) for run in _runs_of_equal_members(members))
+        fits = all(self._equal_members_fit(*run, over) for run in _consecutive_equal_members(members))
         over.drop_added(mark)
         over.restore(rows[np.isin(rows, over.overlaid_pods.removed)])
         return fits
 
-    def _run_fits(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
+    def _equal_members_fit(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
         """Whether members of one class in a row fit on the slot; if so they are there then."""
         if self._filters[pod_class].has_exact_capacities:
             return self._copies_fit(pod_class, slot, rows, over)
         return all(self._copies_fit(pod_class, slot, [row], over) for row in rows)
 
     def _copies_fit(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
-        """As _run_fits, by the number of pods of the class that the plugins have room for."""
+        """As _equal_members_fit, by the number of pods of the class that the plugins have room for."""
         verdict = self._filters[pod_class].filter(np.array([slot], dtype=np.intp), over)
         if verdict.index[0] != interfaces.PASSES:
             return False
@@ -227,7 +233,7 @@ class _Reprieve:
         return True
 
 
-def _runs_of_equal_members(members: Sequence[_Member]) -> Iterator[tuple[int, int, list[int]]]:
+def _consecutive_equal_members(members: Sequence[_Member]) -> Iterator[tuple[int, int, list[int]]]:
     """Class, slot and rows of members in a row that are of one class and on one slot."""
     for (pod_class, slot), run in groupby(members, key=lambda member: member[:2]):
         yield pod_class, slot, [row for _, _, row in run]
@@ -238,7 +244,7 @@ def _never_preempts(member: filter_phase_pb2.PodGroupMember, snap: snapshot.Snap
     return pod_class is not None and pod_class.pod.spec.preemption_policy == "Never"
 
 
-def _is_under_way(request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot) -> bool:
+def _are_victims_terminating(request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot) -> bool:
     """Whether a pod of lower priority is being deleted from a node that a member is nominated to."""
     nominated = {member.nominated_node for member in request.members} - {""}
     slots = [snap.nodes.slot_of_name[name] for name in nominated if name in snap.nodes.slot_of_name]
@@ -263,7 +269,7 @@ def _victim_message(
     return out
 
 
-def _no_victims(entry: status.Status) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+def _response_without_victims(entry: status.Status) -> filter_phase_pb2.ListPodGroupVictimsResponse:
     return filter_phase_pb2.ListPodGroupVictimsResponse(status=_status_with_prefix(entry))
 
 

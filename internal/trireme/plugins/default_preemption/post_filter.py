@@ -39,7 +39,7 @@ _PREFIX = "preemption: "
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateCount:
+class WantedCandidateCount:
     """How many candidates are enough to choose from, by the plugin's arguments."""
 
     min_percentage: int = 10
@@ -64,7 +64,7 @@ class _CandidateSearch:
     errors: list[str] = field(default_factory=list)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether there are as many candidates as wanted, and one that violates no budget."""
         return len(self.candidates) >= self.wanted and len(self.candidates) > self.violating
 
@@ -82,7 +82,7 @@ class DefaultPreemption:
 
     name = SPEC.name
 
-    def __init__(self, count: CandidateCount, *, groups: bool = False) -> None:
+    def __init__(self, count: WantedCandidateCount, *, groups: bool = False) -> None:
         """`groups`: pods may be of groups, which are disrupted as their PodGroup says."""
         self._count = count
         self._groups = groups
@@ -117,9 +117,9 @@ class DefaultPreemption:
             return candidate_selection.to_messages(found.candidates, snap)
         if found.candidates:
             return _nominate_and_evict(context, snap, candidate_selection.select_candidate(found.candidates, snap))
-        return self._no_candidates(found, snap.nodes.count)
+        return self._response_without_candidates(found, snap.nodes.count)
 
-    def _no_candidates(self, found: _CandidateSearch, nodes: int) -> filter_pb2.PostFilterResponse:
+    def _response_without_candidates(self, found: _CandidateSearch, nodes: int) -> filter_pb2.PostFilterResponse:
         if found.errors:
             texts = list(dict.fromkeys(found.errors))
             return _response_with_prefix(
@@ -174,7 +174,7 @@ class DefaultPreemption:
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~dry_runs.has_victims))
         slots = slots[dry_runs.has_victims]
         tried = 0
-        while slots.size and not found.complete:
+        while slots.size and not found.is_complete:
             # As many as it takes if nodes refuse as often as they did so far: a round costs more than a few nodes more.
             count = max(wanted - len(found.candidates), 1)
             if found.candidates:
@@ -220,7 +220,7 @@ class _DryRuns:
         filters = dry_run_filter.DryRunFilter(*of_class)
         self._plain: dry_run_cache.DryRuns = dry_run.DryRun(snap, filters, budgets, find_victims, asynchronous)
         if filters.depends_on_own_slot_only and not (chain.asynchronous or budgets or self._group_slots.size):
-            self._plain = _with_cache_of_class(self._plain, context, snap)
+            self._plain = _with_class_cache(self._plain, context, snap)
         self._of_groups: dry_run_cache.DryRuns | None = None
         if self._group_slots.size:
             filters = dry_run_filter.DryRunFilter(*of_class, isolated=False)
@@ -234,7 +234,7 @@ class _DryRuns:
         return [await self._of_groups.run(slots[with_groups]), await self._plain.run(slots[~with_groups])]
 
 
-def _with_cache_of_class(
+def _with_class_cache(
     runs: dry_run_cache.DryRuns, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
 ) -> dry_run_cache.DryRuns:
     """The dry runs with the cache of the class: the result on a node follows from this node alone."""
@@ -311,5 +311,5 @@ def _response_with_prefix(entry: status.Status, *, clear_nomination: bool = Fals
 def make(context: plugin_context.PluginContext) -> DefaultPreemption:
     """The plugin, by its arguments and the feature gates."""
     percentage = context.args.get("minCandidateNodesPercentage", 10)
-    count = CandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", 100))
+    count = WantedCandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", 100))
     return DefaultPreemption(count, groups=context.features.get("GenericWorkload", False))

@@ -41,7 +41,7 @@ class AllocatedDevices:
         """A claim holds this no longer."""
         self._change_count(claimed, -1)
 
-    def consumed(self, device: devices.DeviceId) -> devices.Amounts:
+    def consumed_amounts(self, device: devices.DeviceId) -> devices.Amounts:
         """How much of the device is allocated, by capacity name; in nanos."""
         return self._consumed.get(device, {})
 

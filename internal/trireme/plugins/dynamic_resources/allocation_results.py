@@ -78,11 +78,11 @@ def _add_device_configurations(out: resource_pb2.AllocationResult, solution: all
             configs.add(source=_FROM_CLAIM, requests=stated.requests, device_configuration=stated.device_configuration)
     for config in configs:
         # None named means all of them.
-        if config.requests and all(_names_request(config.requests, request) for request in solution.requests):
+        if config.requests and all(_lists_request(config.requests, request) for request in solution.requests):
             del config.requests[:]
 
 
-def _names_request(named: Iterable[str], request: device_request.DeviceRequest) -> bool:
+def _lists_request(named: Iterable[str], request: device_request.DeviceRequest) -> bool:
     return bool({request.parent or request.name, request.full_name} & set(named))
 
 
@@ -96,7 +96,7 @@ def _node_selector(
     """
     term = core_pb2.NodeSelectorTerm()
     for selected in solution.selected:
-        placement = _device_placement(selected.device)
+        placement = _placement_of_device(selected.device)
         if placement.node_name or (selected.device.message.binds_to_node and not on.stable):
             only = core_pb2.NodeSelector()
             only.node_selector_terms.add().match_fields.add(key="metadata.name", operator="In", values=[node_name])
@@ -106,18 +106,18 @@ def _node_selector(
         terms = placement.selector.node_selector_terms
         if len(terms) > 1:
             raise UnsupportedSelectorError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
-        _add_new(terms[0].match_fields, term.match_fields)
-        _add_new(terms[0].match_expressions, term.match_expressions)
+        _add_missing_requirements(terms[0].match_fields, term.match_fields)
+        _add_missing_requirements(terms[0].match_expressions, term.match_expressions)
     if not term.match_fields and not term.match_expressions:
         return None
     return core_pb2.NodeSelector(node_selector_terms=[term])
 
 
-def _device_placement(device: devices.Device) -> devices.DevicePlacement:
+def _placement_of_device(device: devices.Device) -> devices.DevicePlacement:
     return device.placement if device.slice.per_device else device.slice.placement
 
 
-def _add_new(
+def _add_missing_requirements(
     stated: Sequence[core_pb2.NodeSelectorRequirement], to: MutableSequence[core_pb2.NodeSelectorRequirement]
 ) -> None:
     known = {(each.key, each.operator, frozenset(each.values)) for each in to}

@@ -47,7 +47,7 @@ Start = tuple[int, int, int]  # pool, slice, device
 _BEGINNING: Start = (0, 0, 0)
 
 
-class _TooManyError(Exception):
+class _TooManyDevicesError(Exception):
     """More devices than an allocation can hold: choose fewer before."""
 
 
@@ -121,12 +121,12 @@ class Allocator:
             TimedOutError: the search took too long.
         """
         for claim in self._claims:
-            self._requests.append(self._validator.requests(claim))
+            self._requests.append(self._validator.read_requests(claim))
             self._constraints.append(self._constraints_of(claim))
         self._raise_recursion_limit()
         try:
-            done = self._allocate_claims(0)
-        except _TooManyError as error:
+            done = self._allocate_claims_from(0)
+        except _TooManyDevicesError as error:
             raise AllocationError("allocation max size exceeded") from error
         if not done:
             if any(pool.invalid for pool in self._pools):
@@ -164,64 +164,67 @@ class Allocator:
 
     # The search. Each method allocates the rest from its start on, and returns whether that succeeded.
 
-    def _allocate_claims(self, number: int) -> bool:
+    def _allocate_claims_from(self, number: int) -> bool:
         """All claims from this one on."""
         if number >= len(self._claims):
             return True
-        return self._allocate_requests(number, 0)
+        return self._allocate_requests_from(number, 0)
 
-    def _allocate_requests(self, number: int, at: int) -> bool:
+    def _allocate_requests_from(self, number: int, at: int) -> bool:
         """Allocate this request of the claim, alternatives in order, and all after it; return whether that works.
 
-        The requests after it are those of this claim and of all later ones. Raises: _TooManyError if the request, or
-        each of its alternatives, wants more devices than an allocation may have; AllocationError; TimedOutError.
+        The requests after it are those of this claim and of all later ones. Raises: _TooManyDevicesError if the
+        request, or each of its alternatives, wants more devices than an allocation may have; AllocationError;
+        TimedOutError.
         """
         if self._out_of_time():
             raise TimedOutError
         if at >= len(self._requests[number]):
             try:
-                return self._allocate_claims(number + 1)
-            except _TooManyError:
+                return self._allocate_claims_from(number + 1)
+            except _TooManyDevicesError:
                 # A later claim has too many; another choice here may leave it one with fewer.
                 return False
         alternatives = self._requests[number][at]
         if not alternatives[0].parent:
-            return self._allocate_devices(number, at, alternatives[0], 0, _BEGINNING)
+            return self._allocate_devices_of_request(number, at, alternatives[0], 0, _BEGINNING)
         too_many = True
         for choice, request in enumerate(alternatives):
             try:
-                found = self._allocate_devices(number, at, request, 0, _BEGINNING)
-            except _TooManyError:
+                found = self._allocate_devices_of_request(number, at, request, 0, _BEGINNING)
+            except _TooManyDevicesError:
                 continue
             too_many = False
             if found:
                 self._alternative[number, at] = choice
                 return True
         if too_many:
-            raise _TooManyError
+            raise _TooManyDevicesError
         return False
 
-    def _allocate_devices(self, number: int, at: int, request: DeviceRequest, have: int, start: Start) -> bool:
+    def _allocate_devices_of_request(
+        self, number: int, at: int, request: DeviceRequest, have: int, start: Start
+    ) -> bool:
         """Allocate the rest of the devices of one request, which `have` some, and all that follows, if possible.
 
-        On failure what was selected here is deselected. Raises: _TooManyError, TimedOutError, AllocationError.
+        On failure what was selected here is deselected. Raises: _TooManyDevicesError, TimedOutError, AllocationError.
         """
         if self._out_of_time():
             raise TimedOutError
-        if request.all and not request.all_devices:
+        if request.is_for_all and not request.all_devices:
             return False
         if have >= request.count:
-            return self._allocate_requests(number, at + 1)
+            return self._allocate_requests_from(number, at + 1)
         if len(self._solutions[number].selected) + request.count - have > MAX_DEVICES:
-            raise _TooManyError
-        if request.all:
+            raise _TooManyDevicesError
+        if request.is_for_all:
             deselect = self._select_device(number, request, request.all_devices[have], must=True)
-            return deselect is not None and self._allocate_rest(number, at, request, have, _BEGINNING, deselect)
+            return deselect is not None and self._allocate_all_after(number, at, request, have, _BEGINNING, deselect)
         for device, following in self._devices_from(start):
             if not self._is_candidate(number, request, device):
                 continue
             deselect = self._select_device(number, request, device, must=False)
-            if deselect is not None and self._allocate_rest(number, at, request, have, following, deselect):
+            if deselect is not None and self._allocate_all_after(number, at, request, have, following, deselect):
                 return True
         return False
 
@@ -235,13 +238,13 @@ class Allocator:
                 for device_at in range(first, len(candidates)):
                     yield candidates[device_at], (pool_at, slice_at, device_at + 1)
 
-    def _allocate_rest(
+    def _allocate_all_after(
         self, number: int, at: int, request: DeviceRequest, have: int, start: Start, deselect: Callable[[], None]
     ) -> bool:
         """All after a device that was selected, which is deselected if that fails."""
         try:
-            done = self._allocate_devices(number, at, request, have + 1, start)
-        except (_TooManyError, AllocationError, TimedOutError):
+            done = self._allocate_devices_of_request(number, at, request, have + 1, start)
+        except (_TooManyDevicesError, AllocationError, TimedOutError):
             deselect()
             raise
         if not done:
@@ -249,14 +252,14 @@ class Allocator:
         return done
 
     def _is_candidate(self, number: int, request: DeviceRequest, device: devices.Device) -> bool:
-        if self._in_use(number, request, device):
+        if self._is_in_use(number, request, device):
             return False
         claim = self._claims[number]
         if not self._matcher.matches(claim, request, device):
             return False
         return not self._on.consumable or self._has_capacity(claim, request, device, "checking")
 
-    def _in_use(self, number: int, request: DeviceRequest, device: devices.Device) -> bool:
+    def _is_in_use(self, number: int, request: DeviceRequest, device: devices.Device) -> bool:
         selected_for = self._selected_for.get(device.id)
         if request.admin_access:
             return selected_for is not None and number in selected_for
@@ -265,7 +268,7 @@ class Allocator:
     def _has_capacity(
         self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, device: devices.Device, doing: str
     ) -> bool:
-        consumed = self._allocated.consumed(device.id)
+        consumed = self._allocated.consumed_amounts(device.id)
         selected: dict[str, int] = {}
         for share in self._shares.get(device.id, ()):
             for name, amount in share.items():
@@ -289,8 +292,8 @@ class Allocator:
         shareable = self._on.consumable and device.allow_multiple
         if not self._is_available(number, request, device, shareable):
             return None
-        consumes = bool(device.consumes) and not (shareable and self._has_shares(device))
-        if consumes and not self._counters.are_enough_for(device):
+        consumes = bool(device.consumes) and not (shareable and self._has_allocated_shares(device))
+        if consumes and not self._counters.can_take(device):
             return None
         if self._on.taints and _has_untolerated_taint(device, request):
             return None
@@ -304,7 +307,7 @@ class Allocator:
 
     def _is_available(self, number: int, request: DeviceRequest, device: devices.Device, shareable: bool) -> bool:
         """Whether no other claim has the device, and all that it needs is supported."""
-        if not (request.admin_access and shareable) and self._in_use(number, request, device):
+        if not (request.admin_access and shareable) and self._is_in_use(number, request, device):
             return False
         if device.consumes and not self._on.partitionable:
             return False
@@ -371,10 +374,10 @@ class Allocator:
         for constraint in reversed(self._constraints[number][:count]):
             constraint.remove(request)
 
-    def _has_shares(self, device: devices.Device) -> bool:
+    def _has_allocated_shares(self, device: devices.Device) -> bool:
         """Whether a claim has a share of the device: then its counters are consumed already."""
         allocated = self._allocated
-        return device.id in allocated.shared or bool(allocated.consumed(device.id)) or device.id in self._shares
+        return device.id in allocated.shared or bool(allocated.consumed_amounts(device.id)) or device.id in self._shares
 
 
 def _has_untolerated_taint(device: devices.Device, request: DeviceRequest) -> bool:

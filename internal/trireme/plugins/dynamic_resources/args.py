@@ -63,8 +63,8 @@ def read(args: JsonArgs, gates: Mapping[str, bool]) -> Args:
     """The arguments from their JSON, and the feature gates."""
     return Args(
         # Null without the gate DRASchedulerFilterTimeout: no limit.
-        filter_timeout=durations.seconds(args.get("filterTimeout", "10s") or "0"),
-        binding_timeout=durations.seconds(args.get("bindingTimeout") or "600s"),
+        filter_timeout=durations.parse_seconds(args.get("filterTimeout", "10s") or "0"),
+        binding_timeout=durations.parse_seconds(args.get("bindingTimeout") or "600s"),
         on=features.of_gates(gates),
     )
 

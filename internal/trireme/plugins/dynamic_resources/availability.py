@@ -26,11 +26,11 @@ def unavailable_slots(
         terms = selectors.parse_terms(allocation.node_selector.node_selector_terms)
         out = ~node_selection.matches_any(snap.nodes, terms, slots)
     if skips and node_operations.skips_operations(allocation):
-        out = out | ~node_operations.declare_skipping(snap.nodes, slots)
+        out = out | ~node_operations.declares_skipping(snap.nodes, slots)
     return out
 
 
-def unfit_claims(
+def claim_refusals(
     pod_class: classes.PodClass,
     demand: device_demand.DeviceDemand,
     snap: snapshot_view.SnapshotView,
@@ -46,7 +46,7 @@ def unfit_claims(
         # Devices that a pod before it in its group is to get.
         if claim.metadata.uid in demand.shared and node_operations.skips_operations(claim.status.allocation):
             full = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            yield ~node_operations.declare_skipping(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
+            yield ~node_operations.declares_skipping(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
     if not on.node_allocatable:
         return
     uid = pod_class.pod.metadata.uid
@@ -55,6 +55,6 @@ def unfit_claims(
         if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, demand.inventory):
             continue
         shared = claim.metadata.uid in demand.shared
-        if shared or (claim.status.reserved_for and not pod_claims.reserved_for(claim, uid, group)):
+        if shared or (claim.status.reserved_for and not pod_claims.is_reserved_for(claim, uid, group)):
             there = ~unavailable_slots(claim.status.allocation, snap, slots, skips=not shared)
             yield there, f"node allocatable resource claim {claim.metadata.name} {_NOT_SHARED}"

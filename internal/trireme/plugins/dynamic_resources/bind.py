@@ -43,7 +43,7 @@ DEFAULT_TIMEOUT_SECONDS = 600.0
 Json = Mapping[str, Any]
 
 
-class _Failed(Exception):
+class _PreBindError(Exception):
     """The pod goes back; the text is kube-scheduler's."""
 
 
@@ -53,7 +53,9 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
     If the gates say so, it waits until devices are prepared, as long as the profile's arguments allow.
     """
     timeouts = {
-        profile: durations.seconds(args["bindingTimeout"]) if args.get("bindingTimeout") else DEFAULT_TIMEOUT_SECONDS
+        profile: durations.parse_seconds(args["bindingTimeout"])
+        if args.get("bindingTimeout")
+        else DEFAULT_TIMEOUT_SECONDS
         for profile, args in context.args.items()
     }
     waits = features.of_gates(context.features).binding_conditions
@@ -94,7 +96,7 @@ class _PodClaims:
             waiting = timeout is not None and [
                 claim for _, claim in written if not self._are_devices_ready(claim, timeout)
             ]
-        except (_Failed, ValueError) as failure:
+        except (_PreBindError, ValueError) as failure:
             error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
         if not waiting or timeout is None:
@@ -114,16 +116,16 @@ class _PodClaims:
         return result
 
     def _are_devices_ready(self, raw: Json, timeout: float) -> bool:
-        """Whether the claim's devices are prepared. Raises: _Failed where they will not be."""
+        """Whether the claim's devices are prepared. Raises: _PreBindError where they will not be."""
         claim = decode.decode(raw, resource_pb2.ResourceClaim)
         if not binding_conditions.has_conditions(claim):
             return True
         try:
             ready = binding_conditions.are_devices_ready(claim)
         except binding_conditions.BindingFailedError as error:
-            raise _Failed(str(error)) from error
+            raise _PreBindError(str(error)) from error
         if not ready and binding_conditions.timed_out(claim, timeout, self._wall() / 1e9):
-            raise _Failed(f"device binding timeout: claim={claim.metadata.name}")
+            raise _PreBindError(f"device binding timeout: claim={claim.metadata.name}")
         return ready
 
     # Writing
@@ -136,7 +138,7 @@ class _PodClaims:
             claim = await self._allocate_and_reserve(one)
             if one.make:
                 await self._write_extended_resource_status(one)
-        except _Failed:
+        except _PreBindError:
             if one.make:
                 await claim_writes.delete_claim(self._writer, one.namespace, one.name, one.uid)
             raise
@@ -147,18 +149,18 @@ class _PodClaims:
         if one.stale:
             left = await claim_writes.delete_claim(self._writer, one.namespace, one.stale, "")
             if left is not None and not isinstance(left, api_writes.Written):
-                raise _Failed(f"delete claim {one.namespace}/{one.stale}: {left.message}")
+                raise _PreBindError(f"delete claim {one.namespace}/{one.stale}: {left.message}")
         collection = claim_writes.claims_path(one.namespace)
         try:
             made = await extended_claims.create_claim(self._writer, collection, pod, one, claim_writes.DEADLINE_SECONDS)
-        except extended_claims.NotMadeError as error:
-            raise _Failed(f"create claim for extended resources {one.namespace}/: {error}") from error
+        except extended_claims.ClaimNotCreatedError as error:
+            raise _PreBindError(f"create claim for extended resources {one.namespace}/: {error}") from error
         return replace(one, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
 
     async def _allocate_and_reserve(self, one: reserve_state.ClaimToReserve) -> Json:
         """Write allocation and user into the claim; returns the claim as written, or as found if that was done before.
 
-        A conflict, or a doubtful outcome, has it read and tried again. Raises: _Failed.
+        A conflict, or a doubtful outcome, has it read and tried again. Raises: _PreBindError.
         """
         path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
@@ -166,33 +168,33 @@ class _PodClaims:
         for _ in range(claim_writes.ROUNDS):
             found, unread = unread or await self._writer.get(path, claim_writes.DEADLINE_SECONDS), None
             if not isinstance(found, api_writes.Written):
-                raise _Failed(f"get updated claim {full} after conflict: {found.message}")
+                raise _PreBindError(f"get updated claim {full} after conflict: {found.message}")
             claim = found.obj
             if one.uid and claim["metadata"].get("uid") != one.uid:
-                raise _Failed(f"claim {full} is another one now")
+                raise _PreBindError(f"claim {full} is another one now")
             if self._is_reserved(one, claim):
                 return claim
             if one.reserved:
-                raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
+                raise _PreBindError(f"claim {full} got deallocated elsewhere in the meantime")
             doing, outcome = await self._try_to_put_reservation(one, claim)
             if isinstance(outcome, api_writes.Written):
                 return outcome.obj
             why = outcome.message
             if not isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
                 break
-        raise _Failed(f"{doing}: {why}")
+        raise _PreBindError(f"{doing}: {why}")
 
     async def _try_to_put_reservation(
         self, one: reserve_state.ClaimToReserve, claim: Json
     ) -> tuple[str, api_writes.Outcome]:
         """Protect the claim if necessary, and write its status; returns what was done last, and the outcome of that."""
         path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
-        reserved = self._reserved_claim(one, claim)
+        reserved = self._claim_with_reservation(one, claim)
         if reserved is None:
             outcome = await self._writer.put(path, claim_bodies.protected_claim(claim), claim_writes.DEADLINE_SECONDS)
             if not isinstance(outcome, api_writes.Written):
                 return f"add finalizer to claim {full}", outcome
-            reserved = self._reserved_claim(one, outcome.obj)
+            reserved = self._claim_with_reservation(one, outcome.obj)
             assert reserved is not None, "it is protected now"
         doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
         return doing, await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
@@ -216,14 +218,14 @@ class _PodClaims:
         uid, group = self._item.pod.uid, claim_bodies.group_user(one.group, "")
         return any(user.get("uid") == uid or (one.group and {**user, "uid": ""} == group) for user in users)
 
-    def _reserved_claim(self, one: reserve_state.ClaimToReserve, claim: Json) -> Json | None:
+    def _claim_with_reservation(self, one: reserve_state.ClaimToReserve, claim: Json) -> Json | None:
         """Return the claim as it is to be written; None: it has to be protected from deletion first.
 
-        Raises: _Failed if it is being deleted, or was allocated or deallocated by others meanwhile.
+        Raises: _PreBindError if it is being deleted, or was allocated or deallocated by others meanwhile.
         """
         full = f"{one.namespace}/{one.name}"
         if claim["metadata"].get("deletionTimestamp"):
-            raise _Failed(f"claim {full} got deleted in the meantime")
+            raise _PreBindError(f"claim {full} got deleted in the meantime")
         known = (claim.get("status") or {}).get("allocation")
         allocation = one.allocation
         if allocation is not None and known and _are_same_devices(allocation, known):
@@ -231,12 +233,12 @@ class _PodClaims:
             allocation = None
         if allocation is not None:
             if known:
-                raise _Failed(f"claim {full} got allocated elsewhere in the meantime")
+                raise _PreBindError(f"claim {full} got allocated elsewhere in the meantime")
             if claim_bodies.DELETE_PROTECTION not in (claim["metadata"].get("finalizers") or ()):
                 return None
         elif not known:
-            raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
-        now = None if self._timeout is None else timestamps.seconds(self._wall())
+            raise _PreBindError(f"claim {full} got deallocated elsewhere in the meantime")
+        now = None if self._timeout is None else timestamps.rfc3339_seconds(self._wall())
         pod = self._item.pod
         user = claim_bodies.group_user(one.group, one.group_uid) if one.group_uid else claim_bodies.pod_user(pod)
         return claim_bodies.reserved_claim(claim, allocation, user, now)
@@ -254,7 +256,7 @@ class _PodClaims:
         )
         if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
-            raise _Failed(f"update pod {full} ExtendedResourceClaimStatus: {outcome.message}")
+            raise _PreBindError(f"update pod {full} ExtendedResourceClaimStatus: {outcome.message}")
 
     async def _write_node_allocatable_status(self, statuses: Sequence[Json]) -> None:
         """Tell in the pod's status what its claims take of the node."""
@@ -268,7 +270,7 @@ class _PodClaims:
         )
         if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
-            raise _Failed(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
+            raise _PreBindError(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
 
 
 def _are_same_devices(reserved: Json, known: Json) -> bool:

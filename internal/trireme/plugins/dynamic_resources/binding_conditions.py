@@ -26,7 +26,7 @@ def are_devices_ready(claim: resource_pb2.ResourceClaim) -> bool:
         for name in result.binding_failure_conditions:
             failed = conditions.get(name)
             if failed is not None and failed.status == "True":
-                why = f"reason={failed.reason}, message={_quoted(failed.message)}"
+                why = f"reason={failed.reason}, message={_go_quoted(failed.message)}"
                 raise BindingFailedError(f"device binding failed: claim={claim.metadata.name}, {why}")
         for name in result.binding_conditions:
             condition = conditions.get(name)
@@ -59,6 +59,6 @@ def _conditions_of_device(
     return None
 
 
-def _quoted(text: str) -> str:
+def _go_quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

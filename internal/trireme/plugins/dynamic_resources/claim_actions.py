@@ -28,7 +28,7 @@ async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionC
             outcome = await _deallocate_claim_read(context.writer, path, action, outcome)
         if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
             break
-    return _without_gone(outcome)
+    return _gone_as_written(outcome)
 
 
 async def _deallocate_claim_read(
@@ -57,7 +57,7 @@ async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.Action
         outcome = await context.writer.patch(path, patch, claim_writes.DEADLINE_SECONDS)
         if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
             break
-    return _without_gone(outcome)
+    return _gone_as_written(outcome)
 
 
 async def _delete_unprotected(writer: ApiWriter, path: str, claim: Mapping[str, Any], uid: str) -> api_writes.Outcome:
@@ -69,6 +69,6 @@ async def _delete_unprotected(writer: ApiWriter, path: str, claim: Mapping[str, 
     return await writer.delete(path, uid, claim_writes.DEADLINE_SECONDS)
 
 
-def _without_gone(outcome: api_writes.Outcome) -> api_writes.Outcome:
+def _gone_as_written(outcome: api_writes.Outcome) -> api_writes.Outcome:
     """A claim that is gone holds nothing, and nobody uses it."""
     return api_writes.Written({}) if isinstance(outcome, api_writes.Gone) else outcome

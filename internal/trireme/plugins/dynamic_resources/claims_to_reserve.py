@@ -7,7 +7,7 @@ from trireme.v1 import core_pb2, cycle_pb2, resource_pb2
 from trireme_kube.apimachinery import encode
 
 
-def existing_claim(
+def reservation_of_existing_claim(
     pod: core_pb2.Pod,
     identity: cycle_pb2.PodIdentity,
     pod_claim: pod_claims.PodClaim,
@@ -26,13 +26,13 @@ def existing_claim(
         claim.metadata.name,
         claim.metadata.uid,
         None if allocation is None else encode.encode(allocation),
-        allocation is None and pod_claims.reserved_for(claim, identity.uid, group),
+        allocation is None and pod_claims.is_reserved_for(claim, identity.uid, group),
         group=group,
         group_uid="" if of is None else of.metadata.uid,
     )
 
 
-def claim_to_create(
+def reservation_of_new_claim(
     claim: resource_pb2.ResourceClaim,
     mappings: Sequence[extended_resources.ContainerRequest],
     stale: resource_pb2.ResourceClaim | None,

@@ -95,7 +95,7 @@ class DistinctAttribute(_ScalarConstraint):
         return found is not None and all(found != devices.scalar_value(other) for other in self._values)
 
 
-class MatchLists(Constraint):
+class MatchListAttribute(Constraint):
     """There is a value that all devices have."""
 
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
@@ -120,7 +120,7 @@ class MatchLists(Constraint):
         self._common.pop()
 
 
-class DistinctLists(Constraint):
+class DistinctListAttribute(Constraint):
     """No two devices have a value in common."""
 
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
@@ -151,9 +151,9 @@ def values_of(attribute: resource_pb2.DeviceAttribute) -> Values | None:
 def make_constraint(stated: resource_pb2.DeviceConstraint, lookup: Lookup, on: features.Features) -> Constraint | None:
     """The constraint; None where it is of a kind that is not known."""
     if stated.HasField("match_attribute"):
-        match = MatchLists if on.list_attributes else MatchAttribute
+        match = MatchListAttribute if on.list_attributes else MatchAttribute
         return match(stated.requests, stated.match_attribute, lookup)
     if stated.HasField("distinct_attribute") and not on.stable:
-        distinct = DistinctLists if on.list_attributes else DistinctAttribute
+        distinct = DistinctListAttribute if on.list_attributes else DistinctAttribute
         return distinct(stated.requests, stated.distinct_attribute, lookup)
     return None

@@ -84,7 +84,7 @@ def _rounded_up_by_policy(
     step = limits.step
     if step is None:
         return requested
-    if _in_milli(limits, fractional):
+    if _is_computed_in_milli(limits, fractional):
         if requested.nanos % _MILLI or abs(requested.nanos) > _INT64_MAX * _MILLI:
             raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} is not a representable milli value")
         milli = _round_up_to_step(requested.milli_value(), least.milli_value(), step.milli_value())
@@ -111,16 +111,16 @@ def _violates_policy(taken: quantity.Quantity, policy: devices.CapacityPolicy | 
     if policy is None or (policy.default is not None and taken == policy.default):
         return False
     if policy.valid_range is not None:
-        return _out_of_range(taken, policy.valid_range, fractional)
+        return _is_out_of_range(taken, policy.valid_range, fractional)
     return bool(policy.valid_values) and all(value.nanos != taken.nanos for value in policy.valid_values)
 
 
-def _out_of_range(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
+def _is_out_of_range(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
     if limits.max is not None and taken.nanos > limits.max.nanos:
         return True
     if limits.step is None or limits.min is None:
         return False
-    if _in_milli(limits, fractional):
+    if _is_computed_in_milli(limits, fractional):
         if taken.nanos % _MILLI or abs(taken.nanos) > _INT64_MAX * _MILLI:
             return True
         return (taken.milli_value() - limits.min.milli_value()) % limits.step.milli_value() != 0
@@ -128,7 +128,7 @@ def _out_of_range(taken: quantity.Quantity, limits: devices.CapacityRange, fract
     return step != 0 and (taken.value() - limits.min.value()) % step != 0
 
 
-def _in_milli(limits: devices.CapacityRange, fractional: bool) -> bool:
+def _is_computed_in_milli(limits: devices.CapacityRange, fractional: bool) -> bool:
     """Whether the range is computed in thousandths: all of it can be."""
     if not fractional:
         return False

@@ -43,7 +43,7 @@ def attribute_of(value: Any) -> resource_pb2.DeviceAttribute:
     out = resource_pb2.DeviceAttribute()
     fields = _FIELDS.get(type(value))
     if fields is not None:
-        setattr(out, fields[0], _attribute_text(value))
+        setattr(out, fields[0], _version_as_text(value))
         return out
     if not isinstance(value, list):
         raise ValueError(f"unsupported CEL return type: {_go_type(value)}")
@@ -57,7 +57,7 @@ def attribute_of(value: Any) -> resource_pb2.DeviceAttribute:
         if type(each) is not type(elements[0]):
             wanted = f"expected list element at index {at} to be {fields[2]}"
             raise ValueError(f"{wanted}, got {_go_type(each)}")
-    getattr(out, fields[1]).extend(map(_attribute_text, elements))
+    getattr(out, fields[1]).extend(map(_version_as_text, elements))
     return out
 
 
@@ -68,7 +68,7 @@ def _as_go_value(value: Any) -> Any:
     return value.name if isinstance(value, values.TypeName) else value
 
 
-def _attribute_text(value: Any) -> Any:
+def _version_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, semver.Version) else value
 
 

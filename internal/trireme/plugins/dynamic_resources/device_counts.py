@@ -15,7 +15,7 @@ from trireme.snapshot import arrays, node_selection, snapshot
 from trireme.v1 import resource_pb2
 
 
-class DeviceCounts:
+class DeviceCounter:
     """Counts devices as they are at the snapshot's generation."""
 
     def __init__(self, on: features.Features) -> None:
@@ -102,13 +102,13 @@ def _matches_class(
     known: inventory.DeviceInventory, device_class: resource_pb2.DeviceClass, device: devices.Device
 ) -> bool:
     selectors = [each.cel.expression for each in device_class.spec.selectors if each.HasField("cel")]
-    return all(device.matches(expression, known.selectors, _never) for expression in selectors)
+    return all(device.matches(expression, known.selectors, _never_expired) for expression in selectors)
 
 
-def _never() -> bool:
+def _never_expired() -> bool:
     return False
 
 
-def make(gates: Mapping[str, bool]) -> DeviceCounts:
+def make(gates: Mapping[str, bool]) -> DeviceCounter:
     """What counts devices, by the feature gates."""
-    return DeviceCounts(features.of_gates(gates))
+    return DeviceCounter(features.of_gates(gates))

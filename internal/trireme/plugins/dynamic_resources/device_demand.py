@@ -29,19 +29,19 @@ class DeviceDemand:
     shared: frozenset[str] = frozenset()
 
     @property
-    def to_allocate(self) -> list[resource_pb2.ResourceClaim]:
+    def claims_to_allocate(self) -> list[resource_pb2.ResourceClaim]:
         """The pod's own claims that have nothing yet."""
         return [claim for claim in self.claims if not claim.status.HasField("allocation")]
 
     @property
-    def allocates(self) -> bool:
+    def needs_allocation(self) -> bool:
         """Whether devices have to be found."""
-        return bool(self.extended_resources) or bool(self.to_allocate)
+        return bool(self.extended_resources) or bool(self.claims_to_allocate)
 
     @property
     def claim_specs(self) -> bytes:
         """What the claims ask for, without whose they are."""
-        return b"\0".join(claim.spec.SerializeToString(deterministic=True) for claim in self.to_allocate)
+        return b"\0".join(claim.spec.SerializeToString(deterministic=True) for claim in self.claims_to_allocate)
 
 
 @dataclass(frozen=True, slots=True)

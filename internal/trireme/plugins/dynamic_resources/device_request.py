@@ -39,7 +39,7 @@ class DeviceRequest:
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     @property
-    def all(self) -> bool:
+    def is_for_all(self) -> bool:
         """Whether it is for all matching devices."""
         return self.spec.allocation_mode == ALL
 

@@ -110,7 +110,7 @@ class DeviceSearch:
         left = collections.deque(slots.tolist())
         while left:
             demand = self.demand_or_none(pod_class, snap)
-            if demand is None or not demand.allocates or demand.stale_claim is not None:
+            if demand is None or not demand.needs_allocation or demand.stale_claim is not None:
                 return False
             kind = self._first_kind_to_search(pod_class, demand, snap, left, remembering)
             if kind is None:
@@ -241,7 +241,7 @@ class DeviceSearch:
         kinds: dict[NodeKind, list[int]] = {}
         without_search: list[int] = []
         unfit: list[int] = []
-        if not demand.allocates:
+        if not demand.needs_allocation:
             return kinds, list(range(slots.shape[0])), unfit
         view = demand.inventory.view
         for at, slot in enumerate(slots.tolist()):
@@ -291,7 +291,10 @@ class DeviceSearch:
             if claim.status.HasField("allocation")
         ]
         # What was found is for these claims, or for others that ask for the same; after them come extended resources.
-        own = [*demand.to_allocate, *(solution.claim for solution in solutions[len(demand.to_allocate) :])]
+        own = [
+            *demand.claims_to_allocate,
+            *(solution.claim for solution in solutions[len(demand.claims_to_allocate) :]),
+        ]
         claims += [node_allocatable.devices_of_solution(claim, one) for claim, one in zip(own, solutions, strict=False)]
         uids = {each.name: each.claim.metadata.uid for each in demand.pod_claims}
         there = node_allocatable.NodeDevices(demand.inventory, snap.nodes, slot)
@@ -314,7 +317,7 @@ class DeviceSearch:
         view, lacking = kind
         if view.problem:
             return self.error_outcome(f"gather pool information: {view.problem}")
-        claims = demand.to_allocate
+        claims = demand.claims_to_allocate
         if demand.extended_resources:
             requests, _ = extended_resources.device_requests(pod_class.pod, lacking, demand.inventory.class_of_resource)
             claims.append(extended_resources.extended_claim(pod_class.namespace, requests))

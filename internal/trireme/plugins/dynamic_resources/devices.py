@@ -271,19 +271,19 @@ def _cel_attributes_and_capacity(device: Device) -> cel_values.Map:
     driver = device.id[0]
     attributes: dict[str, dict[str, Any]] = {}
     for full, attribute in device.message.attributes.items():
-        domain, name = _split_domain(full, driver)
+        domain, name = _split_attribute_name(full, driver)
         try:
             attributes.setdefault(domain, {})[name] = _attribute_value(attribute)
         except ValueError as error:
             raise expressions.DeviceExpressionError(f"attribute {full}: {error}") from error
     capacity: dict[str, dict[str, Any]] = {}
     for full, entry in device.message.capacity.items():
-        domain, name = _split_domain(full, driver)
+        domain, name = _split_attribute_name(full, driver)
         capacity.setdefault(domain, {})[name] = quantities_and_versions.quantity_of(entry.value.string or "0")
     return expressions.cel_device(driver, device.allow_multiple, attributes, capacity)
 
 
-def _split_domain(name: str, driver: str) -> tuple[str, str]:
+def _split_attribute_name(name: str, driver: str) -> tuple[str, str]:
     domain, slash, bare = name.partition("/")
     return (domain, bare) if slash else (driver, name)
 

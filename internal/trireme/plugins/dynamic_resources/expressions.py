@@ -90,7 +90,7 @@ class CompiledExpressions:
         known = self._cached.get(key)
         if known is None:
             try:
-                known = environment.compiled(expression, attribute=attribute)
+                known = environment.compile_expression(expression, attribute=attribute)
             except environment.RefusedError as error:
                 known = CompileError(str(error))
             self._cached[key] = known

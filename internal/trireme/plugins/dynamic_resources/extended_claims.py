@@ -29,7 +29,7 @@ _NAMES: Final = 5
 Json = Mapping[str, Any]
 
 
-class NotMadeError(Exception):
+class ClaimNotCreatedError(Exception):
     """The claim could not be made; the text says why."""
 
 
@@ -42,12 +42,12 @@ async def create_claim(
 ) -> Json:
     """Create the pod's claim for extended resources, or find the one that an earlier call created.
 
-    If the name is another object's, the next one is tried. Raises: NotMadeError, also if the claim is being deleted, or
-    it is not known whether it was made.
+    If the name is another object's, the next one is tried. Raises: ClaimNotCreatedError, also if the claim is being
+    deleted, or it is not known whether it was created.
     """
     why = ""
     for number in range(_NAMES):
-        name = _claim_name(pod, one, number)
+        name = _generated_claim_name(pod, one, number)
         made = await writer.create(collection, _claim_body(pod, one, name), deadline)
         if isinstance(made, api_writes.Written):
             return made.obj
@@ -55,16 +55,16 @@ async def create_claim(
         if not isinstance(made, (api_writes.Conflict, api_writes.Uncertain)):
             break
         there = await writer.get(f"{collection}/{name}", deadline)
-        if isinstance(there, api_writes.Written) and _is_own(there.obj, pod, one):
+        if isinstance(there, api_writes.Written) and _is_created_for(there.obj, pod, one):
             if there.obj["metadata"].get("deletionTimestamp"):
-                raise NotMadeError(f"{name} is being deleted")
+                raise ClaimNotCreatedError(f"{name} is being deleted")
             return there.obj
         if not isinstance(there, api_writes.Written):
             break
-    raise NotMadeError(why)
+    raise ClaimNotCreatedError(why)
 
 
-async def created_claim(
+async def find_created_claim(
     writer: ApiWriter,
     collection: str,
     pod: cycle_pb2.PodIdentity,
@@ -73,16 +73,16 @@ async def created_claim(
 ) -> AsyncIterator[str]:
     """Yield the name of the claim that was made for this, if there is one. Ends where one cannot be read."""
     for number in range(_NAMES):
-        name = _claim_name(pod, one, number)
+        name = _generated_claim_name(pod, one, number)
         there = await writer.get(f"{collection}/{name}", deadline)
         if not isinstance(there, api_writes.Written):
             return
-        if _is_own(there.obj, pod, one):
+        if _is_created_for(there.obj, pod, one):
             yield name
             return
 
 
-def _claim_name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, number: int) -> str:
+def _generated_claim_name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, number: int) -> str:
     wanted = [pod.uid, one.requests, one.allocation, one.stale, number]
     digest = hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).digest()
     suffix = "".join(_CHARACTERS[byte % len(_CHARACTERS)] for byte in digest[:_SUFFIX_LENGTH])
@@ -109,7 +109,7 @@ def _claim_body(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, n
     }
 
 
-def _is_own(claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve) -> bool:
+def _is_created_for(claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve) -> bool:
     """Whether the claim was made for this pod and for what is wanted now."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(EXTENDED_CLAIM) != "true":

@@ -74,7 +74,7 @@ def device_requests(
         device_class = class_of.get(resource)
         if device_class is None:
             continue
-        found, mapped = _of_resource(pod, resource)
+        found, mapped = _requests_for_resource(pod, resource)
         mappings += mapped
         for request in found:
             exactly = resource_pb2.ExactDeviceRequest(
@@ -84,7 +84,7 @@ def device_requests(
     return sorted(made, key=lambda request: request.name), mappings
 
 
-def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list[ContainerRequest]]:
+def _requests_for_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list[ContainerRequest]]:
     """The requests for one resource, and which containers use which request.
 
     Containers that run side by side, sidecars among them, have a request each. An init container uses the devices of
@@ -97,13 +97,13 @@ def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list
     mappings: list[ContainerRequest] = []
     for at, container in enumerate(containers):
         if at not in early:
-            lasting[at], mapped = _of_container(at, container, resource, ())
+            lasting[at], mapped = _request_for_container(at, container, resource, ())
             mappings += mapped
     largest: _Request | None = None
     early_names = set()
     early_mappings: list[ContainerRequest] = []
     for at in early:
-        request, mapped = _of_container(at, containers[at], resource, [each for each in lasting[at:] if each])
+        request, mapped = _request_for_container(at, containers[at], resource, [each for each in lasting[at:] if each])
         early_mappings += mapped
         if request is not None:
             early_names.add(request.name)
@@ -117,7 +117,7 @@ def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list
     return found, [*mappings, *early_mappings]
 
 
-def _of_container(
+def _request_for_container(
     at: int, container: core_pb2.Container, resource: str, reusable: Sequence[_Request]
 ) -> tuple[_Request | None, list[ContainerRequest]]:
     """The request that a container adds for an extended resource, and which requests give it what it asks for.

@@ -100,7 +100,7 @@ class DynamicResourcesFilter:
             elif self._search.on.node_allocatable:
                 solutions = [] if outcome is None else outcome.solutions or []
                 for at in positions:
-                    refusal = self._no_devices_status(pod_class, state, snap, int(slots[at]), solutions)
+                    refusal = self._node_resources_refusal(pod_class, state, snap, int(slots[at]), solutions)
                     if refusal is not None:
                         refused.setdefault(refusal, []).append(at)
         for refusal, positions in refused.items():
@@ -114,11 +114,11 @@ class DynamicResourcesFilter:
         # A claim that is unfit for the pod comes before devices for the others, but after extended resources.
         unfit = [number for refusal in _OF_EXTENDED for number in [table.find(refusal)] if number]
         searched = ~np.isin(index, unfit)
-        for lacking, text in availability.unfit_claims(pod_class, state, snap, slots, self._search.on):
+        for lacking, text in availability.claim_refusals(pod_class, state, snap, slots, self._search.on):
             index[lacking & searched] = table.intern(device_demand.unresolvable(text))
         return interfaces.Verdicts(index)
 
-    def _no_devices_status(
+    def _node_resources_refusal(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,

@@ -24,7 +24,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     groups = context.features.enabled("DRAWorkloadResourceClaims")
 
     def claims(pod: core_pb2.Pod) -> set[str] | None:
-        return pre_enqueue.claims_of(pod, cluster, of_groups=groups)
+        return pre_enqueue.claim_uids_of_pod(pod, cluster, of_groups=groups)
 
     def after_claim(old: resource_pb2.ResourceClaim | None, new: resource_pb2.ResourceClaim | None) -> ClassHint:
         if new is None:
@@ -37,14 +37,14 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         uid = new.metadata.uid
         return lambda pod_class: uid in (claims(pod_class.pod) or ())
 
-    def after_own(old: Any, new: Any) -> ClassHint:
+    def after_own_pod(old: Any, new: Any) -> ClassHint:
         # The class's message has the pod's name and UID too: it names claims.
         return helps_none if claims(new.pod) is None else helps_all
 
     return (
         ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel", "UpdateNodeAllocatable")),
         ClusterEventWithHint("resource.k8s.io/ResourceClaim", ("Add", "Update", "Delete"), after_claim),
-        ClusterEventWithHint("TargetPod", ("UpdatePodGeneratedResourceClaim",), after_own),
+        ClusterEventWithHint("TargetPod", ("UpdatePodGeneratedResourceClaim",), after_own_pod),
         ClusterEventWithHint("resource.k8s.io/DeviceClass", ("Add", "Update")),
         ClusterEventWithHint("resource.k8s.io/ResourceSlice", ("Add", "Update")),
     )

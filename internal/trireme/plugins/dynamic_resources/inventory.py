@@ -83,9 +83,9 @@ class DeviceInventory:
         if self._generation == snap.generation:
             return
         seen = self._generation
-        self._follow_classes()
-        self._follow_claims(seen)
-        if self._follow_slices(seen):
+        self._apply_class_changes()
+        self._apply_claim_changes(seen)
+        if self._apply_slice_changes(seen):
             self._find_views(snap.nodes.live_slots())
         else:
             changed = snap.nodes.changed_since(seen, pods=False)
@@ -126,7 +126,7 @@ class DeviceInventory:
 
     # Classes
 
-    def _follow_classes(self) -> None:
+    def _apply_class_changes(self) -> None:
         """Take in changed device classes: outcomes that are remembered for the old ones are dropped."""
         generation = self._snap.objects.last_change(CLASS)
         if generation == self._classes_at:
@@ -149,7 +149,7 @@ class DeviceInventory:
 
     # Claims
 
-    def _follow_claims(self, seen: int) -> None:
+    def _apply_claim_changes(self, seen: int) -> None:
         keys = self._snap.objects.changed_since(CLAIM, seen)
         if keys is None:
             self._held.clear()
@@ -185,7 +185,7 @@ class DeviceInventory:
 
     # Slices
 
-    def _follow_slices(self, seen: int) -> bool:
+    def _apply_slice_changes(self, seen: int) -> bool:
         """Read the slices that changed after the generation `seen`; returns whether views have to be found anew.
 
         Where taint rules changed, all slices are read. What nodes see of changed pools is forgotten.
@@ -257,7 +257,7 @@ class DeviceInventory:
             if not pools.is_usable(entry, self._on):
                 continue
             on_all = entry.placement.all_nodes and not entry.placement.node_name
-            if on_all or pools.seen_everywhere(entry, self._on):
+            if on_all or pools.is_seen_everywhere(entry, self._on):
                 everywhere.append(name)
             elif entry.placement.problem:
                 text = f"failed to perform node selection for slice {name}: {entry.placement.problem}"
@@ -267,7 +267,7 @@ class DeviceInventory:
                     names[slot].append(name)
             else:
                 self._find_reachable_devices(entry, slots, names, reached, problems)
-        supporting = self._slots_supporting_skips(slots) if self._on.optional_node_operations else frozenset[int]()
+        supporting = self._slots_declaring_skips(slots) if self._on.optional_node_operations else frozenset[int]()
         for slot in slots.tolist():
             seen = tuple(sorted([*names[slot], *everywhere]))
             reaches = frozenset(reached.get(slot, ()))
@@ -275,9 +275,9 @@ class DeviceInventory:
                 (seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1])
             )
 
-    def _slots_supporting_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
+    def _slots_declaring_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
         """Those of the slots whose nodes support slices that skip steps on the node."""
-        declared = node_operations.declare_skipping(self._snap.nodes, slots)
+        declared = node_operations.declares_skipping(self._snap.nodes, slots)
         return frozenset(slots[declared].tolist())
 
     def _find_reachable_devices(

@@ -113,7 +113,7 @@ def claim_statuses(
     None: no device concerns resources of the node. `uids` are the UIDs of the pod's claims by the names that containers
     use.
     """
-    concerned = [each for each in claims if _is_concerned(each, there)]
+    concerned = [each for each in claims if _uses_node_resources(each, there)]
     if not concerned:
         return None
     by_name: dict[str, Status] = {}
@@ -146,7 +146,7 @@ def resource_refusal(
     return _refusal_if_lacking(amounts.amounts_with_claims(with_status, rules), snap, slot)
 
 
-def _is_concerned(claim: ClaimDevices, there: NodeDevices) -> bool:
+def _uses_node_resources(claim: ClaimDevices, there: NodeDevices) -> bool:
     for held in claim.devices:
         try:
             if there.find(held.id).node_allocatable_resources:

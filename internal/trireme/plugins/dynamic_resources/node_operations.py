@@ -13,7 +13,7 @@ from trireme.v1 import resource_pb2
 FEATURE: Final = "DRAOptionalNodeOperations"
 
 
-def declare_skipping(table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
+def declares_skipping(table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
     """Which of the slots' nodes declare the support. Shape: (slot,)."""
     by_set = np.array([False, *(FEATURE in each for each in table.feature_sets.values_from(1))], dtype=np.bool_)
     found: arrays.BoolArray = by_set[table.feature_set[slots]]

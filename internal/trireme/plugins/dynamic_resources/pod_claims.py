@@ -46,7 +46,7 @@ def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_gro
     found = []
     namespace = pod.metadata.namespace
     for stated in pod.spec.resource_claims:
-        name, made = _claim_name(pod, stated)
+        name, made = _resolve_claim_name(pod, stated)
         if name is None:
             continue
         claim: resource_pb2.ResourceClaim | None = snap.objects.get(inventory.CLAIM, namespace, name)
@@ -59,7 +59,7 @@ def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_gro
         found.append((stated, claim))
     group = _pod_group_of(pod, snap) if of_groups and found else None
     return [
-        PodClaim(claim, group if group is not None and _is_of(stated, group) else None, stated.name)
+        PodClaim(claim, group if group is not None and _is_claim_of_group(stated, group) else None, stated.name)
         for stated, claim in found
     ]
 
@@ -75,7 +75,7 @@ def claims_of_group(
     namespace = group.metadata.namespace
     full = f"{namespace}/{group.metadata.name}"
     for stated in group.spec.resource_claims:
-        if not _is_supported(stated):
+        if not _names_claim_or_template(stated):
             raise ClaimError(f"PodGroup {full}, spec.resourceClaim {stated.name}: {_UNSUPPORTED}")
         made = not stated.HasField("resource_claim_name")
         name: str | None = stated.resource_claim_name
@@ -93,14 +93,14 @@ def claims_of_group(
             yield claim
 
 
-def reserved_for(claim: resource_pb2.ResourceClaim, uid: str, group: str = "") -> bool:
+def is_reserved_for(claim: resource_pb2.ResourceClaim, uid: str, group: str = "") -> bool:
     """Whether the claim lists the pod, or its group, as one that uses it. `group`: the name; empty: none counts."""
     return any(user.uid == uid for user in claim.status.reserved_for) or (
         bool(group) and group_claims.used_by_group(claim, group)
     )
 
 
-def _claim_name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | None, bool]:
+def _resolve_claim_name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | None, bool]:
     """The claim's name, None where the pod does without it; and whether it was made for the pod or its group."""
     full = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if stated.HasField("resource_claim_name"):
@@ -143,10 +143,10 @@ def _pod_group_of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView) -> schedu
     return group
 
 
-def _is_of(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.PodGroup) -> bool:
+def _is_claim_of_group(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.PodGroup) -> bool:
     """Whether what the pod states is the group's claim. Raises: ClaimError for a claim of the group of no kind."""
     for own in group.spec.resource_claims:
-        if not _is_supported(own):
+        if not _names_claim_or_template(own):
             full = f"{group.metadata.namespace}/{group.metadata.name}"
             raise ClaimError(f"PodGroup {full} claim {own.name}: {_UNSUPPORTED}")
         if own.name == stated.name and _claim_and_template_names(own) == _claim_and_template_names(stated):
@@ -154,7 +154,7 @@ def _is_of(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.PodGroup) ->
     return False
 
 
-def _is_supported(stated: Stated) -> bool:
+def _names_claim_or_template(stated: Stated) -> bool:
     return stated.HasField("resource_claim_name") or stated.HasField("resource_claim_template_name")
 
 

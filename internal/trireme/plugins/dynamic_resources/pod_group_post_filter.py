@@ -47,10 +47,10 @@ class ClaimRelease:
         self, request: filter_phase_pb2.ListReleasableClaimsRequest, snap: snapshot.Snapshot
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
-        return _post_filter(self._plugin, request, snap)
+        return _list_releasable_claims(self._plugin, request, snap)
 
 
-def _post_filter(
+def _list_releasable_claims(
     plugin: device_filter.DynamicResourcesFilter | None,
     request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,
@@ -70,7 +70,7 @@ def _post_filter(
     all_found = True
     for member, claims in zip(request.tried, unavailable, strict=True):
         pod_class = snap.classes[member.pod_class]
-        claim = next((each for each in claims if deallocation.unused_but_by(each, member.pod.uid)), None)
+        claim = next((each for each in claims if deallocation.is_used_by_nobody_else(each, member.pod.uid)), None)
         stale = plugin.stale_claim(pod_class, snap, member.pod.uid) if claim is None else None
         all_found &= claim is not None or stale is not None
         freed = claim if claim is not None else stale
@@ -81,7 +81,7 @@ def _post_filter(
     result = None
     if not all_found and plugin.groups_have_claims and not request.scheduled:
         try:
-            result = _of_group(request, unavailable, snap, out.actions, given_up)
+            result = _release_claim_of_group(request, unavailable, snap, out.actions, given_up)
         except pod_claims.ClaimError as error:
             result = status.error(plugin.name, str(error))
     out.status.CopyFrom(wire_status.to_message(result or status.unschedulable(plugin.name, _LOOKED_AT)))
@@ -116,7 +116,7 @@ def _pending_allocations(state: bytes) -> Iterator[tuple[str, resource_pb2.Alloc
             yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
 
 
-def _of_group(
+def _release_claim_of_group(
     request: filter_phase_pb2.ListReleasableClaimsRequest,
     unavailable: Sequence[_Unavailable],
     snap: snapshot.Snapshot,
@@ -132,12 +132,12 @@ def _of_group(
     uid = group.metadata.uid if group is not None else ""
     pod = request.tried[0].pod
     for claim in (claim for claims in unavailable for claim in claims):
-        if deallocation.unused_but_by(claim, uid):
+        if deallocation.is_used_by_nobody_else(claim, uid):
             if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):
                 actions.append(deallocation.release_action(pod, claim, user_uid=uid))
             return status.unschedulable(device_filter.NAME, _FREED)
     for claim in () if group is None else pod_claims.claims_of_group(group, snap):
-        if claim.status.HasField("allocation") and pod_claims.reserved_for(claim, pod.uid, identity.name):
+        if claim.status.HasField("allocation") and pod_claims.is_reserved_for(claim, pod.uid, identity.name):
             leaving = bind_pb2.RemoveClaimUser(
                 namespace=claim.metadata.namespace, name=claim.metadata.name, uid=claim.metadata.uid, user_uid=uid
             )

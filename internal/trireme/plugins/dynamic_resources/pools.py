@@ -41,10 +41,10 @@ def is_usable(entry: devices.DeviceSlice, on: features.Features) -> bool:
         return False
     if _is_unsafe_without_groups(entry, on):
         return False
-    return entry.placement.is_set or entry.per_device or seen_everywhere(entry, on)
+    return entry.placement.is_set or entry.per_device or is_seen_everywhere(entry, on)
 
 
-def seen_everywhere(entry: devices.DeviceSlice, on: features.Features) -> bool:
+def is_seen_everywhere(entry: devices.DeviceSlice, on: features.Features) -> bool:
     """Whether every node sees the slice, wherever it is: Kubernetes' stable allocator looks at all counters."""
     return on.stable and bool(entry.counter_sets)
 
@@ -123,12 +123,12 @@ def _make_checked_pool(
             if name in counter_sets:
                 return Pool(pool, invalid=True)
             counter_sets[name] = counters
-    if not all(_draws_on(entry, counter_sets) for entry in (*offered, *elsewhere)):
+    if not all(_has_all_counters(entry, counter_sets) for entry in (*offered, *elsewhere)):
         return Pool(pool, invalid=True)
     return Pool(pool, offered=tuple(offered), elsewhere=tuple(elsewhere), counter_sets=counter_sets)
 
 
-def _draws_on(entry: devices.DeviceSlice, counter_sets: Mapping[str, devices.Amounts]) -> bool:
+def _has_all_counters(entry: devices.DeviceSlice, counter_sets: Mapping[str, devices.Amounts]) -> bool:
     """Whether all counters that its devices draw on are there."""
     return all(
         name in counter_sets and counters.keys() <= counter_sets[name].keys()

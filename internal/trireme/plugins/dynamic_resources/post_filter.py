@@ -46,7 +46,7 @@ class Deallocation:
         pod = cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
         claims = self._plugin.unavailable_claims(context.pod_class, snap, self._slots_refused_for_claims(context, snap))
         for claim in claims:
-            if unused_but_by(claim, pod.uid):
+            if is_used_by_nobody_else(claim, pod.uid):
                 return _response_with(status.unschedulable(self.name, _FREED), release_action(pod, claim))
         stale = self._plugin.stale_claim(context.pod_class, snap, pod.uid)
         if stale is not None and context.pre_filter is None:
@@ -97,7 +97,7 @@ def release_action(
     )
 
 
-def unused_but_by(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
+def is_used_by_nobody_else(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
     """Whether nobody else than this user is in the claim's list."""
     users = claim.status.reserved_for
     return not users or (len(users) == 1 and users[0].uid == uid)

@@ -23,7 +23,7 @@ class MissingClaims:
         """Whether the pod has to wait for a claim."""
         if pod.pod is None or not pod.pod.spec.resource_claims:
             return False
-        return claims_of(pod.pod, self._cluster, of_groups=self._of_groups) is None
+        return claim_uids_of_pod(pod.pod, self._cluster, of_groups=self._of_groups) is None
 
     def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
         """Nothing to add."""
@@ -35,7 +35,7 @@ def make(context: PreEnqueueContext) -> MissingClaims:
     return MissingClaims(context.cluster, of_groups=context.features.enabled("DRAWorkloadResourceClaims"))
 
 
-def claims_of(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> set[str] | None:
+def claim_uids_of_pod(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> set[str] | None:
     """The UIDs of the pod's claims; None: one of them is missing, being deleted, or another owner's.
 
     `of_groups`: those of its PodGroup are its own.
@@ -57,13 +57,13 @@ def claims_of(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> 
         claim = cluster.get("resource_claim", pod.metadata.namespace, name)
         if claim is None or claim.metadata.HasField("deletion_timestamp"):
             return None
-        if not pod_claim.HasField("resource_claim_name") and not _made_for(claim, pod, of_groups):
+        if not pod_claim.HasField("resource_claim_name") and not _is_made_for(claim, pod, of_groups):
             return None
         out.add(claim.metadata.uid)
     return out
 
 
-def _made_for(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> bool:
+def _is_made_for(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> bool:
     controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     if controller is not None and controller.uid == pod.metadata.uid:
         return True

@@ -36,7 +36,7 @@ class RequestValidator:
         self._matcher = matcher
         self._on = on
 
-    def requests(self, claim: resource_pb2.ResourceClaim) -> list[list[DeviceRequest]]:
+    def read_requests(self, claim: resource_pb2.ResourceClaim) -> list[list[DeviceRequest]]:
         """Read the claim's requests, each as its alternatives in order; of an exact request, itself alone.
 
         Raises: AllocationError, also if even the smallest alternatives are too many devices.
@@ -83,7 +83,7 @@ class RequestValidator:
         """
         where = f"claim {claim_name(claim)}, request {name}"
         self._check_support(where, spec)
-        device_class = self._class_of(where, spec)
+        device_class = self._device_class_of(where, spec)
         try:
             request = DeviceRequest(name, parent, spec, device_class, capacity_requests(spec))
         except ValueError as error:
@@ -92,7 +92,7 @@ class RequestValidator:
         if spec.allocation_mode == EXACT_COUNT:
             request.count = spec.count
         elif spec.allocation_mode == ALL:
-            self._find_all(claim, request, where)
+            self._find_all_devices(claim, request, where)
         else:
             raise AllocationError(f"{where}: unsupported count mode {spec.allocation_mode}")
         return request
@@ -107,7 +107,7 @@ class RequestValidator:
         if admin and not self._on.admin_access:
             raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
 
-    def _class_of(self, where: str, spec: RequestSpec) -> resource_pb2.DeviceClass:
+    def _device_class_of(self, where: str, spec: RequestSpec) -> resource_pb2.DeviceClass:
         if not spec.device_class_name:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
         device_class = self._classes.get(spec.device_class_name)
@@ -116,7 +116,7 @@ class RequestValidator:
             raise AllocationError(f"{where}: could not retrieve device class {spec.device_class_name}: {missing}")
         return device_class
 
-    def _find_all(self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, where: str) -> None:
+    def _find_all_devices(self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, where: str) -> None:
         """Find all devices for a request of mode All, allocated ones included.
 
         Raises: AllocationError if a pool is incomplete or invalid.
@@ -131,11 +131,12 @@ class RequestValidator:
                 request.all_devices += [
                     device
                     for device in entry.devices
-                    if self._matcher.matches(claim, request, device) and self._large_enough(where, request, device)
+                    if self._matcher.matches(claim, request, device)
+                    and self._has_enough_capacity(where, request, device)
                 ]
         request.count = len(request.all_devices)
 
-    def _large_enough(self, where: str, request: DeviceRequest, device: devices.Device) -> bool:
+    def _has_enough_capacity(self, where: str, request: DeviceRequest, device: devices.Device) -> bool:
         if not self._on.consumable:
             return True
         try:

@@ -47,12 +47,12 @@ class DeviceReserve:
             pod_class, demand, snap, np.array([slot]), remembering=False
         )
         if outcome is not None and outcome.refusal is not None:
-            return interfaces.ReserveResult(_not_reserved("claim allocation not found for node"))
+            return interfaces.ReserveResult(_reserve_error("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []
         try:
             return self._claims_to_assume(pod_class, pod, demand, snap, slot, solutions)
         except (allocation_results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
-            return interfaces.ReserveResult(_not_reserved(str(error)))
+            return interfaces.ReserveResult(_reserve_error(str(error)))
 
     def _claims_to_assume(
         self,
@@ -74,14 +74,18 @@ class DeviceReserve:
             solution = found.pop(_namespace_and_name(claim), None)
             if solution is None and claim.metadata.uid not in demand.shared:
                 # It has its devices already: nothing is assumed, and PreBind adds the pod to its users.
-                entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, None, of_groups=groups))
+                entries.append(
+                    claims_to_reserve.reservation_of_existing_claim(pod_class.pod, pod, stated, None, of_groups=groups)
+                )
                 continue
             allocated = (
                 claim if solution is None else self._claim_with_allocation(solution, claim.metadata.uid, snap, slot)
             )
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             given = allocated.status.allocation
-            entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, given, of_groups=groups))
+            entries.append(
+                claims_to_reserve.reservation_of_existing_claim(pod_class.pod, pod, stated, given, of_groups=groups)
+            )
         # What is left was found for extended resources: a claim that is yet to be made.
         for solution in found.values():
             if not solution.claim.spec.devices.requests:
@@ -93,7 +97,7 @@ class DeviceReserve:
             lacking = self._search.resources_lacking_on(demand, snap, slot)
             _, mappings = extended_resources.device_requests(pod_class.pod, lacking, demand.inventory.class_of_resource)
             entries.append(
-                claims_to_reserve.claim_to_create(allocated, mappings, demand.inventory.made_for.get(pod.uid))
+                claims_to_reserve.reservation_of_new_claim(allocated, mappings, demand.inventory.made_for.get(pod.uid))
             )
         if not entries:
             return interfaces.ReserveResult()
@@ -123,5 +127,5 @@ def _namespace_and_name(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
     return claim.metadata.namespace, claim.metadata.name
 
 
-def _not_reserved(text: str) -> status.Status:
+def _reserve_error(text: str) -> status.Status:
     return status.error(NAME, f'running Reserve plugin "{NAME}": {text}')

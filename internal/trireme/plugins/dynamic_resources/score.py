@@ -63,14 +63,14 @@ class DynamicResourcesScore:
             prioritized_list.alternatives_score(claim, prioritized_list.allocated_request_names(claim))
             for claim in state.claims
         )
-        if not (state.allocates or state.shared):
+        if not (state.needs_allocation or state.shared):
             # Claims that have their devices count only where something was found out about them.
             if self._search.on.node_allocatable:
                 counted = [bool(self._known_statuses(pod_class, state, snap, slot)) for slot in slots.tolist()]
                 scores[np.array(counted, dtype=np.bool_)] = fixed
             return scores
         for positions, outcome in self._search.outcomes_by_node_kind(pod_class, state, snap, slots):
-            if outcome is None and not state.allocates:
+            if outcome is None and not state.needs_allocation:
                 # All was found for the pods before it.
                 scores[positions] = fixed
             elif outcome is not None and outcome.solutions is not None:

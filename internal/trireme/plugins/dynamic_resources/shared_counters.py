@@ -20,9 +20,9 @@ class SharedCounters:
         self._available: dict[devices.PoolId, dict[tuple[str, str], int]] = {}
         self._groups: dict[devices.PoolId, compatibility_groups.CompatibilityGroups] = {}
 
-    def are_enough_for(self, device: devices.Device) -> bool:
+    def can_take(self, device: devices.Device) -> bool:
         """Whether the device can be taken: it may share counters with their other users, and enough is available."""
-        return self._is_compatible(device) and self._enough_for(device)
+        return self._is_compatible(device) and self._has_enough_for(device)
 
     def take(self, device: devices.Device) -> Callable[[], None]:
         """Take what the device consumes; returns what gives it back, which is called in reverse order."""
@@ -56,7 +56,7 @@ class SharedCounters:
             known = self._groups[pool.id] = compatibility_groups.CompatibilityGroups(allocated)
         return known
 
-    def _enough_for(self, device: devices.Device) -> bool:
+    def _has_enough_for(self, device: devices.Device) -> bool:
         available = self._available_in(self._pool_of[device.id])
         self._change_available(device, 1)
         # All counters of the pool are checked: one that was overdrawn before keeps every device from being taken.

@@ -73,7 +73,7 @@ async def _delete_extended_claims(
     if not noted and not one.name:
         identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
         collection = claim_writes.claims_path(one.namespace)
-        made = extended_claims.created_claim(writer, collection, identity, one, claim_writes.DEADLINE_SECONDS)
+        made = extended_claims.find_created_claim(writer, collection, identity, one, claim_writes.DEADLINE_SECONDS)
         names = [name async for name in made]
     for name in names or ([one.name] if one.name else []):
         failed = await claim_writes.delete_claim(writer, pod.namespace, name, "")

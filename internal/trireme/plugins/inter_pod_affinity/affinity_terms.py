@@ -23,7 +23,7 @@ class AffinityTerm:
     namespace_selector: label_selectors.LabelSelector
     weight: int = 0
 
-    def is_about(self, other: classes.PodClass, namespace_labels: Mapping[str, str]) -> bool:
+    def matches_pods_of(self, other: classes.PodClass, namespace_labels: Mapping[str, str]) -> bool:
         """Whether it is about pods of the other class, whose namespace has these labels."""
         if other.namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
@@ -41,7 +41,7 @@ class AffinityTerms:
     problem: str = ""
 
     @property
-    def any(self) -> bool:
+    def has_any(self) -> bool:
         """Whether there is any term at all."""
         return bool(self.affinity or self.anti_affinity or self.preferred or self.preferred_anti)
 
@@ -98,12 +98,12 @@ def terms_with_namespaces(pod_class: classes.PodClass, snap: snapshot_view.Snaps
 
 def matches_all(terms: Sequence[AffinityTerm], other: classes.PodClass) -> bool:
     """Whether resolved terms, of which there is one, are all about pods of the other class."""
-    return bool(terms) and all(term.is_about(other, _NO_LABELS) for term in terms)
+    return bool(terms) and all(term.matches_pods_of(other, _NO_LABELS) for term in terms)
 
 
 def weights_by_key(terms: Iterable[AffinityTerm], other: classes.PodClass, sign: int = 1) -> Iterable[tuple[str, int]]:
     """Of resolved terms that are about the other class, the key and the weight, times `sign`."""
-    return ((term.key, sign * term.weight) for term in terms if term.is_about(other, _NO_LABELS))
+    return ((term.key, sign * term.weight) for term in terms if term.matches_pods_of(other, _NO_LABELS))
 
 
 def namespace_labels(snap: snapshot_view.SnapshotView, name: str) -> dict[str, str]:

@@ -61,7 +61,7 @@ class InterPodAffinityFilter:
         problem = affinity_terms.terms_of(pod_class).problem
         if problem:
             return interfaces.PreFilterResult(status=status.unresolvable(self.name, f"parsing pod: {problem}"))
-        existing = domain_sums.domain_sums_of(snap, self._existing_counter(pod_class, snap))
+        existing = domain_sums.domain_sums_of(snap, self._existing_anti_affinity_counter(pod_class, snap))
         terms = affinity_terms.terms_with_namespaces(pod_class, snap)
         if not terms.affinity and not terms.anti_affinity:
             if not any(sums.counted for sums in existing.values()):
@@ -129,7 +129,7 @@ class InterPodAffinityFilter:
             for key, each in new_sums.items():
                 if old_sums[key] is not each:
                     return None
-                parts.append(_slots_of(snap, key, each.flips.since(generation, each.sums.shape[0])))
+                parts.append(_slots_with_values(snap, key, each.flips.since(generation, each.sums.shape[0])))
         return slot_changes.union(parts, snap.nodes.size)
 
     def filter_isolated(
@@ -142,7 +142,7 @@ class InterPodAffinityFilter:
         """As filter, with the sums as they are but for the changes on the slot itself."""
         terms = affinity_terms.terms_with_namespaces(pod_class, snap)
         index = np.zeros(slots.shape[0], dtype=np.int16)
-        keeping_out = [(self._existing_counter(pod_class, snap), self._existing)]
+        keeping_out = [(self._existing_anti_affinity_counter(pod_class, snap), self._existing)]
         if terms.anti_affinity:
             keeping_out.append((_anti_affinity_counter(terms.anti_affinity, snap), self._conflict))
         for counter, refusal in keeping_out:
@@ -184,7 +184,7 @@ class InterPodAffinityFilter:
             ]
         for key in sums_state.apart:
             # Where each domain is one node, capacity says it all.
-            if not _single_node_domains_of(snap, key):
+            if not _are_domains_single_nodes(snap, key):
                 domains = len(snap.nodes.labels.column(key).dictionary) - 1
                 count = np.zeros(domains, dtype=np.int64)
                 for sums in (sums_state.anti_affinity, sums_state.existing):
@@ -197,14 +197,14 @@ class InterPodAffinityFilter:
                 )
         return out
 
-    def _existing_counter(
+    def _existing_anti_affinity_counter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> class_counters.AnyClassCounter:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
             terms = affinity_terms.terms_of(existing).anti_affinity
-            return Counter(term.key for term in terms if term.is_about(pod_class, labels))
+            return Counter(term.key for term in terms if term.matches_pods_of(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.labels_as_key(pod_class.labels, labels))
         return class_counters.class_counter(snap, key, weigh)
@@ -276,7 +276,7 @@ def _capacity_by_anti_affinity(
     """One pod a node under keys by which the class keeps itself out, where each domain is one node. Shape: (slot,)."""
     capacity: arrays.Int32Array | None = None
     for key in apart:
-        if _single_node_domains_of(snap, key):
+        if _are_domains_single_nodes(snap, key):
             alone = np.where(
                 arrays.entries_at(domain_sums.domain_values(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED
             ).astype(np.int32)
@@ -313,11 +313,11 @@ def _keys_excluding_own_class(
     labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
     keys = [key for key, _ in affinity_terms.weights_by_key(terms.anti_affinity, pod_class)]
     stated = affinity_terms.terms_of(pod_class).anti_affinity
-    keys += [term.key for term in stated if term.is_about(pod_class, labels)]
+    keys += [term.key for term in stated if term.matches_pods_of(pod_class, labels)]
     return tuple(dict.fromkeys(keys))
 
 
-def _slots_of(snap: snapshot_view.SnapshotView, key: str, values: arrays.SlotArray) -> arrays.SlotArray:
+def _slots_with_values(snap: snapshot_view.SnapshotView, key: str, values: arrays.SlotArray) -> arrays.SlotArray:
     """The slots whose nodes have one of these values of a label. Shape: values (n,)."""
     if not values.shape[0]:
         return values
@@ -336,7 +336,7 @@ def _domain_numbers(snap: snapshot_view.SnapshotView, key: str) -> arrays.Int32A
     return domain_sums.domain_values(snap, key) - 1
 
 
-def _single_node_domains_of(snap: snapshot_view.SnapshotView, key: str) -> bool:
+def _are_domains_single_nodes(snap: snapshot_view.SnapshotView, key: str) -> bool:
     """Whether no two nodes have the same value of the label."""
     return snap.derived(("one_node_each", key), lambda _: _SingleNodeDomains(key)).so
 

@@ -28,15 +28,15 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         before = None if old is None else context.cluster.class_of(old.pod)
         after = None if new is None else context.cluster.class_of(new.pod)
         if before is None:
-            return lambda pod_class: _about_all(_required_terms(pod_class)[0], after)
+            return lambda pod_class: _all_match(_required_terms(pod_class)[0], after)
         if after is None:
             return lambda pod_class: _anti_affinity_ends(pod_class, before)
 
         def helps(pod_class: classes.PodClass) -> bool:
             liked, disliked = _required_terms(pod_class)
-            if not _about_all(liked, before) and _about_all(liked, after):
+            if not _all_match(liked, before) and _all_match(liked, after):
                 return True
-            return _about_any(disliked, before) and not _about_any(disliked, after)
+            return _any_matches(disliked, before) and not _any_matches(disliked, after)
 
         return helps
 
@@ -69,16 +69,16 @@ def _required_terms(pod_class: classes.PodClass) -> tuple[Sequence[_Term], Seque
 
 def _anti_affinity_ends(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:
     """Whether the pod dislikes the one that is gone, or that one disliked it."""
-    if _about_any(_required_terms(pod_class)[1], gone):
+    if _any_matches(_required_terms(pod_class)[1], gone):
         return True
-    return _about_any(_required_terms(gone)[1], pod_class)
+    return _any_matches(_required_terms(gone)[1], pod_class)
 
 
-def _about_all(terms: Sequence[_Term], pod_class: classes.PodClass | None) -> bool:
+def _all_match(terms: Sequence[_Term], pod_class: classes.PodClass | None) -> bool:
     if pod_class is None:
         return False
-    return bool(terms) and all(term.is_about(pod_class, _UNKNOWN) for term in terms)
+    return bool(terms) and all(term.matches_pods_of(pod_class, _UNKNOWN) for term in terms)
 
 
-def _about_any(terms: Sequence[_Term], pod_class: classes.PodClass) -> bool:
-    return any(term.is_about(pod_class, _UNKNOWN) for term in terms)
+def _any_matches(terms: Sequence[_Term], pod_class: classes.PodClass) -> bool:
+    return any(term.matches_pods_of(pod_class, _UNKNOWN) for term in terms)

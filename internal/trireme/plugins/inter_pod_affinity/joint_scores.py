@@ -18,7 +18,7 @@ MAX_SCORE = 100
 
 
 @dataclass(slots=True)
-class KeyedScores:
+class TopologyKeyScores:
     """One topology key over nodes 0 … n−1. Shapes: value (node,), score (value,); `adds` is what a placement adds."""
 
     value: arrays.Int32Array
@@ -29,7 +29,7 @@ class KeyedScores:
 class AffinityScores:
     """Scores over nodes 0 … n−1."""
 
-    def __init__(self, changing: list[KeyedScores], constant: arrays.Int64Array) -> None:
+    def __init__(self, changing: list[TopologyKeyScores], constant: arrays.Int64Array) -> None:
         """`constant` is what no placement changes. Shape: (node,)."""
         self._changing = changing
         self._constant = constant
@@ -37,7 +37,7 @@ class AffinityScores:
         self._raw: arrays.Int64Array | None = None
 
     @classmethod
-    def of(cls, keys: list[KeyedScores], nodes: int) -> "AffinityScores":
+    def of(cls, keys: list[TopologyKeyScores], nodes: int) -> "AffinityScores":
         """The scores of so many nodes under some keys."""
         constant = np.zeros(nodes, dtype=np.int64)
         for each in keys:
@@ -54,7 +54,7 @@ class AffinityScores:
 
     def restricted_to(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "AffinityScores":
         """The scores of these nodes; nothing is counted, so it does not matter for how many each stands."""
-        changing = [KeyedScores(each.value[nodes], each.score, each.adds) for each in self._changing]
+        changing = [TopologyKeyScores(each.value[nodes], each.score, each.adds) for each in self._changing]
         return AffinityScores(changing, self._constant[nodes])
 
     def set_feasible(self, feasible: arrays.BoolArray) -> None:

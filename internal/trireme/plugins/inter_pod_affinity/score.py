@@ -62,7 +62,7 @@ class InterPodAffinityScore:
         skipped = not any(each.counted for each in sums.values())
         if skipped and sums:
             # Weights that cancel out are no reason to be skipped: some term is about some pod.
-            hits = domain_sums.domain_sums_of(snap, self._hit_counter(pod_class, snap))
+            hits = domain_sums.domain_sums_of(snap, self._matching_terms_counter(pod_class, snap))
             skipped = not any(each.counted for each in hits.values())
         if skipped and not any(adds.values()):
             return None
@@ -82,20 +82,22 @@ class InterPodAffinityScore:
             else:
                 score = np.zeros(len(column.dictionary), dtype=np.int64)
             value = arrays.entries_at(column.values(snap.nodes.size), slots)
-            keys.append(joint_scores.KeyedScores(value, score, score_state.adds.get(key, 0)))
+            keys.append(joint_scores.TopologyKeyScores(value, score, score_state.adds.get(key, 0)))
         return joint_scores.AffinityScores.of(keys, slots.shape[0])
 
     def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
-        key = ("affinity_score", *self._score_key(pod_class, snap))
+        key = ("affinity_score", *self._counter_key(pod_class, snap))
         return snap.derived(key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap)))
 
-    def _hit_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
-        key = ("affinity_hits", *self._score_key(pod_class, snap))
+    def _matching_terms_counter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> class_counters.ClassCounter:
+        key = ("affinity_hits", *self._counter_key(pod_class, snap))
         return snap.derived(
             key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap, hits=True))
         )
 
-    def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
+    def _counter_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
         own = affinity_terms.terms_with_namespaces(pod_class, snap)
         seen = domain_sums.labels_as_key(pod_class.labels, labels)
@@ -117,11 +119,17 @@ class InterPodAffinityScore:
             pairs = [*affinity_terms.weights_by_key(own.preferred, existing)]
             pairs += affinity_terms.weights_by_key(own.preferred_anti, existing, -1)
             terms = affinity_terms.terms_of(existing)
-            if terms.any:
+            if terms.has_any:
                 if hard_weight > 0:
-                    pairs += [(each.key, hard_weight) for each in terms.affinity if each.is_about(pod_class, labels)]
-                pairs += [(each.key, each.weight) for each in terms.preferred if each.is_about(pod_class, labels)]
-                pairs += [(each.key, -each.weight) for each in terms.preferred_anti if each.is_about(pod_class, labels)]
+                    pairs += [
+                        (each.key, hard_weight) for each in terms.affinity if each.matches_pods_of(pod_class, labels)
+                    ]
+                pairs += [
+                    (each.key, each.weight) for each in terms.preferred if each.matches_pods_of(pod_class, labels)
+                ]
+                pairs += [
+                    (each.key, -each.weight) for each in terms.preferred_anti if each.matches_pods_of(pod_class, labels)
+                ]
             for key, weight in pairs:
                 out[key] += 1 if hits else weight
             return out

@@ -76,19 +76,19 @@ def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) ->
     required_terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required_terms is not None:
         for position, term in enumerate(required_terms.get("nodeSelectorTerms") or ()):
-            problems.extend(_selector_term(index(child(where, "nodeSelectorTerms"), position), term))
+            problems.extend(_selector_term_problems(index(child(where, "nodeSelectorTerms"), position), term))
     where = child(path, "addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
     for position, term in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
         # A term without weight is not looked at.
         if term["weight"] != 0:
-            problems.extend(_selector_term(index(where, position), term["preference"]))
+            problems.extend(_selector_term_problems(index(where, position), term["preference"]))
     return problems
 
 
-def _selector_term(path: str, term: JsonArgs) -> list[Problem]:
+def _selector_term_problems(path: str, term: JsonArgs) -> list[Problem]:
     problems: list[Problem] = []
     for position, requirement in enumerate(term.get("matchExpressions") or ()):
-        problems.extend(_label_requirement(index(child(path, "matchExpressions"), position), requirement))
+        problems.extend(_label_requirement_problems(index(child(path, "matchExpressions"), position), requirement))
     for position, requirement in enumerate(term.get("matchFields") or ()):
         where = index(child(path, "matchFields"), position)
         operator, values = requirement["operator"], requirement.get("values")
@@ -99,7 +99,7 @@ def _selector_term(path: str, term: JsonArgs) -> list[Problem]:
     return problems
 
 
-def _label_requirement(path: str, requirement: JsonArgs) -> list[Problem]:
+def _label_requirement_problems(path: str, requirement: JsonArgs) -> list[Problem]:
     """Return what is wrong with a requirement on labels; with an unknown operator nothing else is checked."""
     operator, name = requirement["operator"], requirement["key"]
     if operator not in _OPERATORS:

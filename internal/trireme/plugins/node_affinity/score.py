@@ -15,7 +15,7 @@ from trireme.v1 import core_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class _Preferred:
+class _PreferredTerm:
     """A preferred term and its weight."""
 
     weight: int
@@ -38,7 +38,7 @@ class NodeAffinityScore:
         stated = pod_class.pod.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
         if not stated and not self._added:
             return None
-        wrong = _preferred_problems(stated)
+        wrong = _preferred_terms_problem(stated)
         if wrong:
             return status.error(self.name, f'running PreScore plugin "{self.name}": {wrong}')
         own = pod_class.memo(f"{self.name}/preferred", lambda of: _preferred_terms(of.pod.spec.affinity.node_affinity))
@@ -49,22 +49,22 @@ class NodeAffinityScore:
     ) -> arrays.Int64Array:
         """The weights of the preferred terms that match."""
         out = np.zeros(slots.shape[0], dtype=np.int64)
-        preferred: tuple[_Preferred, ...] = state
+        preferred: tuple[_PreferredTerm, ...] = state
         for entry in preferred:
             out += node_selection.matches_term(snap.nodes, entry.term, slots) * entry.weight
         return out
 
 
-def _preferred_terms(affinity: core_pb2.NodeAffinity) -> tuple[_Preferred, ...]:
+def _preferred_terms(affinity: core_pb2.NodeAffinity) -> tuple[_PreferredTerm, ...]:
     out = []
     for entry in affinity.preferred_during_scheduling_ignored_during_execution:
         term = selectors.parse_term(entry.preference)
         if entry.weight != 0 and term is not None:
-            out.append(_Preferred(entry.weight, term))
+            out.append(_PreferredTerm(entry.weight, term))
     return tuple(out)
 
 
-def _preferred_problems(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> str:
+def _preferred_terms_problem(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> str:
     """Why the terms that count cannot be read; empty where they can."""
     found = [
         problem

@@ -59,10 +59,10 @@ class NodeDeclaredFeatures:
 
 def needed_features(pod: core_pb2.Pod) -> frozenset[str]:
     """The features that the pod needs of its node."""
-    return frozenset(_needed_features(pod))
+    return frozenset(_iterate_needed_features(pod))
 
 
-def _needed_features(pod: core_pb2.Pod) -> Iterable[str]:
+def _iterate_needed_features(pod: core_pb2.Pod) -> Iterable[str]:
     spec = pod.spec
     containers = (*spec.containers, *spec.init_containers)
     if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules):

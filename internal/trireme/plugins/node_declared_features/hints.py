@@ -20,11 +20,11 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         same = old is not None and old.status.declared_features == new.status.declared_features
         return helps_none if same else helps_all
 
-    def after_own(old: Any, new: Any) -> ClassHint:
+    def after_own_pod(old: Any, new: Any) -> ClassHint:
         same = node_declared_features.needed_features(old.pod) == node_declared_features.needed_features(new.pod)
         return helps_none if same else helps_all
 
     return (
         ClusterEventWithHint("Node", ("Add", "UpdateNodeDeclaredFeature"), after_node),
-        ClusterEventWithHint("TargetPod", ("Update",), after_own),
+        ClusterEventWithHint("TargetPod", ("Update",), after_own_pod),
     )

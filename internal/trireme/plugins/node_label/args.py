@@ -45,12 +45,12 @@ def read(args: JsonArgs) -> Args:
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     return [
-        *_labels_in_both(path, args, "presentLabels", "absentLabels"),
-        *_labels_in_both(path, args, "presentLabelsPreference", "absentLabelsPreference"),
+        *_problems_of_labels_in_both(path, args, "presentLabels", "absentLabels"),
+        *_problems_of_labels_in_both(path, args, "presentLabelsPreference", "absentLabelsPreference"),
     ]
 
 
-def _labels_in_both(path: str, args: JsonArgs, present: str, absent: str) -> list[Problem]:
+def _problems_of_labels_in_both(path: str, args: JsonArgs, present: str, absent: str) -> list[Problem]:
     """No label may be in both lists; of one that is listed twice as present, the last place is named."""
     places = {label: place for place, label in enumerate(args.get(present) or ())}
     return [

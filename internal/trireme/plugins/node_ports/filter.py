@@ -20,7 +20,7 @@ _REASON = "node(s) didn't have free ports for the requested pod ports"
 _ANY = "0.0.0.0"
 
 
-def port_conflicts(wanted: classes.Port, used: classes.Port) -> bool:
+def ports_conflict(wanted: classes.Port, used: classes.Port) -> bool:
     """Whether a port in use keeps a wanted one from being given."""
     same_port = wanted[1:] == used[1:]
     return same_port and (wanted[0] == used[0] or _ANY in (wanted[0], used[0]))
@@ -55,7 +55,7 @@ class NodePorts:
         clashing: dict[classes.Port, list[int]] = {}
         for other in snap.classes.values():
             for used in other.host_ports:
-                if any(port_conflicts(port, used) for port in wanted):
+                if any(ports_conflict(port, used) for port in wanted):
                     clashing.setdefault(used, []).append(other.id)
         if snap.dry_run is None:
             chosen = snap.class_mask(sorted({each for ids in clashing.values() for each in ids}))
@@ -63,13 +63,13 @@ class NodePorts:
         else:
             taken = np.zeros(snap.nodes.size, dtype=np.bool_)
             for ids in clashing.values():
-                taken |= _taken_in(snap.dry_run, snap, snap.class_mask(ids))
+                taken |= _slots_with_taken_ports(snap.dry_run, snap, snap.class_mask(ids))
         taken = taken[slots]
         index = np.where(taken, table.intern(self._refusal), interfaces.PASSES).astype(np.int16)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
 
-def _taken_in(
+def _slots_with_taken_ports(
     changes: pod_overlay.OverlaidPods, snap: snapshot_view.SnapshotView, having: arrays.BoolArray
 ) -> arrays.BoolArray:
     """Slots where a port is taken that pods of these classes have. Shapes: having (class,), answer (slot,)."""

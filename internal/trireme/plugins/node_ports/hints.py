@@ -18,7 +18,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         freed = context.cluster.class_of(old.pod).host_ports if on_node(old) else ()
 
         def helps(pod_class: classes.PodClass) -> bool:
-            return any(node_ports.port_conflicts(wanted, used) for wanted in pod_class.host_ports for used in freed)
+            return any(node_ports.ports_conflict(wanted, used) for wanted in pod_class.host_ports for used in freed)
 
         return helps if freed else helps_none
 

@@ -16,8 +16,8 @@ from trireme_kube.apimachinery.field_errors import (
     forbidden,
     index,
     invalid,
-    label_name,
     not_supported,
+    qualified_name_problems,
     required,
 )
 from trireme_kube.apimachinery.schema import STRING, Field, Many, struct
@@ -55,12 +55,12 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     for position, name in enumerate(args.get("ignoredResources") or ()):
-        problems.extend(label_name(index(child(path, "ignoredResources"), position), name))
+        problems.extend(qualified_name_problems(index(child(path, "ignoredResources"), position), name))
     for position, group in enumerate(args.get("ignoredResourceGroups") or ()):
         where = index(child(path, "ignoredResourceGroups"), position)
         if "/" in group:
             problems.append(invalid(where, group, "resource group name can't contain '/'"))
-        problems.extend(label_name(where, group))
+        problems.extend(qualified_name_problems(where, group))
     where, strategy = child(path, "scoringStrategy"), args.get("scoringStrategy")
     if strategy is None:
         return [*problems, required(where, "ScoringStrategy field is required")]

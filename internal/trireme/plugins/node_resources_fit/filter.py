@@ -46,7 +46,7 @@ class NodeResourcesFitFilter:
         """Return what the class asks for as state, without ignored resources; an error if its amounts are invalid."""
         if pod_class.invalid is not None:
             return interfaces.PreFilterResult(status=status.error(self.name, pod_class.invalid))
-        backed = _device_backed(snap) if self._args.device_backed else frozenset[str]()
+        backed = _device_backed_resources(snap) if self._args.device_backed else frozenset[str]()
         requested = [
             (name, amount)
             for name, amount in pod_class.amounts.filtering.items()
@@ -99,7 +99,7 @@ class NodeResourcesFitFilter:
             lacking.append(short)
             too_much = short & (amount > allocatable)
             if own is not None:
-                own.judge_growth(name, amount, allocatable, too_much)
+                own.check_growth_only(name, amount, allocatable, too_much)
             unresolvable |= too_much
             copies = np.minimum(copies, fits)
         index = np.zeros(slots.shape[0], dtype=np.int16)
@@ -146,7 +146,9 @@ class _OwnNode:
         if amounts.is_scalar(name) and counted >= amount:
             free[self.at] = max(free[self.at], amount)
 
-    def judge_growth(self, name: str, amount: int, allocatable: arrays.Int64Array, too_much: arrays.BoolArray) -> None:
+    def check_growth_only(
+        self, name: str, amount: int, allocatable: arrays.Int64Array, too_much: arrays.BoolArray
+    ) -> None:
         """Of a scalar resource it is the growth that the node may be too small for, not all that the pod asks for."""
         if too_much[self.at] and amounts.is_scalar(name):
             too_much[self.at] = amount - min(amount, self.counted.get(name, 0)) > allocatable[self.at]
@@ -177,7 +179,7 @@ def _distinct_combinations(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.Sl
     return first, inverse
 
 
-def _device_backed(snap: snapshot_view.SnapshotView) -> frozenset[str]:
+def _device_backed_resources(snap: snapshot_view.SnapshotView) -> frozenset[str]:
     """Extended resources that a device class stands for: the one that it names, and one by its own name."""
     out = set()
     for entry in snap.objects.all("device_class"):

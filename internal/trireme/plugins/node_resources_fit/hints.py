@@ -37,7 +37,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
             if elsewhere(pod_class, new.metadata.name):
                 return False
             requested = _amounts_if_valid(pod_class).filtering
-            return _fits_empty(requested, after, backed) and (
+            return _fits_empty_node(requested, after, backed) and (
                 before is None or _has_more_of_requested(requested, before, after, backed)
             )
 
@@ -119,7 +119,7 @@ def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.
     return helps
 
 
-def _fits_empty(requested: Mapping[str, int], allocatable: Mapping[str, int], backed: _Backed) -> bool:
+def _fits_empty_node(requested: Mapping[str, int], allocatable: Mapping[str, int], backed: _Backed) -> bool:
     """Whether the pod would fit if the node were empty."""
     if allocatable.get(amounts.PODS, 0) < 1:
         return False

@@ -20,7 +20,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
     comparing = context.features.enabled(tolerations.GATE)
 
-    def after_own(old: Any, new: Any) -> ClassHint:
+    def after_own_pod(old: Any, new: Any) -> ClassHint:
         own = new.pod.spec.tolerations
         return (
             helps_all if tolerations.is_tolerated(own, tolerations.UNSCHEDULABLE, comparing=comparing) else helps_none
@@ -28,5 +28,5 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
     return (
         ClusterEventWithHint("Node", ("Add", "UpdateNodeTaint"), after_node),
-        ClusterEventWithHint("TargetPod", ("UpdatePodToleration",), after_own),
+        ClusterEventWithHint("TargetPod", ("UpdatePodToleration",), after_own_pod),
     )

@@ -18,7 +18,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         return helps_all if on_node(old) and volumes_attachments.uses_volumes(old.pod) else helps_none
 
     def after_detaching(old: storage_pb2.VolumeAttachment, new: None) -> ClassHint:
-        return lambda pod_class: _attaches_by(pod_class.pod, old.spec.attacher)
+        return lambda pod_class: _may_be_attached_by(pod_class.pod, old.spec.attacher)
 
     return (
         ClusterEventWithHint("storage.k8s.io/CSINode", ("Add",)),
@@ -35,7 +35,7 @@ def _after_limits(old: storage_pb2.CSINode, new: storage_pb2.CSINode) -> ClassHi
     return helps_all if more else helps_none
 
 
-def _attaches_by(pod: core_pb2.Pod, attacher: str) -> bool:
+def _may_be_attached_by(pod: core_pb2.Pod, attacher: str) -> bool:
     """Whether the pod has a claim, or a volume of its own that the attacher attaches.
 
     Raises: TranslationError where that cannot be told.

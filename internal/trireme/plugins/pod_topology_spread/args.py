@@ -14,8 +14,8 @@ from trireme_kube.apimachinery.field_errors import (
     forbidden,
     index,
     invalid,
-    label_name,
     not_supported,
+    qualified_name_problems,
     required,
 )
 from trireme_kube.apimachinery.schema import INT32, OPTIONAL_INT32, STRING, Field, Many, StringMap, struct
@@ -89,7 +89,9 @@ def _constraint_problems(path: str, constraint: JsonArgs) -> list[Problem]:
     if constraint["maxSkew"] <= 0:
         problems.append(invalid(child(path, "maxSkew"), constraint["maxSkew"], "not in valid range (0, inf)"))
     topology_key, where = constraint["topologyKey"], child(path, "topologyKey")
-    problems.extend(label_name(where, topology_key) if topology_key else [required(where, "can not be empty")])
+    problems.extend(
+        qualified_name_problems(where, topology_key) if topology_key else [required(where, "can not be empty")]
+    )
     action, where = constraint["whenUnsatisfiable"], child(path, "whenUnsatisfiable")
     actions = ("DoNotSchedule", "ScheduleAnyway")
     if not action:

@@ -47,7 +47,7 @@ def rules_of(stated: Mapping[str, Any], match_label_keys: bool, comparing: bool 
     return ConstraintRules(SYSTEM_DEFAULTS if system else tuple(listed), system, match_label_keys, comparing)
 
 
-class Objects(Protocol):
+class ServicesAndOwners(Protocol):
     """The services and owners that default constraints find their selector by."""
 
     def get(self, kind: str, namespace: str, name: str) -> Any:
@@ -98,11 +98,13 @@ class SpreadConstraints:
         own = self._class.pod.spec.topology_spread_constraints
         generation = 0 if own else snap.last_change(OWNER_KINDS)
         if self._generation != generation:
-            self.constraints = read(self._action, self._class, self._rules, snap.objects)
+            self.constraints = read_constraints(self._action, self._class, self._rules, snap.objects)
             self._generation = generation
 
 
-def read(action: str, pod_class: classes.PodClass, rules: ConstraintRules, objects: Objects) -> tuple[Constraint, ...]:
+def read_constraints(
+    action: str, pod_class: classes.PodClass, rules: ConstraintRules, objects: ServicesAndOwners
+) -> tuple[Constraint, ...]:
     """The constraints of a class for one action. Raises: InvalidSelectorError."""
     own = pod_class.pod.spec.topology_spread_constraints
     found = tuple(
@@ -147,7 +149,7 @@ def _make_constraint(
     )
 
 
-def default_selector(pod_class: classes.PodClass, objects: Objects) -> label_selectors.LabelSelector:
+def default_selector(pod_class: classes.PodClass, objects: ServicesAndOwners) -> label_selectors.LabelSelector:
     """Return what the services and the owner of the class select by, together, for default constraints.
 
     Empty if there are none. An owner of another kind, or with an invalid selector, counts as none.

@@ -21,7 +21,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     hints = _Hints(context)
     return (
         ClusterEventWithHint("AssignedPod", ("Add", "UpdatePodLabel", "Delete"), hints.after_pod),
-        ClusterEventWithHint("TargetPod", ("UpdatePodToleration", "UpdatePodLabel"), hints.after_own),
+        ClusterEventWithHint("TargetPod", ("UpdatePodToleration", "UpdatePodLabel"), hints.after_own_pod),
         ClusterEventWithHint("Node", ("Add", "Delete", "UpdateNodeLabel", "UpdateNodeTaint"), hints.after_node),
     )
 
@@ -50,18 +50,18 @@ class _Hints:
             own = self._constraints_of_class(pod_class)
             if len(labels) == 1:
                 return any(each.selector.matches(labels[0]) for each in own)
-            return _counts_otherwise(own, *labels)
+            return _is_counted_differently(own, *labels)
 
         return helps
 
-    def after_own(self, old: Any, new: Any) -> ClassHint:
+    def after_own_pod(self, old: Any, new: Any) -> ClassHint:
         """The waiting pod tolerates other taints, or has other labels itself."""
         tolerates_more = old.pod.spec.tolerations != new.pod.spec.tolerations
         labels = dict(old.pod.metadata.labels), dict(new.pod.metadata.labels)
 
         def helps(pod_class: classes.PodClass) -> bool:
             own = self._constraints_of_class(pod_class)
-            return (tolerates_more and any(each.honor_taints for each in own)) or _counts_otherwise(own, *labels)
+            return (tolerates_more and any(each.honor_taints for each in own)) or _is_counted_differently(own, *labels)
 
         return helps
 
@@ -73,7 +73,7 @@ class _Hints:
 
         def helps(pod_class: classes.PodClass) -> bool:
             keys = [each.key for each in self._constraints_of_class(pod_class)]
-            was, now = _has_all(before, keys), _has_all(after, keys)
+            was, now = _has_all_keys(before, keys), _has_all_keys(after, keys)
             if before is None or after is None:
                 return was or now
             return was != now or (now and (retainted or any(before.get(key) != after.get(key) for key in keys)))
@@ -87,13 +87,13 @@ class _Hints:
         return pod_class.memo("hints/spread", self._read_constraints)
 
     def _read_constraints(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
-        return tuple(spread.read(spread.HARD, pod_class, self._rules, self._cluster))
+        return tuple(spread.read_constraints(spread.HARD, pod_class, self._rules, self._cluster))
 
 
-def _counts_otherwise(constraints: Sequence[_Constraint], before: _Labels, after: _Labels) -> bool:
+def _is_counted_differently(constraints: Sequence[_Constraint], before: _Labels, after: _Labels) -> bool:
     """Whether the change of labels makes the pod count in a constraint, or count no more."""
     return any(each.selector.matches(before) != each.selector.matches(after) for each in constraints)
 
 
-def _has_all(labels: _Labels | None, keys: Sequence[str]) -> bool:
+def _has_all_keys(labels: _Labels | None, keys: Sequence[str]) -> bool:
     return labels is not None and all(key in labels for key in keys)

@@ -18,7 +18,7 @@ def matching_pods_per_slot(
     """
     namespace, selector = pod_class.namespace, constraint.selector
     if selector.empty:
-        return np.zeros(snap.nodes.size, dtype=np.int64), _count_moved(namespace, snap)
+        return np.zeros(snap.nodes.size, dtype=np.int64), _count_moved_pods(namespace, snap)
     counter = _matching_pods_counter(namespace, selector, snap)
     return counter.base.at_slots("", snap.nodes.size), counter.at_slots("", snap.nodes.size)
 
@@ -50,7 +50,7 @@ def _matching_pods_counter(
     return class_counters.class_counter(snap, ("spread", namespace, selector), weigh, live_only=True)
 
 
-def _count_moved(namespace: str, snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
+def _count_moved_pods(namespace: str, snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
     """What an empty selector counts: none of the pods that are there, but in a dry run each that is added or removed.
 
     Shape: (slot,). Source: podtopologyspread (countPodsMatchSelector, updateWithPod).

@@ -107,14 +107,14 @@ class PodTopologySpreadScore:
         if empty:
             # A node without the label counts as one whose label is empty.
             value = np.where(domains.has_key, value, empty)
-        count = _count_values(pod_class, snap, constraint, domains, value)
+        count = _count_pods_by_value(pod_class, snap, constraint, domains, value)
         if counts_self:
             adds = arrays.entries_at(domains.eligible, slots)
         domain = arrays.entries_at(value, slots)
         return joint_scores.DomainTerm(constraint.max_skew, False, domain, has_key, count, adds)
 
 
-def _count_values(
+def _count_pods_by_value(
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
     constraint: Constraint,

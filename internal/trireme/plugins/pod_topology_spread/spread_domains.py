@@ -122,13 +122,13 @@ def spread_domains_of(
     comparing: bool,
 ) -> SpreadDomains:
     """The domains, shared by all classes that spread alike."""
-    demands = pod_class.memo("spread_demands", _inclusion_inputs)
+    demands = pod_class.memo("spread_demands", _inclusion_policy_inputs)
     which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
     key = ("spread_domains", which, require_all, comparing, demands)
     return snap.derived(key, lambda _: SpreadDomains(pod_class, constraints, require_all, comparing))
 
 
-def _inclusion_inputs(pod_class: classes.PodClass) -> tuple[object, ...]:
+def _inclusion_policy_inputs(pod_class: classes.PodClass) -> tuple[object, ...]:
     """What inclusion policies look at in a class, in a form that can be compared."""
     spec = pod_class.pod.spec
     affinity = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution

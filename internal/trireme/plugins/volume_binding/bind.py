@@ -43,11 +43,11 @@ _MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 _Done = Callable[[Mapping[str, Any]], bool]
 
 
-class _Failed(Exception):
+class _PreBindError(Exception):
     """The pod goes back; the text is kube-scheduler's."""
 
 
-class _NotYetBound(Exception):
+class _NotYetBoundError(Exception):
     """Something is still to happen."""
 
 
@@ -96,16 +96,16 @@ class _PodVolumes:
             return _result_with_code(status_pb2.CODE_SKIP)
         try:
             bindings = volume_bindings.VolumeBindings.from_bytes(state)
-            if not _all_written(bindings):
-                return self._wait_result(await self._write_unwritten(bindings))
+            if not _are_all_written(bindings):
+                return self._wait_result(await self._write_remaining(bindings))
             try:
                 await self._check_all_bound(bindings)
-            except _NotYetBound:
+            except _NotYetBoundError:
                 return self._wait_result(bindings)
-            except _Failed as failure:
-                raise _Failed(f"binding volumes: {failure}") from failure
+            except _PreBindError as failure:
+                raise _PreBindError(f"binding volumes: {failure}") from failure
             klog.info(log, 2, "All PVCs for pod are bound", **klog.named(log, _LOGGER), pod=self._pod_ref_for_log())
-        except (_Failed, ValueError) as failure:
+        except (_PreBindError, ValueError) as failure:
             error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
         return _result_with_code(status_pb2.CODE_SUCCESS)
@@ -130,13 +130,13 @@ class _PodVolumes:
 
     # Writing
 
-    async def _write_unwritten(self, bindings: volume_bindings.VolumeBindings) -> volume_bindings.VolumeBindings:
+    async def _write_remaining(self, bindings: volume_bindings.VolumeBindings) -> volume_bindings.VolumeBindings:
         """Write what is not written yet, volumes first. What was written stays where a later write fails."""
         to_bind = [one if one.written else await self._write_claim_ref(one) for one in bindings.to_bind]
         to_provision = [one if one.written else await self._write_selected_node(one) for one in bindings.to_provision]
         return volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
 
-    async def _write_claim_ref(self, one: volume_bindings.ToBind) -> volume_bindings.ToBind:
+    async def _write_claim_ref(self, one: volume_bindings.VolumeToBind) -> volume_bindings.VolumeToBind:
         """Write into the volume which claim it is for; returns the entry as written.
 
         If another version of the volume was written meanwhile, it fails, unless the volume names the claim already.
@@ -166,7 +166,7 @@ class _PodVolumes:
         )
         return replace(one, volume_version=version, written=True)
 
-    async def _write_selected_node(self, one: volume_bindings.ToProvision) -> volume_bindings.ToProvision:
+    async def _write_selected_node(self, one: volume_bindings.ClaimToProvision) -> volume_bindings.ClaimToProvision:
         node = self._item.node_name
         annotations = {volumes_objects.SELECTED_NODE: node}
         patch = {"metadata": {"resourceVersion": one.claim_version, "annotations": annotations}}
@@ -187,48 +187,48 @@ class _PodVolumes:
                 outcome = found
         if isinstance(outcome, api_writes.Written):
             return str(outcome.obj["metadata"]["resourceVersion"])
-        raise _Failed(outcome.message)
+        raise _PreBindError(outcome.message)
 
     # Waiting
 
     async def _check_all_bound(self, bindings: volume_bindings.VolumeBindings) -> None:
-        """Return where all is bound. Raises: _NotYetBound, _Failed."""
+        """Return where all is bound. Raises: _NotYetBoundError, _PreBindError."""
         await self._check_pod()
         for to_bind in bindings.to_bind:
             await self._check_bound(to_bind)
         for to_provision in bindings.to_provision:
             await self._check_provisioned(to_provision)
 
-    async def _check_bound(self, binding: volume_bindings.ToBind) -> None:
+    async def _check_bound(self, binding: volume_bindings.VolumeToBind) -> None:
         volume = await self._read_volume(binding.volume)
         claim = await self._read_claim(binding.namespace, binding.claim, "failed to check binding")
         if volume is None:
-            raise _Failed(f'failed to check binding: persistentvolumes "{binding.volume}" not found')
+            raise _PreBindError(f'failed to check binding: persistentvolumes "{binding.volume}" not found')
         await self._check_affinity(volume, "failed to translate pv to csi: ")
         if not volume.spec.claim_ref.uid:
-            raise _Failed(f'ClaimRef got reset for pv "{binding.volume}"')
+            raise _PreBindError(f'ClaimRef got reset for pv "{binding.volume}"')
         if not volumes_objects.fully_bound(claim):
-            raise _NotYetBound
+            raise _NotYetBoundError
 
-    async def _check_provisioned(self, provisioning: volume_bindings.ToProvision) -> None:
+    async def _check_provisioned(self, provisioning: volume_bindings.ClaimToProvision) -> None:
         claim = await self._read_claim(provisioning.namespace, provisioning.claim, "failed to check provisioning pvc")
         if not claim.metadata.annotations:
-            raise _Failed(f'selectedNode annotation reset for PVC "{provisioning.claim}"')
+            raise _PreBindError(f'selectedNode annotation reset for PVC "{provisioning.claim}"')
         if claim.metadata.annotations.get(volumes_objects.SELECTED_NODE) != self._item.node_name:
-            raise _Failed(f'provisioning failed for PVC "{provisioning.claim}"')
+            raise _PreBindError(f'provisioning failed for PVC "{provisioning.claim}"')
         if claim.spec.volume_name:
             volume = await self._read_volume(claim.spec.volume_name)
             if volume is None:
-                raise _NotYetBound
+                raise _NotYetBoundError
             await self._check_affinity(volume, "")
         if not volumes_objects.fully_bound(claim):
-            raise _NotYetBound
+            raise _NotYetBoundError
 
     async def _check_pod(self) -> None:
         pod = self._item.pod
         outcome = await self._writer.get_pod(api_writes.PodName(pod.namespace, pod.name, pod.uid), DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Gone):
-            raise _Failed(f'pod does not exist any more: pod "{pod.name}" not found')
+            raise _PreBindError(f'pod does not exist any more: pod "{pod.name}" not found')
         _object_of_outcome(outcome)
 
     async def _read_volume(self, name: str) -> core_pb2.PersistentVolume | None:
@@ -242,11 +242,11 @@ class _PodVolumes:
     async def _read_claim(self, namespace: str, name: str, doing: str) -> core_pb2.PersistentVolumeClaim:
         outcome = await self._writer.get(_claim_path(namespace, name), DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Gone):
-            raise _Failed(f'{doing}: persistentvolumeclaims "{namespace}/{name}" not found')
+            raise _PreBindError(f'{doing}: persistentvolumeclaims "{namespace}/{name}" not found')
         return decode.decode(_object_of_outcome(outcome), core_pb2.PersistentVolumeClaim)
 
     async def _check_affinity(self, volume: core_pb2.PersistentVolume, doing: str) -> None:
-        """Check that the volume can be reached from the node, whose labels may have changed. Raises: _Failed."""
+        """Check that the volume can be reached from the node, whose labels may have changed. Raises: _PreBindError."""
         kind = volumes_translation.in_tree_kind_of_volume(volume)
         migratable = kind is not None and kind.migrated
         if not migratable and not volume.spec.node_affinity.HasField("required"):
@@ -257,21 +257,21 @@ class _PodVolumes:
             try:
                 affinity = volumes_translation.translated_affinity(kind, volume)
             except volumes_translation.TranslationError as error:
-                raise _Failed(f"{doing}could not translate pv: {error}") from error
+                raise _PreBindError(f"{doing}could not translate pv: {error}") from error
         if affinity is None or not affinity.HasField("required"):
             return
         terms = selectors.parse_terms(affinity.required.node_selector_terms)
         if not any(_term_matches(term, node.labels) for term in terms):
             name = volume.metadata.name
             why = "no matching NodeSelectorTerms"
-            raise _Failed(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')
+            raise _PreBindError(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')
 
     async def _read_node(self) -> _ChosenNode:
         if self._node is None:
             name = self._item.node_name
             outcome = await self._writer.get(f"/api/v1/nodes/{name}", DEADLINE_SECONDS)
             if isinstance(outcome, api_writes.Gone):
-                raise _Failed(f'failed to get node "{name}": node "{name}" not found')
+                raise _PreBindError(f'failed to get node "{name}": node "{name}" not found')
             labels = _object_of_outcome(outcome)["metadata"].get("labels") or {}
             csi_node = await self._writer.get(f"/apis/storage.k8s.io/v1/csinodes/{name}", DEADLINE_SECONDS)
             annotations: Mapping[str, str] = {}
@@ -286,7 +286,7 @@ def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult
     return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))
 
 
-def _all_written(bindings: volume_bindings.VolumeBindings) -> bool:
+def _are_all_written(bindings: volume_bindings.VolumeBindings) -> bool:
     return all(one.written for one in bindings.to_bind) and all(one.written for one in bindings.to_provision)
 
 
@@ -299,12 +299,15 @@ def _claim_path(namespace: str, name: str) -> str:
 
 
 def _object_of_outcome(outcome: api_writes.Outcome) -> Mapping[str, Any]:
-    """The object that was read. Raises: _NotYetBound where it cannot be read now, _Failed where it never can."""
+    """Return the object that was read.
+
+    Raises: _NotYetBoundError where it cannot be read now, so that the pod waits; _PreBindError where it never can.
+    """
     if isinstance(outcome, api_writes.Written):
         return outcome.obj
     if isinstance(outcome, api_writes.Refused):
-        raise _Failed(outcome.message)
-    raise _NotYetBound
+        raise _PreBindError(outcome.message)
+    raise _NotYetBoundError
 
 
 def _term_matches(term: selectors.NodeTerm, labels: Mapping[str, str]) -> bool:

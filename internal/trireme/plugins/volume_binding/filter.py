@@ -110,17 +110,17 @@ class VolumeBindingFilter:
         try:
             claims = volumes_matching.pod_claims(pod_class, snap)
         except volumes_matching.ClaimError as error:
-            return interfaces.ReserveResult(self._not_reserved(str(error)))
+            return interfaces.ReserveResult(self._reserve_error(str(error)))
         if not claims.delayed:
             return interfaces.ReserveResult()
         matches = volumes_matching.match_volumes(claims, snap)
         if matches.error[slot] or matches.conflicts[slot]:
             return interfaces.ReserveResult(
-                self._not_reserved(f'no pod volume found for node "{snap.nodes.names[slot]}"')
+                self._reserve_error(f'no pod volume found for node "{snap.nodes.names[slot]}"')
             )
         return _objects_to_assume(matches, slot, snap.nodes.names[slot])
 
-    def _not_reserved(self, text: str) -> status.Status:
+    def _reserve_error(self, text: str) -> status.Status:
         return status.error(self.name, f'running Reserve plugin "{self.name}": {text}')
 
 
@@ -163,7 +163,7 @@ def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node:
             )
         )
         to_bind.append(
-            volume_bindings.ToBind(
+            volume_bindings.VolumeToBind(
                 volume.metadata.name,
                 volume.metadata.resource_version,
                 by_controller,
@@ -182,7 +182,7 @@ def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node:
             assumed.append(snapshot_pb2.ClusterObject(persistent_volume_claim=claim, assumed=True))
             identity = claim.metadata
             to_provision.append(
-                volume_bindings.ToProvision(identity.namespace, identity.name, identity.resource_version)
+                volume_bindings.ClaimToProvision(identity.namespace, identity.name, identity.resource_version)
             )
     state = volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
     return interfaces.ReserveResult(None, tuple(assumed), state.to_bytes())

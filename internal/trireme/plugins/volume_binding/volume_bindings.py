@@ -12,7 +12,7 @@ import orjson
 
 
 @dataclass(frozen=True, slots=True)
-class ToBind:
+class VolumeToBind:
     """A volume to bind to a claim. Versions are resourceVersions; `written`: the API server has it."""
 
     volume: str
@@ -26,7 +26,7 @@ class ToBind:
 
 
 @dataclass(frozen=True, slots=True)
-class ToProvision:
+class ClaimToProvision:
     """A claim that is to name the node that its volume is wanted for."""
 
     namespace: str
@@ -39,8 +39,8 @@ class ToProvision:
 class VolumeBindings:
     """All that PreBind has to do for one pod."""
 
-    to_bind: tuple[ToBind, ...] = ()
-    to_provision: tuple[ToProvision, ...] = ()
+    to_bind: tuple[VolumeToBind, ...] = ()
+    to_provision: tuple[ClaimToProvision, ...] = ()
 
     def to_bytes(self) -> bytes:
         """As it travels."""
@@ -52,8 +52,8 @@ class VolumeBindings:
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             return VolumeBindings(
-                tuple(ToBind(**entry) for entry in fields["to_bind"]),
-                tuple(ToProvision(**entry) for entry in fields["to_provision"]),
+                tuple(VolumeToBind(**entry) for entry in fields["to_bind"]),
+                tuple(ClaimToProvision(**entry) for entry in fields["to_provision"]),
             )
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error

@@ -116,7 +116,9 @@ class VolumeRestrictions:
         assert isinstance(state, _State)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         if state.exclusive:
-            index[state.in_use + seen(_change_in_users(state.exclusive, snap)) > 0] = table.intern(self._claim_conflict)
+            index[state.in_use + seen(_change_in_claim_users(state.exclusive, snap)) > 0] = table.intern(
+                self._claim_conflict
+            )
         if not state.disks:
             return interfaces.Verdicts(index)
         conflicting = [
@@ -140,7 +142,7 @@ def _exclusive_claims_in_use(namespace: str, claim: str, snap: snapshot_view.Sna
     return bool(counted.count_pods(users).any())
 
 
-def _change_in_users(exclusive: frozenset[str], snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
+def _change_in_claim_users(exclusive: frozenset[str], snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
     """How many more volumes of each slot name one of the claims by a dry run's changes. Shape: (slot,)."""
     none = np.zeros(snap.nodes.size, dtype=np.int64)
     if snap.dry_run is None:

@@ -28,7 +28,7 @@ _METHOD: Final = re.compile(r"\.\s*\w+\s*$")
 _EMPTY_ARGUMENTS: Final = re.compile(r"\(\s*\)")
 
 
-def unmatched_calls(name: str) -> Iterator[tuple[str, int, bool]]:
+def shapes_without_overload(name: str) -> Iterator[tuple[str, int, bool]]:
     """Yield the shapes without an overload: name, number of arguments, whether the first is the receiver."""
     overloads = functions.BY_NAME[name]
     for count in range(_MOST_ARGUMENTS + 1):
@@ -36,11 +36,11 @@ def unmatched_calls(name: str) -> Iterator[tuple[str, int, bool]]:
         for member in (False, True):
             # Calls without arguments are found in the text, except those of qualified names.
             possible = count > 0 or (not member and "." in name)
-            if possible and not any(_conflicts(each, member) for each in same_arity):
+            if possible and not any(_conflicts_with_shape(each, member) for each in same_arity):
                 yield f"{_PREFIX}{name} {count} {member}", count, member
 
 
-def _conflicts(overload: functions.Overload, member: bool) -> bool:
+def _conflicts_with_shape(overload: functions.Overload, member: bool) -> bool:
     """Whether the overload conflicts with one of this shape; a built-in one only if it takes any type."""
     if overload.declared:
         return overload.member == member

@@ -51,7 +51,7 @@ def type_text(encoded: bytes) -> str:
     return "dyn"
 
 
-def element(encoded: bytes) -> bytes:
+def element_type(encoded: bytes) -> bytes:
     """The element type of an optional or a list; else the type itself."""
     for number, value in protobuf_fields.fields(encoded):
         if number == 14:
@@ -61,7 +61,7 @@ def element(encoded: bytes) -> bytes:
     return encoded
 
 
-def parse(encoded: bytes) -> tuple[str, list[bytes]]:
+def decode_type(encoded: bytes) -> tuple[str, list[bytes]]:
     """Decode a type to its name and its parameter types."""
     name = type_text(encoded).partition("(")[0]
     for number, value in protobuf_fields.fields(encoded):

@@ -63,7 +63,9 @@ def message_at(expression: str, offset: int, message: str) -> tuple[tuple[int, i
 
 def translate_library_messages(text: str, expression: str) -> str:
     """Translate the library's messages."""
-    return "\n".join(text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_position))
+    return "\n".join(
+        text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_position_of_problem)
+    )
 
 
 def problems(
@@ -77,14 +79,14 @@ def problems(
     messages = re.split(r"\n(?=ERROR: <input>)", bare)
     # Drop errors that only follow from an earlier one.
     first = [part for part in messages if _FOLLOWING.search(part.partition("\n")[0]) is None]
-    return [_translate(part, compiled, expression, original) for part in first or messages]
+    return [_translate_message(part, compiled, expression, original) for part in first or messages]
 
 
-def _position(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
+def _position_of_problem(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
     return problem[0]
 
 
-def _translate(
+def _translate_message(
     message_block: str, compiled: str, expression: str, original: Callable[[int], int]
 ) -> tuple[tuple[int, int], str]:
     """Translate one message; returns it with its place."""
@@ -101,14 +103,16 @@ def _translate(
         message, column = f"duplicate variable name: {variables.group(1)}", variables.end()
     token = _NO_TOKEN.match(message)
     if token is not None:
-        message = f"{token.group(1)}{_unescape(token.group(2), compiled, _offset(lines, row, column))}'"
+        message = (
+            f"{token.group(1)}{_original_excerpt(token.group(2), compiled, _offset_of_position(lines, row, column))}'"
+        )
     overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None:
         message = _UNKNOWN_TYPE.sub("dyn", message)
         message = _rename_types(message)
         overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None and line[column : column + 1] == "(" and _is_method(line[:column]):
-        target, *arguments = _split(overload.group(2))
+        target, *arguments = _split_types(overload.group(2))
         message = f"{overload.group(1)}{target}.({', '.join(arguments)})'"
     name = _NO_NAME.match(message)
     if name is not None:
@@ -119,7 +123,7 @@ def _translate(
         if places:
             column = places[0]
             message = message.replace(name.group(2), first, 1)
-    return message_at(expression, original(_offset(lines, row, column)), message)
+    return message_at(expression, original(_offset_of_position(lines, row, column)), message)
 
 
 def _reword(message: str) -> str:
@@ -140,11 +144,11 @@ def _rename_types(text: str) -> str:
     return _ANY_TYPE.sub(lambda match: _TYPES[match.group()], text)
 
 
-def _offset(lines: Sequence[str], row: int, column: int) -> int:
+def _offset_of_position(lines: Sequence[str], row: int, column: int) -> int:
     return sum(len(each) + 1 for each in lines[: row - 1]) + column
 
 
-def _unescape(escaped: str, text: str, at: int) -> str:
+def _original_excerpt(escaped: str, text: str, at: int) -> str:
     """Return the original text of an excerpt in which line ends and tabs are escaped."""
     end = at
     while escaped and end < len(text):
@@ -162,7 +166,7 @@ def _is_method(before: str) -> bool:
     return match is not None and match.group(1) not in _NAMESPACES
 
 
-def _split(types: str) -> list[str]:
+def _split_types(types: str) -> list[str]:
     """Split a comma-separated list of types."""
     out, depth = [""], 0
     for letter in types:

@@ -86,7 +86,7 @@ class RefusedError(Exception):
     """The compiler's messages about an expression."""
 
 
-def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
+def compile_expression(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
     """Compile an expression to a program.
 
     `deepest_part`: read it in parts of this depth, needed or not. `attribute`: its value is an attribute of a device;
@@ -121,21 +121,21 @@ def _compile_uncached(expression: str, deepest_part: int, attribute: bool) -> pr
     whole = _HAS_FIELD.search(expression) is not None
     try:
         if deepest_part:
-            checked, result = _in_parts(expression, whole, deepest_part)
+            checked, result = _compile_in_parts(expression, whole, deepest_part)
         else:
-            tree = _environment(whole).compile(expression)
-            checked, result = syntax.read(tree.serialize()), tree.return_type().name()
+            tree = _make_environment(whole).compile(expression)
+            checked, result = syntax.decode_checked(tree.serialize()), tree.return_type().name()
     except RuntimeError as error:
         if _TOO_DEEP.search(str(error)) is None:
-            raise RefusedError(f"compilation failed: {_explained(expression, whole, str(error))}") from error
-        checked, result = _in_parts(expression, whole, expressions_beyond_parser_limit.DEEPEST_PART)
+            raise RefusedError(f"compilation failed: {_translated_messages(expression, whole, str(error))}") from error
+        checked, result = _compile_in_parts(expression, whole, expressions_beyond_parser_limit.DEEPEST_PART)
     problems = validation.problems(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
     if attribute and result not in _ATTRIBUTES:
-        raise RefusedError(_NO_ATTRIBUTE + _written(result))
+        raise RefusedError(_NO_ATTRIBUTE + _kubernetes_type_name(result))
     if not attribute and result not in _ACCEPTED:
-        raise RefusedError(f"must evaluate to bool or the unknown type, not {_written(result)}")
+        raise RefusedError(f"must evaluate to bool or the unknown type, not {_kubernetes_type_name(result)}")
     try:
         return planner.program_of(checked)
     except planner.InstantiationError as error:
@@ -157,27 +157,29 @@ def _with_the_newer_name(expression: str, message: str) -> str:
     return "\n".join(lines)
 
 
-def _explained(expression: str, whole: bool, message: str) -> str:
+def _translated_messages(expression: str, whole: bool, message: str) -> str:
     """Return the messages about an invalid expression, translated."""
     if arity_errors.UNKNOWN not in message:
         return compiler_messages.translate_library_messages(message, expression)
-    environment = _environment(whole, misused=True)
+    environment = _make_environment(whole, misused=True)
     try:
         tree = environment.compile(expression)
     except RuntimeError as error:
         return arity_errors.explain_empty_calls(
             expression, compiler_messages.translate_library_messages(str(error), expression)
         )
-    return arity_errors.problems(expression, syntax.read(tree.serialize()))
+    return arity_errors.problems(expression, syntax.decode_checked(tree.serialize()))
 
 
-def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
+def _compile_in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
     """Compile in parts; return the checked expression and its type. Raises: RefusedError."""
     try:
-        return expressions_beyond_parser_limit.read(expression, _environment(whole).compile, deepest_part)
+        return expressions_beyond_parser_limit.compile_in_parts(
+            expression, _make_environment(whole).compile, deepest_part
+        )
     except nesting.UnreadableError as unreadable:
         try:
-            _environment(whole).compile(expression)
+            _make_environment(whole).compile(expression)
         except RuntimeError as error:
             raise RefusedError(
                 f"compilation failed: {compiler_messages.translate_library_messages(str(error), expression)}"
@@ -194,8 +196,8 @@ def _compiler_message_of_parts(expression: str, whole: bool, deepest_part: int, 
     if arity_errors.UNKNOWN not in message:
         return message
     try:
-        checked, _ = expressions_beyond_parser_limit.read(
-            expression, _environment(whole, misused=True).compile, deepest_part
+        checked, _ = expressions_beyond_parser_limit.compile_in_parts(
+            expression, _make_environment(whole, misused=True).compile, deepest_part
         )
     except expressions_beyond_parser_limit.RefusedError as error:
         return arity_errors.explain_empty_calls(expression, str(error))
@@ -203,7 +205,7 @@ def _compiler_message_of_parts(expression: str, whole: bool, deepest_part: int, 
 
 
 @functools.cache
-def _environment(whole: bool, *, misused: bool = False) -> Any:
+def _make_environment(whole: bool, *, misused: bool = False) -> Any:
     """Make the environment for compiling expressions.
 
     `whole`: the device is one variable, with less precise types of its fields; else each field is a variable.
@@ -225,11 +227,11 @@ def _environment(whole: bool, *, misused: bool = False) -> Any:
         variables={"device": kind(_DEVICE)} | ({} if whole else fields),
         config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
         # An extension may add to the functions of those before it.
-        extensions=[cel.CelExtension("kubernetes", _declarations(cel, misused))],
+        extensions=[cel.CelExtension("kubernetes", _function_declarations(cel, misused))],
     )
 
 
-def _declarations(cel: Any, misused: bool) -> list[Any]:
+def _function_declarations(cel: Any, misused: bool) -> list[Any]:
     """The declarations of all functions; `misused`: with overloads for calls of a wrong number of arguments."""
     out = []
     by_name = {name: list(overloads) for name, overloads in functions.BY_NAME.items()}
@@ -239,8 +241,8 @@ def _declarations(cel: Any, misused: bool) -> list[Any]:
         declared = [
             cel.Overload(
                 overload.name,
-                return_type=cel.Type(_signature(overload.result)),
-                parameters=[cel.Type(_signature(part)) for part in functions.parts(overload.parameters)],
+                return_type=cel.Type(_library_type_name(overload.result)),
+                parameters=[cel.Type(_library_type_name(part)) for part in functions.parts(overload.parameters)],
                 is_member=overload.member,
             )
             for overload in overloads
@@ -251,17 +253,17 @@ def _declarations(cel: Any, misused: bool) -> list[Any]:
                 cel.Overload(
                     shape, return_type=cel.Type("dyn"), parameters=[cel.Type(_NOTHING)] * count, is_member=member
                 )
-                for shape, count, member in arity_errors.unmatched_calls(name)
+                for shape, count, member in arity_errors.shapes_without_overload(name)
             ]
         if declared:
             out.append(cel.FunctionDecl(name, declared))
     return out
 
 
-def _signature(code: str) -> str:
+def _library_type_name(code: str) -> str:
     """The type in the library's syntax."""
     if code[0] in _CONTAINERS:
-        return f"{_CONTAINERS[code[0]]}<{_signature(code[1:])}>"
+        return f"{_CONTAINERS[code[0]]}<{_library_type_name(code[1:])}>"
     return _SIGNATURES.get(code) or _OPAQUE[code]
 
 
@@ -308,7 +310,7 @@ def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
         )
 
 
-def _written(name: str) -> str:
+def _kubernetes_type_name(name: str) -> str:
     """Convert a type name to Kubernetes' spelling: the library uses capitals and angle brackets."""
     lowered = _CAPITALS.sub(lambda match: _NAMES.get(match.group(), match.group().lower()), name)
     return lowered.replace("<", "(").replace(">", ")")

@@ -53,7 +53,7 @@ class RefusedError(Exception):
 
 
 @dataclass(slots=True)
-class _Text:
+class _PartText:
     """The text of a part as compiled by the library, with the origins of its pieces."""
 
     text: str = ""
@@ -71,13 +71,15 @@ class _Text:
         return there + at - here if same else there
 
 
-def read(expression: str, compile_: Callable[[str], Any], deepest_part: int = DEEPEST_PART) -> tuple[Any, str]:
+def compile_in_parts(
+    expression: str, compile_: Callable[[str], Any], deepest_part: int = DEEPEST_PART
+) -> tuple[Any, str]:
     """The checked expression (`syntax.Checked`), and the name of its type. `compile_` is the library's.
 
     Raises: RefusedError, nesting.UnreadableError, nesting.TooDeepError.
     """
     whole = nesting.split_into_parts(expression, deepest_part)
-    joined = _Joined(expression, compile_)
+    joined = _PartJoiner(expression, compile_)
     root = joined.read(whole)
     if joined.problems:
         raise RefusedError("\n".join(text for _, text in sorted(set(joined.problems))))
@@ -94,7 +96,7 @@ class _CompiledPart:
     type_name: str
 
 
-class _Joined:
+class _PartJoiner:
     """Joins the checked parts of one expression."""
 
     def __init__(self, expression: str, compile_: Callable[[str], Any]) -> None:
@@ -118,12 +120,12 @@ class _Joined:
 
         A part that does not compile notes its problems and counts as a literal.
         """
-        text = _Text()
-        bound = self._bind(piece, text)
+        text = _PartText()
+        bound = self._bind_variables(piece, text)
         at = piece.start
         for part in nesting.parts_in(piece):
             text.add(self._expression[at : part.start], at, same=True)
-            name = f"{_STANDS_FOR}{self._number_of_part(part)}"
+            name = f"{_STANDS_FOR}{self._assign_number(part)}"
             text.add(f"cel.bind({name}, {sample(self.read(part).type)}, {name})", part.start)
             at = part.end
         text.add(self._expression[at : piece.end], at, same=True)
@@ -135,7 +137,7 @@ class _Joined:
         except RuntimeError as error:
             self.problems += compiler_messages.problems(str(error), text.text, self._expression, text.original)
             return _CompiledPart(syntax.Literal(0, None), _DYNAMIC, "DYN")
-        checked = syntax.read(tree.serialize())
+        checked = syntax.decode_checked(tree.serialize())
         root = checked.root
         for _ in range(bound):
             assert isinstance(root, syntax.Comprehension)
@@ -144,20 +146,20 @@ class _Joined:
             self._replace_placeholders(checked, root, text), checked.type(root.id), tree.return_type().name()
         )
 
-    def _bind(self, piece: nesting.Piece, text: _Text) -> int:
+    def _bind_variables(self, piece: nesting.Piece, text: _PartText) -> int:
         """Bind the variables that the part may use; return their number."""
         names = nesting.names_in(self._expression[piece.start : piece.end]) if piece.variables else frozenset()
         variables_by_name = {variable.name: variable for variable in piece.variables if variable.name in names}
         for variable in variables_by_name.values():
-            kind = _of(self.read(variable.source).type, variable.what)
+            kind = _macro_variable_type(self.read(variable.source).type, variable.what)
             text.add(f"cel.bind({variable.name}, {sample(kind)}, ", piece.start)
         return len(variables_by_name)
 
-    def _number_of_part(self, part: nesting.Piece) -> int:
+    def _assign_number(self, part: nesting.Piece) -> int:
         self._numbers.append(part)
         return len(self._numbers) - 1
 
-    def _replace_placeholders(self, checked: syntax.Checked, root: syntax.Node, text: _Text) -> syntax.Node:
+    def _replace_placeholders(self, checked: syntax.Checked, root: syntax.Node, text: _PartText) -> syntax.Node:
         """Replace placeholders in the tree by their parts, and renumber its nodes and their data."""
         first = self._last_id
         self._last_id += 1 + max([*checked.types, *checked.positions], default=0)
@@ -204,7 +206,7 @@ def sample(kind: bytes, within: int = 0) -> str:
 
     Beyond the library's depth limit of types, the type is dynamic.
     """
-    name, of = checked_types.parse(kind)
+    name, of = checked_types.decode_type(kind)
     inner = [sample(each, within + 1) for each in of] if within < _DEEPEST_TYPE else []
     if name in _HOLDING:
         return _HOLDING[name].format(*inner) if inner else _SAMPLES["dyn"]
@@ -213,9 +215,9 @@ def sample(kind: bytes, within: int = 0) -> str:
     return _SAMPLES.get(name, _SAMPLES["dyn"])
 
 
-def _of(kind: bytes, what: str) -> bytes:
+def _macro_variable_type(kind: bytes, what: str) -> bytes:
     """The type of a macro's variable over a value of this type."""
-    name, of = checked_types.parse(kind)
+    name, of = checked_types.decode_type(kind)
     if what == nesting.ITSELF:
         return kind
     if what == nesting.CONTENT:

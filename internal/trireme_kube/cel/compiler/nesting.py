@@ -126,7 +126,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     yield _Token("end", "", at, at)
 
 
-def _make_room(levels: int) -> None:
+def _raise_recursion_limit(levels: int) -> None:
     """Raise Python's recursion limit for this parser and for the compiled program."""
     needed = _CALLS_AROUND + _CALLS_PER_LEVEL * levels
     if needed > sys.getrecursionlimit():
@@ -146,13 +146,13 @@ class _Reader:
 
     def read(self) -> Piece:
         levels = min(sum(token.text in _CLOSING or token.text == "?" for token in self._tokens), DEEPEST)
-        _make_room(levels)
+        _raise_recursion_limit(levels)
         piece = self._parse_expression()
         if self._next_token.kind != "end":
             raise UnreadableError(f"nothing may follow at {self._next_token.start}")
         if piece.counted > DEEPEST:
             raise TooDeepError("max recursion depth exceeded")
-        _make_room(levels + piece.counted)
+        _raise_recursion_limit(levels + piece.counted)
         return piece
 
     @property
@@ -172,7 +172,7 @@ class _Reader:
             return True
         return False
 
-    def _done(self, piece: Piece, *, counts: bool) -> Piece:
+    def _end_piece(self, piece: Piece, *, counts: bool) -> Piece:
         """End the piece before the next token. It becomes a part if it reaches the depth limit of parts."""
         piece.end = self._tokens[self._at - 1].end
         piece.variables = tuple(self._variables)
@@ -188,7 +188,7 @@ class _Reader:
             piece = Piece(piece.start, pieces=[piece, self._parse_operators(0)])
             self._expect_token(":")
             piece.pieces.append(self._parse_expression())
-            self._done(piece, counts=True)
+            self._end_piece(piece, counts=True)
         self._within[_EXPRESSION] -= 1
         return piece
 
@@ -203,25 +203,25 @@ class _Reader:
             return self._parse_unary()
         signs, rule, begins = _LEVELS[level]
         if not rule:
-            return self._joined(level, signs)
+            return self._parse_joined_operands(level, signs)
         if begins:
             self._enter_rule(rule)
         piece = self._parse_operators(level + 1)
         while self._next_token.text in signs and self._next_token.kind in ("sign", "name"):
             self._at += 1
             self._enter_rule(rule)
-            piece = self._done(Piece(piece.start, pieces=[piece, self._parse_operators(level + 1)]), counts=True)
+            piece = self._end_piece(Piece(piece.start, pieces=[piece, self._parse_operators(level + 1)]), counts=True)
             self._within[rule] -= 1
         self._within[rule] -= begins
         return piece
 
-    def _joined(self, level: int, signs: frozenset[str]) -> Piece:
+    def _parse_joined_operands(self, level: int, signs: frozenset[str]) -> Piece:
         """Parse operands joined by operators of one level."""
         pieces = [self._parse_operators(level + 1)]
         while self._next_token.text in signs:
             self._at += 1
             pieces.append(self._parse_operators(level + 1))
-        return pieces[0] if len(pieces) == 1 else self._done(Piece(pieces[0].start, pieces=pieces), counts=False)
+        return pieces[0] if len(pieces) == 1 else self._end_piece(Piece(pieces[0].start, pieces=pieces), counts=False)
 
     def _parse_unary(self) -> Piece:
         start = self._next_token.start
@@ -230,7 +230,7 @@ class _Reader:
             return self._parse_member()
         while self._accept_token(sign):
             pass
-        return self._done(Piece(start, pieces=[self._parse_member()]), counts=False)
+        return self._end_piece(Piece(start, pieces=[self._parse_member()]), counts=False)
 
     def _parse_member(self) -> Piece:
         """Parse an operand with all selections, indexes and method calls after it."""
@@ -242,15 +242,15 @@ class _Reader:
                 if name.kind != "name":
                     raise UnreadableError(f"a name is missing at {name.start}")
                 if not optional and self._next_token.text == "(":
-                    piece = self._call(piece, name.text)
+                    piece = self._parse_call(piece, name.text)
                 else:
                     plain = piece.plain and not optional and piece.depth < _LONGEST_NAME
-                    piece = self._done(Piece(piece.start, pieces=[piece], plain=plain), counts=True)
+                    piece = self._end_piece(Piece(piece.start, pieces=[piece], plain=plain), counts=True)
             elif self._accept_token("["):
                 self._accept_token("?")
                 piece = Piece(piece.start, pieces=[piece, self._parse_expression()])
                 self._expect_token("]")
-                self._done(piece, counts=True)
+                self._end_piece(piece, counts=True)
             else:
                 return piece
 
@@ -260,7 +260,7 @@ class _Reader:
         if token.text == "(":
             piece = Piece(token.start, pieces=[self._parse_expression()])
             self._expect_token(")")
-            return self._done(piece, counts=False)
+            return self._end_piece(piece, counts=False)
         if token.text in ("[", "{"):
             piece = Piece(token.start)
             while self._next_token.text != _CLOSING[token.text]:
@@ -269,9 +269,9 @@ class _Reader:
                 if not self._accept_token(",") and not (token.text == "{" and self._accept_token(":")):
                     break
             self._expect_token(_CLOSING[token.text])
-            return self._done(piece, counts=False)
+            return self._end_piece(piece, counts=False)
         if token.kind in ("text", "number"):
-            return self._done(Piece(token.start), counts=False)
+            return self._end_piece(Piece(token.start), counts=False)
         if token.text == ".":
             start, token = token.start, self._expect_token()
         else:
@@ -279,10 +279,10 @@ class _Reader:
         if token.kind != "name":
             raise UnreadableError(f"a name is missing at {token.start}")
         if self._next_token.text != "(":
-            return self._done(Piece(start, plain=True), counts=False)
-        return self._call(None, token.text, start)
+            return self._end_piece(Piece(start, plain=True), counts=False)
+        return self._parse_call(None, token.text, start)
 
-    def _call(self, target: Piece | None, name: str, start: int = 0) -> Piece:
+    def _parse_call(self, target: Piece | None, name: str, start: int = 0) -> Piece:
         """Parse a call, of a method if there is a target; macros are calls too."""
         self._expect_token("(")
         piece = Piece(start if target is None else target.start, pieces=[] if target is None else [target])
@@ -290,7 +290,7 @@ class _Reader:
         arguments: list[Piece] = []
         while self._next_token.text != ")":
             arguments.append(self._parse_expression())
-            self._declare(target, name, arguments)
+            self._declare_macro_variables(target, name, arguments)
             if not self._accept_token(","):
                 break
         self._expect_token(")")
@@ -301,10 +301,10 @@ class _Reader:
             arguments[0].part = False
         piece.pieces += arguments
         for variable in declared:
-            self._add_source(variable, arguments)
-        return self._done(piece, counts=target is not None)
+            self._make_source_a_part(variable, arguments)
+        return self._end_piece(piece, counts=target is not None)
 
-    def _declare(self, target: Piece | None, name: str, arguments: Sequence[Piece]) -> None:
+    def _declare_macro_variables(self, target: Piece | None, name: str, arguments: Sequence[Piece]) -> None:
         """Declare the macro's variables of the last of these arguments, for the following ones."""
         if target is None:
             return
@@ -324,7 +324,7 @@ class _Reader:
     def _text_of(self, piece: Piece) -> str:
         return next(token.text for token in self._tokens if token.start == piece.start)
 
-    def _add_source(self, variable: Variable, arguments: Sequence[Piece]) -> None:
+    def _make_source_a_part(self, variable: Variable, arguments: Sequence[Piece]) -> None:
         """Make the source of a variable a part if another part uses the variable."""
         source = variable.source
         if not source.part and any(each.part or any(parts_in(each)) for each in arguments):

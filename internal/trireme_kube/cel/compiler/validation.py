@@ -18,7 +18,7 @@ def problems(expression: str, checked: syntax.Checked) -> str:
     """Return the problems as compiler messages; empty if there are none."""
     placed_messages = [
         compiler_messages.message_at(expression, checked.positions.get(node, 0), message)
-        for check in (_flat_lists, _invalid_literals, _mixed_types, _invalid_formats)
+        for check in (_wrong_flatten_arguments, _invalid_literals, _mixed_types, _invalid_formats)
         for node, message in check(checked)
     ]
     return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
@@ -32,12 +32,12 @@ def _nodes_below(node: syntax.Node) -> Iterator[syntax.Node]:
         waiting.extend(reversed(syntax.children(each)))
 
 
-def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
+def _wrong_flatten_arguments(checked: syntax.Checked) -> Iterator[_Problem]:
     """Check that `flatten` gets lists of lists or of a dynamic type."""
     for node in _nodes_below(checked.root):
         if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
-            name, of = checked_types.parse(checked.type(node.arguments[0].id))
-            if name == "list" and checked_types.parse(of[0])[0] not in ("list", "dyn"):
+            name, of = checked_types.decode_type(checked.type(node.arguments[0].id))
+            if name == "list" and checked_types.decode_type(of[0])[0] not in ("list", "dyn"):
                 kind = checked_types.type_text(checked.type(node.arguments[0].id))
                 yield node.id, f"found no matching overload for 'flatten' applied to '{kind}.()'"
 
@@ -80,7 +80,7 @@ def _mixed_element_types(
     for node, optional in nodes:
         kind = checked.type(node.id)
         if optional:
-            kind = checked_types.element(kind)
+            kind = checked_types.element_type(kind)
         first = first or kind
         if kind != first:
             expected, actual = map(checked_types.type_text, (first, kind))
@@ -95,10 +95,10 @@ def _invalid_formats(checked: syntax.Checked) -> Iterator[_Problem]:
             continue
         text, arguments = node.arguments[0], node.arguments[-1]
         if isinstance(text, syntax.Literal) and isinstance(text.value, str) and isinstance(arguments, syntax.ListOf):
-            yield from _invalid_format(checked, node.id, text.value, arguments.elements)
+            yield from _problems_of_format_call(checked, node.id, text.value, arguments.elements)
 
 
-def _invalid_format(
+def _problems_of_format_call(
     checked: syntax.Checked, id_: int, text: str, arguments: Sequence[syntax.Node]
 ) -> Iterator[_Problem]:
     """Yield the first problem of a call of string.format whose text is a literal."""
@@ -109,11 +109,11 @@ def _invalid_format(
         needed = at + 1
         wrong = _misplaced_argument(checked, letter, arguments[at])
         if wrong is not None:
-            raise _MisplacedError(wrong)
+            raise _MisplacedArgumentError(wrong)
 
     try:
         format_function.parse(text, len(arguments), check)
-    except _MisplacedError as error:
+    except _MisplacedArgumentError as error:
         letter, node = error.args[0]
         kind = checked_types.type_text(checked.type(node)).partition("(")[0]
         message = format_function.wrong_argument_message(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
@@ -125,7 +125,7 @@ def _invalid_format(
             yield id_, f"too many arguments supplied to string.format (expected {needed}, got {len(arguments)})"
 
 
-class _MisplacedError(Exception):
+class _MisplacedArgumentError(Exception):
     """A value that its clause does not accept."""
 
 

@@ -155,7 +155,7 @@ def _cost_of_first(factor: float = 1.0) -> Cost:
     return lambda arguments, result: _cost_per_letter(_size_of(arguments[0]), factor)
 
 
-def _traversal_of_first(arguments: Sequence[Any], result: Any) -> int:
+def _traversal_cost_of_first(arguments: Sequence[Any], result: Any) -> int:
     return _traversal_cost(arguments[0])
 
 
@@ -164,7 +164,7 @@ def _same_cost_for(names: str, cost: Cost) -> dict[str, Cost]:
 
 
 _BY_FUNCTION: Final[dict[str, Cost]] = {
-    **_same_cost_for("isSorted sum max min indexOf lastIndexOf includes", _traversal_of_first),
+    **_same_cost_for("isSorted sum max min indexOf lastIndexOf includes", _traversal_cost_of_first),
     **_same_cost_for("url lowerAscii upperAscii substring trim", _cost_of_first()),
     **_same_cost_for("replace split", _cost_of_first(2)),
     "join": lambda arguments, result: _cost_per_letter(_size_of(result), 2),

@@ -120,7 +120,7 @@ class _Planner:
         if name == "@not_strictly_false":
             return _Step(call_steps.not_strictly_false(runs[0]))
         if overload == "in_list" and arguments[1].constant:
-            elements = _as_set(arguments[1].value)
+            elements = _set_of_constants(arguments[1].value)
             if elements is not None:
                 return _member_of(runs[0], elements)
         # The accumulator of a loop; `_extend_in_place` does so to lists alone.
@@ -215,7 +215,7 @@ class _Planner:
                     except EvaluationError as error:
                         scope.value = error
                     scope.started = True
-                    frame.turn()
+                    frame.check_limits()
                 scope.over = True
                 return result(frame)
             finally:
@@ -275,7 +275,7 @@ def _message_literal(call: Callable[..., Any], value: Any) -> Any:
         raise InstantiationError(str(error)) from None
 
 
-def _as_set(elements: Sequence[Any]) -> Map | None:
+def _set_of_constants(elements: Sequence[Any]) -> Map | None:
     if not all(type(each) in (bool, str) or values.is_number(each) for each in elements):
         return None
     out = Map()
@@ -305,7 +305,7 @@ def _not_equal(left: Any, right: Any) -> bool:
     return not values.same(left, right)
 
 
-def _only_texts(call: Callable[..., Any]) -> Callable[..., Any]:
+def _refusing_other_than_texts(call: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(text: Any, pattern: str, *rest: Any) -> Any:
         if type(text) is not str or any(type(each) is not int for each in rest):
             raise values.no_such_overload()
@@ -321,9 +321,9 @@ _INDEXING: Final = ("_[_]", "_?._", "_[?_]")
 _CONVERSIONS: Final = ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 _TYPE_NAMES: Final = {"null": "null_type"}
 _PATTERNS: Final = {
-    "matches": _only_texts(string_functions.matches),
-    "find": _only_texts(string_functions.find),
-    "findAll": _only_texts(string_functions.find_all),
+    "matches": _refusing_other_than_texts(string_functions.matches),
+    "find": _refusing_other_than_texts(string_functions.find),
+    "findAll": _refusing_other_than_texts(string_functions.find_all),
 }
 _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "_+_": operators.add,

@@ -56,7 +56,7 @@ class Frame:
             scope = scope.parent
         return self.variables[name.removeprefix(".")]
 
-    def turn(self) -> None:
+    def check_limits(self) -> None:
         """Check the limits, once per iteration of a loop. Raises: CostLimitError, InterruptedEvaluationError."""
         if self.cost > costs.LIMIT:
             raise CostLimitError

@@ -83,11 +83,13 @@ _NO_END: Final = "could not find end of precision specifier"
 def _as_string(value: Any, _: int = 0) -> str:
     """Format a value for `%s`; maps are sorted by key, as text."""
     if isinstance(value, list):
-        return "[" + ", ".join(map(_member, value)) + "]"
+        return "[" + ", ".join(map(_literal_text, value)) + "]"
     if isinstance(value, Map):
         return (
             "{"
-            + ", ".join(":".join(pair) for pair in sorted((_key_text(key), _member(v)) for key, v in value.items()))
+            + ", ".join(
+                ":".join(pair) for pair in sorted((_key_text(key), _literal_text(v)) for key, v in value.items())
+            )
             + "}"
         )
     if value is None:
@@ -110,7 +112,7 @@ def _key_text(value: Any) -> str:
     raise EvaluationError(f"no formatting function for map key of type {values.type_name(value)}")
 
 
-def _member(value: Any) -> str:
+def _literal_text(value: Any) -> str:
     """Format a value within a list or map: as a literal."""
     if isinstance(value, str):
         return values.quoted(value)

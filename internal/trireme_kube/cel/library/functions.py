@@ -314,7 +314,7 @@ def overload_caller(name: str, count: int, *, member: bool = False) -> Callable[
     ]
     if len(overloads) == 1 and not overloads[0].guarded:
         return overloads[0].call
-    choices = [(tuple(map(_fits, parts(each.parameters))), each.call) for each in overloads]
+    choices = [(tuple(map(_type_check, parts(each.parameters))), each.call) for each in overloads]
 
     def call(*arguments: Any) -> Any:
         for fits, function in choices:
@@ -336,7 +336,7 @@ def parts(parameters: str) -> list[str]:
     return out
 
 
-def _fits(parameter: str) -> Callable[[Any], bool]:
+def _type_check(parameter: str) -> Callable[[Any], bool]:
     """Return a check for the type; for lists it checks the first element."""
     head, rest = parameter[0], parameter[1:]
     if head in "*T":
@@ -346,7 +346,7 @@ def _fits(parameter: str) -> Callable[[Any], bool]:
     if head == "O":
         return lambda value: type(value) is Optional
     if head == "L":
-        inner = _fits(rest)
+        inner = _type_check(rest)
         return lambda value: type(value) is list and (not value or inner(value[0]))
     kinds = LETTERS[head]
     return lambda value: type(value) in kinds

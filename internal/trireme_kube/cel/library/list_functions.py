@@ -18,7 +18,7 @@ _MAX_RANGE: Final = 1_000_000
 def is_sorted(list_: Sequence[Any]) -> bool:
     """list.isSorted()."""
     _check_ordered(list_)
-    return not any(_after(one, other) for one, other in itertools.pairwise(list_))
+    return not any(_comes_after(one, other) for one, other in itertools.pairwise(list_))
 
 
 def total_of(zero: Any, list_: Sequence[Any]) -> Any:
@@ -170,7 +170,7 @@ def _least_or_greatest(name: str, list_: Sequence[Any], *, least: bool) -> Any:
         raise EvaluationError(f"{name} called on empty list")
     best = list_[0]
     for each in list_[1:]:
-        if _after(best, each) if least else _after(each, best):
+        if _comes_after(best, each) if least else _comes_after(each, best):
             best = each
     return best
 
@@ -180,7 +180,7 @@ def _check_ordered(list_: Sequence[Any]) -> None:
         raise values.no_such_overload()
 
 
-def _after(one: Any, other: Any) -> bool:
+def _comes_after(one: Any, other: Any) -> bool:
     """Whether the first comes after the second; not so where there is no order between them."""
     try:
         return values.compare(one, other) > 0

@@ -115,7 +115,7 @@ def _of_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
 
 def _uri_problems(text: str) -> list[str]:
     try:
-        urls.read(text)
+        urls.parse_request_url(text)
     except ValueError as error:
         return [str(error)]
     return []

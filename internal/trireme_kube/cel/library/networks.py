@@ -110,12 +110,12 @@ def contains_ip_text(value: Interface, other: str) -> bool:
 
 def contains_cidr(value: Interface, other: Interface) -> bool:
     """cidr.containsCIDR(cidr)."""
-    return _contains(value, other)
+    return _contains_network(value, other)
 
 
 def contains_cidr_text(value: Interface, other: str) -> bool:
     """cidr.containsCIDR(string)."""
-    return _contains(value, _parse_or_error(_parse_interface, other))
+    return _contains_network(value, _parse_or_error(_parse_interface, other))
 
 
 def ip_of(value: Interface) -> Address:
@@ -143,7 +143,7 @@ def network_text(value: Interface) -> str:
     return value.with_prefixlen
 
 
-def _contains(one: Interface, other: Interface) -> bool:
+def _contains_network(one: Interface, other: Interface) -> bool:
     larger, smaller = one.network, other.network
     return (
         larger.version == smaller.version

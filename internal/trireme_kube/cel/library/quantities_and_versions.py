@@ -51,12 +51,12 @@ def is_less_than(value: values.Amount, other: values.Amount) -> bool:
 
 def is_integer(value: values.Amount) -> bool:
     """quantity.isInteger()."""
-    return _whole(value) is not None
+    return _whole_or_none(value) is not None
 
 
 def as_integer(value: values.Amount) -> int:
     """quantity.asInteger()."""
-    whole = _whole(value)
+    whole = _whole_or_none(value)
     if whole is None:
         raise values.EvaluationError("cannot convert value to integer")
     return whole
@@ -90,7 +90,7 @@ def sub_int(value: values.Amount, other: int) -> values.Amount:
     return add_int(value, other if other == values.MIN_INT else -other)
 
 
-def _whole(value: values.Amount) -> int | None:
+def _whole_or_none(value: values.Amount) -> int | None:
     """The value as a 64-bit integer; None if it does not fit, or was written with a fraction, as 2000m."""
     whole, rest = divmod(value.nanos, _NANOS)
     return None if rest or value.digits or not values.MIN_INT <= whole <= values.MAX_INT else whole

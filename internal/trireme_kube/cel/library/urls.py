@@ -44,7 +44,7 @@ def url(text: str) -> Url:
     """url(string)."""
     lead = "URL parse error during conversion from string: "
     try:
-        read(text)
+        parse_request_url(text)
     except ValueError as error:
         raise EvaluationError(f"{lead}{error}") from None
     try:
@@ -53,7 +53,7 @@ def url(text: str) -> Url:
         raise EvaluationError(f"{lead}parse {values.quoted(text)}: {error}") from None
 
 
-def read(text: str) -> Url:
+def parse_request_url(text: str) -> Url:
     """Parse a request URL. Raises: ValueError with Go's message."""
     try:
         return _parse_url(text, "", request=True)
@@ -63,7 +63,7 @@ def read(text: str) -> Url:
 
 def is_url(text: str) -> bool:
     """isURL(string)."""
-    return quantities_and_versions.succeeds(read, text)
+    return quantities_and_versions.succeeds(parse_request_url, text)
 
 
 def scheme(value: Url) -> str:
@@ -131,10 +131,10 @@ def _parse_url(text: str, fragment: str, *, request: bool) -> Url:
     if rest.startswith("//") and (kind or (not request and not rest.startswith("///"))):
         authority, slash, rest = rest[2:].partition("/")
         rest = slash + rest
-        user, where = _authority(kind, authority)
+        user, where = _parse_authority(kind, authority)
         if where or rest or user:
             lead += "//"
-    path = _path(rest)
+    path = _escape_path(rest)
     return Url(kind, where, path, query_text, f"{lead}{user}{_escape_host(where)}{path}{tail}")
 
 
@@ -147,7 +147,7 @@ def _without_scheme(text: str) -> tuple[str, str]:
     return match.group(1).lower(), text[match.end() :]
 
 
-def _authority(kind: str, text: str) -> tuple[str, str]:
+def _parse_authority(kind: str, text: str) -> tuple[str, str]:
     """User and host."""
     user, at, where = text.rpartition("@")
     where = _parse_host(kind, where)
@@ -205,7 +205,7 @@ def _escape_host(text: str) -> str:
     return parse.quote(text, safe="".join(_HOST))
 
 
-def _path(text: str) -> str:
+def _escape_path(text: str) -> str:
     """The escaped path: as written if that is a valid escaping."""
     _check_escapes(text)
     if all(letter in _PATH_AS_WRITTEN for letter in text):

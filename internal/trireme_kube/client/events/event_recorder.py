@@ -158,7 +158,7 @@ class EventRecorder:
             return
         self._recorded += 1
         key = SeriesKey(event_type, action, reason, controller, regarding)
-        series = self._series.repeated(key, self._clock(), timestamps.micro(self._wall()))
+        series = self._series.count_if_repeated(key, self._clock(), timestamps.rfc3339_micros(self._wall()))
         if series is not None:
             if series.count == 2:
                 self._enqueue(Write(_collection_path(series.namespace), b"", series))
@@ -177,7 +177,7 @@ class EventRecorder:
             SeriesKey(event_type, "", reason, controller, regarding, message), self._clock()
         )
         spam = self._correlator.is_spam(key, self._clock())
-        series = self._legacy_series.repeated(key, self._clock(), timestamps.seconds(self._wall()))
+        series = self._legacy_series.count_if_repeated(key, self._clock(), timestamps.rfc3339_seconds(self._wall()))
         if series is not None:
             series.body = {**series.body, "message": text}
             if not spam:
@@ -226,7 +226,7 @@ class EventRecorder:
         """Return name, time and body of a new event, with fields in the order of Kubernetes' own clients."""
         now = self._unique_time()
         name = event_text.event_name(regarding.name, now)
-        time_text = timestamps.micro(now)
+        time_text = timestamps.rfc3339_micros(now)
         body = {
             "kind": "Event",
             "apiVersion": "events.k8s.io/v1",
@@ -251,7 +251,7 @@ class EventRecorder:
         """Return name, time and body of a new core/v1 event."""
         now = self._unique_time()
         name = event_text.event_name(regarding.name, now)
-        time_text = timestamps.seconds(now)
+        time_text = timestamps.rfc3339_seconds(now)
         body = {
             "kind": "Event",
             "apiVersion": "v1",

@@ -80,7 +80,7 @@ class SeriesCache:
     def __len__(self) -> int:
         return len(self._series)
 
-    def repeated(self, key: SeriesKey, now: float, time_text: str) -> Series | None:
+    def count_if_repeated(self, key: SeriesKey, now: float, time_text: str) -> Series | None:
         """Count the event if it repeats one, and return its series."""
         series = self._series.get(key)
         if series is None:

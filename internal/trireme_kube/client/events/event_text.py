@@ -41,29 +41,29 @@ def format_without_arguments(text: str) -> str:
     at = 0
     while (percent := text.find("%", at)) >= 0:
         out.append(text[at:percent])
-        at, piece = _directive(text, percent + 1)
+        at, piece = _format_directive(text, percent + 1)
         out.append(piece)
     out.append(text[at:])
     return "".join(out)
 
 
-def _directive(text: str, at: int) -> tuple[int, str]:
+def _format_directive(text: str, at: int) -> tuple[int, str]:
     """Format the directive whose `%` is just before `at`; return the position after it, and the output."""
     out = ""
     while at < len(text) and text[at] in "+-# 0":
         at += 1
-    at, bad_index = _argument_index(text, at, False)
+    at, bad_index = _parse_argument_index(text, at, False)
     if at < len(text) and text[at] == "*":
         at, out = at + 1, out + "%!(BADWIDTH)"
     else:
-        at = _number_at(text, at)
+        at = _end_of_number(text, at)
     if at < len(text) and text[at] == ".":
-        at, bad_index = _argument_index(text, at + 1, bad_index)
+        at, bad_index = _parse_argument_index(text, at + 1, bad_index)
         if at < len(text) and text[at] == "*":
             at, out = at + 1, out + "%!(BADPREC)"
         else:
-            at = _number_at(text, at)
-    at, bad_index = _argument_index(text, at, bad_index)
+            at = _end_of_number(text, at)
+    at, bad_index = _parse_argument_index(text, at, bad_index)
     if at >= len(text):
         return at, out + "%!(NOVERB)"
     verb = text[at]
@@ -72,7 +72,7 @@ def _directive(text: str, at: int) -> tuple[int, str]:
     return at + 1, f"{out}%!{verb}({'BADINDEX' if bad_index else 'MISSING'})"
 
 
-def _argument_index(text: str, at: int, bad: bool) -> tuple[int, bool]:
+def _parse_argument_index(text: str, at: int, bad: bool) -> tuple[int, bool]:
     # There are no arguments, so every index is bad; without a closing bracket only the bracket is consumed.
     if at < len(text) and text[at] == "[":
         end = text.find("]", at) if len(text) - at >= 3 else -1
@@ -80,7 +80,7 @@ def _argument_index(text: str, at: int, bad: bool) -> tuple[int, bool]:
     return at, bad
 
 
-def _number_at(text: str, at: int) -> int:
+def _end_of_number(text: str, at: int) -> int:
     while at < len(text) and text[at] in "0123456789":
         at += 1
     return at

@@ -137,7 +137,7 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Follow the collection until cancelled."""
         self._running = True
-        if self._prefetch is not None and self._prefetch.accept != self._accept:
+        if self._prefetch is not None and self._prefetch.accept != self._accept_header:
             await self._prefetch.end()
             self._prefetch = None
         try:
@@ -152,12 +152,12 @@ class Informer(Generic[T]):
                     case listwatch.StreamList() | listwatch.OpenWatch():
                         await self._run_watch(step)
         finally:
-            await self._end_list()
+            await self._close_pages()
             if self._prefetch is not None:
                 await self._prefetch.end()
 
     @property
-    def _accept(self) -> str:
+    def _accept_header(self) -> str:
         """The encodings to request."""
         return content_types.JSON if self._wants_json else self._api.accept
 
@@ -172,17 +172,17 @@ class Informer(Generic[T]):
         """
         if not self._running:
             return
-        while not self._idle():  # noqa: ASYNC110  # rare, and its parts change in many places
+        while not self._is_idle():  # noqa: ASYNC110  # rare, and its parts change in many places
             await asyncio.sleep(POLL_SECONDS)
         before = self._protocol.counters.lists
         self._protocol.relist()
         self._interrupt.set()
         if self._stream is not None:
             self._stream.close()
-        while self._protocol.counters.lists == before or not self._idle():  # noqa: ASYNC110  # as above
+        while self._protocol.counters.lists == before or not self._is_idle():  # noqa: ASYNC110  # as above
             await asyncio.sleep(POLL_SECONDS)
 
-    def _idle(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether no list is in progress or waiting for delivery."""
         listing = self._protocol.state is listwatch.State.LISTING
         return self._synced and not listing and not self._delivering
@@ -247,19 +247,19 @@ class Informer(Generic[T]):
             self._pages = self._prefetch.pages
             self._prefetch = None
         if self._pages is None:
-            self._pages = pages.Pages(self._api, self.resource, self._accept, step.limit)
+            self._pages = pages.Pages(self._api, self.resource, self._accept_header, step.limit)
         try:
             items, metadata = await self._pages.next()
         except (ApiError, ApiUnreachable) as error:
-            await self._end_list()
+            await self._close_pages()
             await self._record_failure(error)
             return
         deliveries = self._protocol.page(items, metadata)
         if not metadata.get("continue"):
-            await self._end_list()
+            await self._close_pages()
         await self._deliver(deliveries)
 
-    async def _end_list(self) -> None:
+    async def _close_pages(self) -> None:
         pages_to_close, self._pages = self._pages, None
         if pages_to_close is not None:
             await pages_to_close.close()
@@ -282,7 +282,7 @@ class Informer(Generic[T]):
             }
         total = step.seconds + list_prefetch.GRACE_SECONDS
         idle = list_prefetch.IDLE_SECONDS
-        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept)
+        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept_header)
 
     async def _run_watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
         """Follow one watch or streaming list to its end, and tell the protocol how it ended.

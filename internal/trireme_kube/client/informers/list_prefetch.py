@@ -55,7 +55,7 @@ class ListPrefetch:
         self._stack = contextlib.AsyncExitStack()
         self._opened: asyncio.Future[transport.ByteStream] = asyncio.get_running_loop().create_future()
         self._failed: Exception | None = None  # raised once the buffered chunks are read
-        self._reading = asyncio.create_task(self._read(), name=f"list {resource.name}")
+        self._reading = asyncio.create_task(self._read_ahead(), name=f"list {resource.name}")
         #: The list in pages, set if the server refused the stream.
         self.pages: pages.Pages | None = None
 
@@ -104,7 +104,7 @@ class ListPrefetch:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
-    async def _read(self) -> None:
+    async def _read_ahead(self) -> None:
         """Open the stream and buffer up to AHEAD_BYTES of it; where it is refused, begin to read the list in pages."""
         opening = self._api.stream(
             self._resource.path,

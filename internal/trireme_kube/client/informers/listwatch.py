@@ -234,11 +234,11 @@ class ListWatch:
             kind = watch.KINDS.get(raw["type"])
             item = raw["object"]
             if kind is not None:
-                self._advance(item)
+                self._advance_version(item)
                 deliveries.append(Delivery(kind, item))
             elif raw["type"] == "BOOKMARK":
                 self.counters.bookmarks += 1
-                self._advance(item)
+                self._advance_version(item)
             elif raw["type"] == "ERROR":
                 return deliveries, errors.from_status(item)
         if self._events_in_watch:
@@ -264,7 +264,7 @@ class ListWatch:
             elif kind == "BOOKMARK" and watch.ends_initial_events(item):
                 self.counters.bookmarks += 1
                 self._small = self._streamed <= STREAMED_AGAIN
-                self._advance(item)
+                self._advance_version(item)
                 deliveries.append(self._end_list())
                 return number, None
         return len(raws), None
@@ -323,7 +323,7 @@ class ListWatch:
         """List in pages without a pause: a server that cannot stream a list can usually still page it."""
         self._streaming, self._paging, self._fresh = False, True, True
 
-    def _advance(self, item: Raw) -> None:
+    def _advance_version(self, item: Raw) -> None:
         self._events_in_watch += 1
         version = watch.version_of(item)
         if version:

@@ -27,7 +27,7 @@ M = TypeVar("M", bound=Message)
 _LENGTH_BYTES = 4
 
 
-def read(raw: bytes, message_class: type[M]) -> M:
+def decode_unchecked(raw: bytes, message_class: type[M]) -> M:
     """Parse an object's bytes, without checking quantities.
 
     Raises: FieldError.
@@ -46,7 +46,7 @@ def decode(raw: bytes, message_class: type[M]) -> M:
 
     Raises: FieldError.
     """
-    message = read(raw, message_class)
+    message = decode_unchecked(raw, message_class)
     normalization.normalize(message)
     return message
 
@@ -108,7 +108,7 @@ def _decode_event(frame: bytes) -> RawEvent:
         event = encoding_pb2.WatchEvent.FromString(frame)
         kind, wrapped = event.type, event.object.raw
         if kind == "ERROR":
-            return {"type": kind, "object": envelope.status(wrapped)}
+            return {"type": kind, "object": envelope.decode_status(wrapped)}
         return {"type": kind, "object": envelope.unwrap(wrapped).raw}
     except (BadEnvelope, DecodeError) as error:
         raise BrokenStream(f"an event of the watch is not protobuf: {error}") from error

@@ -369,7 +369,7 @@ class Election:
         return {**lease.raw, "spec": spec}
 
     def _lease_spec(self, holder: str, acquire_time: str | None, transitions: int) -> dict[str, Any]:
-        time = timestamps.micro(self._wall())
+        time = timestamps.rfc3339_micros(self._wall())
         return {
             "holderIdentity": holder,
             "leaseDurationSeconds": int(self._settings.lease_duration),

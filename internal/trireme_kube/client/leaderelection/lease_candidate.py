@@ -94,7 +94,7 @@ class LeaseCandidate:
         while True:
             self._due.clear()
             try:
-                await self._ensure()
+                await self._create_or_renew()
                 failures, pause = 0, _PERIOD_SECONDS
             except (ApiError, ApiUnreachable) as error:
                 log.warning("lease candidate %s/%s: %s", NAMESPACE, self._candidacy.identity, error)
@@ -106,9 +106,9 @@ class LeaseCandidate:
             except TimeoutError:
                 pass
 
-    async def _ensure(self) -> None:
+    async def _create_or_renew(self) -> None:
         """Create or renew the object. Raises: ApiError, ApiUnreachable."""
-        renew_time = timestamps.micro(self._wall())
+        renew_time = timestamps.rfc3339_micros(self._wall())
         current = self._current
         if current is None:
             await self._api.post(_COLLECTION, self._new_candidate(renew_time))

@@ -209,7 +209,7 @@ class ApiClient:
         end = self._clock() + deadline
         async for attempt in tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_worth_repeating),
-            wait=lambda state: max(_requested_wait(state), _backoff(state)),
+            wait=lambda state: max(_retry_after_seconds(state), _backoff(state)),
             stop=lambda state: self._clock() + state.upcoming_sleep >= end,
             reraise=True,
         ):
@@ -238,7 +238,7 @@ class ApiClient:
         """
         if body is not None and not isinstance(body, bytes):
             body = orjson.dumps(body)
-        target = _target(path, params)
+        target = _request_target(path, params)
         end = self._clock() + deadline
         for attempt in (1, 2):
             if self._transport.refresh_due():
@@ -271,14 +271,14 @@ class ApiClient:
         self._requests += 1
         started = self._clock()
         async with AsyncExitStack() as stack:
-            opening = self._transport.stream(_target(path, params), headers, total=total, idle=idle)
+            opening = self._transport.stream(_request_target(path, params), headers, total=total, idle=idle)
             try:
                 stream = await stack.enter_async_context(opening)
             except ApiUnreachable:
                 self._failures += 1
-                self._observe("GET", 0, started, waited)
+                self._report_to_observer("GET", 0, started, waited)
                 raise
-            self._observe("GET", stream.status, started, waited)
+            self._report_to_observer("GET", stream.status, started, waited)
             if stream.status >= 300:
                 self._failures += 1
                 body = await stream.all()
@@ -308,7 +308,7 @@ class ApiClient:
             raise
         finally:
             self._in_flight -= 1
-            self._observe(method, status, started, waited)
+            self._report_to_observer(method, status, started, waited)
 
     async def _throttle(self, deadline: float) -> float:
         """Wait for the rate limit if it lets us through within `deadline`; return how long it took."""
@@ -331,7 +331,7 @@ class ApiClient:
             raise
         return wait
 
-    def _observe(self, method: str, status: int, started: float, waited: float) -> None:
+    def _report_to_observer(self, method: str, status: int, started: float, waited: float) -> None:
         if self._observer is not None:
             self._observer(method, status, self._clock() - started, waited)
 
@@ -347,7 +347,7 @@ async def connect(
     return ApiClient(await credentials.load(settings.source, clock), settings, observer, clock)
 
 
-def _target(path: str, params: Params | None) -> str:
+def _request_target(path: str, params: Params | None) -> str:
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
 
 
@@ -358,7 +358,7 @@ def _is_worth_repeating(error: BaseException) -> bool:
 _backoff = tenacity.wait_random_exponential(multiplier=0.2, max=5.0)
 
 
-def _requested_wait(state: tenacity.RetryCallState) -> float:
+def _retry_after_seconds(state: tenacity.RetryCallState) -> float:
     """The Retry-After of the server's last response. Units: seconds."""
     error = state.outcome.exception() if state.outcome else None
     return error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0

@@ -53,7 +53,7 @@ class Connection:
         return context
 
 
-def of(document: Mapping[str, Any]) -> Connection:
+def from_kubeconfig(document: Mapping[str, Any]) -> Connection:
     """Build the connection from `kubeconfig.Context.document`, a kubeconfig that contains its credentials.
 
     Raises:
@@ -70,11 +70,11 @@ def of(document: Mapping[str, Any]) -> Connection:
         connection.ssl_ca_cert = _file_or_none(cluster, "certificate-authority")
         connection.cert_file = _file_or_none(user, "client-certificate")
         connection.key_file = _file_or_none(user, "client-key")
-    renew(connection, document)
+    reread_token_file(connection, document)
     return connection
 
 
-def renew(connection: Connection, document: Mapping[str, Any]) -> None:
+def reread_token_file(connection: Connection, document: Mapping[str, Any]) -> None:
     """Read the token file again.
 
     Raises:
@@ -93,7 +93,7 @@ def renew(connection: Connection, document: Mapping[str, Any]) -> None:
 
 def _file_or_none(entry: Mapping[str, Any], field: str) -> str | None:
     data = entry.get(f"{field}-data")
-    return _in_memory(base64.b64decode(data)) if data else entry.get(field)
+    return _write_memory_file(base64.b64decode(data)) if data else entry.get(field)
 
 
 def is_in_memory(path: str) -> bool:
@@ -102,7 +102,7 @@ def is_in_memory(path: str) -> bool:
 
 
 @functools.cache
-def _in_memory(content: bytes) -> str:
+def _write_memory_file(content: bytes) -> str:
     """Store the content in an in-memory file: OpenSSL reads certificates and keys from files only."""
     descriptor = os.memfd_create("kubeconfig")
     os.write(descriptor, content)

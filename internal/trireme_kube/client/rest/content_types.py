@@ -10,7 +10,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1, {JSON}"
 
 
-def accepted(accept_content_types: str, content_type: str) -> str:
+def accept_header(accept_content_types: str, content_type: str) -> str:
     """The Accept header for a `clientConnection` with these two fields: the readable encodings, in their order.
 
     Without `acceptContentTypes`, it is `contentType`, as in client-go; JSON if nothing else is readable.

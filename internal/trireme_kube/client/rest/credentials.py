@@ -81,7 +81,7 @@ class Credentials:
         """
         return self.configuration.cert_file, self.configuration.key_file, self._files
 
-    def due(self) -> bool:
+    def is_refresh_due(self) -> bool:
         """Whether `refresh` should be called before the next request."""
         return self._clock() >= self._due
 
@@ -95,7 +95,7 @@ class Credentials:
         async with self._lock:
             if rejected is not None and rejected != self.headers:
                 return True  # a concurrent call has refreshed them
-            if rejected is None and not self.due():
+            if rejected is None and not self.is_refresh_due():
                 return False
             self._due = self._clock() + RENEWAL_SECONDS
             headers = self.headers
@@ -183,12 +183,12 @@ def _load_external_credentials() -> types.ModuleType:
 
 def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal | None]:
     try:
-        config = connection.of(context.document)
+        config = connection.from_kubeconfig(context.document)
     except (OSError, ValueError) as error:
         raise context.error("user", " ".join(str(error).split())) from error
 
     async def renew(_: bool) -> None:
-        connection.renew(config, context.document)
+        connection.reread_token_file(config, context.document)
 
     return config, renew if context.rotates else None
 
@@ -207,14 +207,14 @@ def _check_tls(context: kubeconfig.Context, configuration: connection.Connection
             ) from error
     if configuration.cert_file:
         try:
-            tls.load_cert_chain(configuration.cert_file, configuration.key_file, password=_no_password)
+            tls.load_cert_chain(configuration.cert_file, configuration.key_file, password=_refuse_password)
         except (ssl.SSLError, OSError, ValueError) as error:
             raise context.error(
                 "user.client-certificate and client-key", f"not a certificate and its key ({_tls_reason(error)})"
             ) from error
 
 
-def _no_password() -> str:
+def _refuse_password() -> str:
     # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
     raise ValueError("the key is encrypted")
 

@@ -33,7 +33,7 @@ def unwrap(data: bytes) -> encoding_pb2.Unknown:
         raise BadEnvelope(f"no object in protobuf: {error}") from error
 
 
-def status(data: bytes) -> dict[str, Any]:
+def decode_status(data: bytes) -> dict[str, Any]:
     """Decode a wrapped Status to its JSON form.
 
     Raises:

@@ -121,7 +121,7 @@ def from_response(status: int, reason: str, headers: Mapping[str, str], body: by
     """Make the error of a response: from its Status object if it has one, else from status line and body."""
     retry_after = _parse_retry_after(headers.get("Retry-After"))
     try:
-        parsed = envelope.status(body) if body.startswith(envelope.MAGIC) else orjson.loads(body)
+        parsed = envelope.decode_status(body) if body.startswith(envelope.MAGIC) else orjson.loads(body)
     except ValueError:
         parsed = None
     if isinstance(parsed, dict) and parsed.get("kind") == "Status":
@@ -147,7 +147,7 @@ def from_status(obj: Mapping[str, Any], status: int = 0, retry_after: float | No
     )
 
 
-def is_refused(error: BaseException) -> bool:
+def is_connection_refused(error: BaseException) -> bool:
     """Whether the peer refused the connection, so that nothing was sent."""
     return isinstance(error, OSError) and error.errno == errno.ECONNREFUSED
 

@@ -72,7 +72,7 @@ async def _load_context(context: kubeconfig.Context, config: connection.Connecti
     """
     reports: list[str] = []
     try:
-        with _library_reports(reports):
+        with _collect_library_errors(reports):
             async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
                 loader = await _package.load_kube_config_from_dict(context.document, client_configuration=config)
     except TimeoutError as error:
@@ -126,7 +126,7 @@ def _as_kubeconfig_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _library_reports(into: list[str]) -> Iterator[None]:
+def _collect_library_errors(into: list[str]) -> Iterator[None]:
     """Collect the package's error log lines: for a failed credential plugin it only logs the reason."""
 
     class Collector(logging.Handler):

@@ -131,7 +131,7 @@ def _make_context(
     plugin = user.get("exec")
     if plugin is not None:
         user["exec"] = _check_plugin(origin, f"{names['user']}.exec", folder, plugin)
-    impersonation = _impersonation(user)
+    impersonation = _impersonation_headers(user)
     if cluster["server"].startswith("http:"):
         user = {}  # client-go's rule: credentials go over TLS only, so none are obtained here
     return Context(
@@ -212,7 +212,7 @@ def _absolute_path(origin: str, place: str, folder: pathlib.Path, name: Any) -> 
     return str(path)
 
 
-def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _impersonation_headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     if user.get("as"):
         headers.append(("Impersonate-User", str(user["as"])))

@@ -61,7 +61,7 @@ class Transport:
 
     def refresh_due(self) -> bool:
         """Whether the credentials are about to expire, so that `refresh` has to be called before a request."""
-        return self._identity.due()
+        return self._identity.is_refresh_due()
 
     async def refresh(self, rejected: credentials.Headers | None = None) -> bool:
         """Renew the credentials; returns whether they changed. `rejected`: headers that were answered with 401."""
@@ -237,7 +237,7 @@ class ByteStream:
 def unreachable(error: Exception, host: str) -> ApiUnreachable:
     """The error to raise for an error of aiohttp: the request got no complete response."""
     connecting = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
-    refused = isinstance(error, aiohttp.ClientConnectorError) and errors.is_refused(error.os_error)
+    refused = isinstance(error, aiohttp.ClientConnectorError) and errors.is_connection_refused(error.os_error)
     if isinstance(error, TimeoutError) and not connecting:
         return ApiUnreachable(f"{host}: no answer in time", sent=True)
     dropped = isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)) and not connecting

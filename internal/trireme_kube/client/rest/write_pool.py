@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import httptools
 import multidict
 
-from trireme_kube.client.rest.errors import ApiUnreachable, is_refused
+from trireme_kube.client.rest.errors import ApiUnreachable, is_connection_refused
 
 # The response to a write is at most one object, and etcd refuses objects over 1.5 MiB.
 MAX_ANSWER_BYTES = 32 << 20
@@ -89,7 +89,8 @@ class WritePool:
         connection = await self._take_connection(end)
         try:
             connection.begin(
-                b"%s%s%d\r\n\r\n%s" % (self._request_line(method, path), self._head(headers), len(body), body), end
+                b"%s%s%d\r\n\r\n%s" % (self._request_line(method, path), self._header_bytes(headers), len(body), body),
+                end,
             )
             return await connection.answer
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
@@ -100,7 +101,7 @@ class WritePool:
     def _request_line(self, method: str, path: str) -> bytes:
         return f"{method} {self._prefix}{path} HTTP/1.1\r\n".encode("ascii")
 
-    def _head(self, headers: Mapping[str, str]) -> bytes:
+    def _header_bytes(self, headers: Mapping[str, str]) -> bytes:
         """Return the header lines up to the value of Content-Length; encoded once per set of headers."""
         cached = self._heads.get(id(headers))
         if cached is not None:
@@ -124,9 +125,9 @@ class WritePool:
                 self._open -= 1
             if self._open < max(self._limit, 1) and self._opening < MAX_OPENING:
                 return await self._connect(end)
-            await self._turn(end)
+            await self._wait_for_turn(end)
 
-    async def _turn(self, end: float) -> None:
+    async def _wait_for_turn(self, end: float) -> None:
         """Wait until a connection may be free."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -152,11 +153,11 @@ class WritePool:
                     lambda: _Connection(loop), host, port, ssl=self._tls, server_hostname=self._server_name
                 )
         except (OSError, TimeoutError) as error:
-            self._has_room()
+            self._free_place()
             text = "no connection in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-            raise ApiUnreachable(f"{self._host}: {text}", sent=False, refused=is_refused(error)) from error
+            raise ApiUnreachable(f"{self._host}: {text}", sent=False, refused=is_connection_refused(error)) from error
         except BaseException:
-            self._has_room()
+            self._free_place()
             raise
         finally:
             self._opening -= 1
@@ -170,9 +171,9 @@ class WritePool:
             self._wake_next()
         else:
             connection.transport.abort()
-            self._has_room()
+            self._free_place()
 
-    def _has_room(self) -> None:
+    def _free_place(self) -> None:
         self._open -= 1
         self._wake_next()
 
@@ -228,11 +229,13 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._end(error)
+            self._finish_answer(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.reusable = False
-        self._end(exc if isinstance(exc, OSError) else ConnectionResetError("the server closed the connection"))
+        self._finish_answer(
+            exc if isinstance(exc, OSError) else ConnectionResetError("the server closed the connection")
+        )
 
     # Callbacks of the parser
 
@@ -245,7 +248,7 @@ class _Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
         if self._size > MAX_ANSWER_BYTES:
-            self._end(httptools.HttpParserError(f"more than {MAX_ANSWER_BYTES} bytes"))
+            self._finish_answer(httptools.HttpParserError(f"more than {MAX_ANSWER_BYTES} bytes"))
             return
         self._body.append(body)
 
@@ -260,12 +263,12 @@ class _Connection(asyncio.Protocol):
             return
         self.reusable = parser.should_keep_alive() and not self.transport.is_closing()
         headers: multidict.CIMultiDict[str] = multidict.CIMultiDict(self._headers)
-        self._end(Answer(status, self._reason, headers, b"".join(self._body)))
+        self._finish_answer(Answer(status, self._reason, headers, b"".join(self._body)))
 
     def _on_timeout(self) -> None:
-        self._end(TimeoutError())
+        self._finish_answer(TimeoutError())
 
-    def _end(self, outcome: Answer | Exception) -> None:
+    def _finish_answer(self, outcome: Answer | Exception) -> None:
         self._parser = None
         if self._timer is not None:
             self._timer.cancel()

@@ -139,16 +139,16 @@ def parse_csv(text: str) -> list[str]:
     at = 0
     while True:
         if line[at : at + 1] == '"':
-            field, at = _quoted_field(line, at)
+            field, at = _read_quoted_field(line, at)
         else:
-            field, at = _bare_field(line, at)
+            field, at = _read_bare_field(line, at)
         fields.append(field)
         if line[at : at + 1] != ",":
             return fields
         at += 1
 
 
-def _bare_field(line: str, at: int) -> tuple[str, int]:
+def _read_bare_field(line: str, at: int) -> tuple[str, int]:
     end = at
     while end < len(line) and line[end] not in ",\n":
         if line[end] == '"':
@@ -158,7 +158,7 @@ def _bare_field(line: str, at: int) -> tuple[str, int]:
     return line[at:end].removesuffix("\r"), end
 
 
-def _quoted_field(line: str, at: int) -> tuple[str, int]:
+def _read_quoted_field(line: str, at: int) -> tuple[str, int]:
     """Read a quoted field as Go's encoding/csv does, and return it with the position after it.
 
     Columns in errors are counted in bytes.
@@ -300,7 +300,7 @@ def _parse_ip(text: str, before: Any, _given: bool) -> str:
     return str(mapped or address)
 
 
-def _version(text: str, _before: Any, _given: bool) -> str:
+def _parse_reported_version(text: str, _before: Any, _given: bool) -> str:
     """`raw`, a boolean, or a version to report instead of the build's."""
     if text == "raw":
         return text
@@ -370,4 +370,4 @@ VMODULE = FlagType(
     silent=_NOTHING,
 )
 QUANTITY = FlagType("quantity", _parse_quantity, str, silent=frozenset({"0"}))
-VERSION = FlagType("version", _version, str, bare="true", silent=frozenset({"false"}))
+VERSION = FlagType("version", _parse_reported_version, str, bare="true", silent=frozenset({"false"}))

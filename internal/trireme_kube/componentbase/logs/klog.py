@@ -111,7 +111,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
         root.removeHandler(old)
         old.close()
     if options.split:
-        rest = _Buffered(stdout or sys.stdout, options.buffer_bytes, options.flush_seconds)
+        rest = _BufferedHandler(stdout or sys.stdout, options.buffer_bytes, options.flush_seconds)
         rest.addFilter(lambda record: record.levelno < logging.ERROR)
         only_errors: logging.Handler = logging.StreamHandler(errors)
         only_errors.setLevel(logging.ERROR)
@@ -294,7 +294,7 @@ def _quote(text: str) -> str:
     return golang.quote(text)
 
 
-class _Buffered(logging.Handler):
+class _BufferedHandler(logging.Handler):
     """Writes at once, or holds back up to so many bytes for so long. An error flushes everything."""
 
     def __init__(

@@ -31,12 +31,12 @@ class _LossyFile(io.FileIO):
 def ignore_failed_writes() -> None:
     """Lose what cannot be written to stdout and stderr from now on, also when Python flushes them at exit."""
     if sys.stdout is not None:
-        sys.stdout = _lossy(sys.stdout)
+        sys.stdout = _with_lossy_file(sys.stdout)
     if sys.stderr is not None:
-        sys.stderr = _lossy(sys.stderr)
+        sys.stderr = _with_lossy_file(sys.stderr)
 
 
-def _lossy(stream: TextIO) -> TextIO:
+def _with_lossy_file(stream: TextIO) -> TextIO:
     try:
         descriptor = stream.fileno()
     except OSError:

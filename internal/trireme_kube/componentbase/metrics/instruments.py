@@ -62,7 +62,7 @@ class Instrument:
     def _add_samples(self, metric: Metric) -> None:
         raise NotImplementedError
 
-    def _by_label(self, values: Values) -> dict[str, str]:
+    def _label_values(self, values: Values) -> dict[str, str]:
         return dict(zip(self.labels, values, strict=True))
 
 
@@ -88,7 +88,7 @@ class Counter(Instrument):
 
     def _add_samples(self, metric: Metric) -> None:
         for values, count in self._counts.items():
-            metric.add_sample(self.name, self._by_label(values), count)
+            metric.add_sample(self.name, self._label_values(values), count)
 
 
 class Histogram(Instrument):
@@ -123,7 +123,7 @@ class Histogram(Instrument):
 
     def _add_samples(self, metric: Metric) -> None:
         for values, series in self._series.items():
-            labels = self._by_label(values)
+            labels = self._label_values(values)
             total: float = 0
             for text, count in zip(self.bound_texts, series[:-1], strict=True):
                 total += count
@@ -167,7 +167,7 @@ class Gauge(Instrument):
         for values in now:
             self._known_values.setdefault(values)
         for values in self._known_values:
-            metric.add_sample(self.name, self._by_label(values), now.get(values, 0))
+            metric.add_sample(self.name, self._label_values(values), now.get(values, 0))
 
 
 class CountedElsewhere(Gauge):
@@ -197,7 +197,7 @@ class CountedElsewhere(Gauge):
             # A count that disappeared and returned starts from 0 again.
             since = count - before if count >= before else count
             if since or not self.labels or values not in self._before:
-                metric.add_sample(self.name, self._by_label(values), since)
+                metric.add_sample(self.name, self._label_values(values), since)
 
 
 class Registry:
@@ -244,14 +244,14 @@ class Registry:
                 continue
             family = self._instruments[name].family()
             if family.samples:
-                yield self._constrained(family)
+                yield self._with_allowed_labels(family)
 
     def reset(self) -> None:
         """Start from zero with all of them."""
         for instrument in self._instruments.values():
             instrument.reset()
 
-    def _constrained(self, family: Metric) -> Metric:
+    def _with_allowed_labels(self, family: Metric) -> Metric:
         """The family with label values that are not allowed replaced, and equal samples added up."""
         limits = {label: values for (name, label), values in self._allowed.items() if name == family.name}
         if not limits:

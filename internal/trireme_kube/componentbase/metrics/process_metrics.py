@@ -100,14 +100,14 @@ def _resource_limit(which: int) -> float:
 
 
 def _received_bytes() -> Mapping[Values, float]:
-    return _without_labels(_network()[0])
+    return _without_labels(_network_bytes()[0])
 
 
 def _sent_bytes() -> Mapping[Values, float]:
-    return _without_labels(_network()[1])
+    return _without_labels(_network_bytes()[1])
 
 
-def _network() -> tuple[int, int]:
+def _network_bytes() -> tuple[int, int]:
     """Bytes in and out over all interfaces."""
     lines = Path("/proc/self/net/netstat").read_text().splitlines()
     for names, values in zip(lines[::2], lines[1::2], strict=True):

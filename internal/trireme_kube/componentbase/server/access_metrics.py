@@ -33,7 +33,7 @@ class MeasuredGuard:
         """What is counted."""
         return (self._attempts, self._authentication, self._users, self._authorizations, self._authorization)
 
-    def ask(self, guard: Guard) -> "MeasuredGuard":
+    def delegate_to(self, guard: Guard) -> "MeasuredGuard":
         """Delegate to this guard from now on; returns itself."""
         self._guard = guard
         return self

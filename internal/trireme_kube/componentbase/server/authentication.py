@@ -155,7 +155,7 @@ def _user_by_proxy(leaf: x509.Certificate, headers: Headers, proxies: RequestHea
         return None
     if proxies.allowed_names and _common_name(leaf) not in proxies.allowed_names:
         return None
-    name = next(iter(_values(headers, proxies.username)), "")
+    name = next(iter(_values_of_first_present(headers, proxies.username)), "")
     if not name:
         return None
     extra: dict[str, list[str]] = {}
@@ -166,8 +166,8 @@ def _user_by_proxy(leaf: x509.Certificate, headers: Headers, proxies: RequestHea
                 break
     return User(
         name,
-        tuple(_values(headers, proxies.group)),
-        next(iter(_values(headers, proxies.uid)), ""),
+        tuple(_values_of_first_present(headers, proxies.group)),
+        next(iter(_values_of_first_present(headers, proxies.uid)), ""),
         {key: tuple(values) for key, values in extra.items()},
     )
 
@@ -205,7 +205,7 @@ def _common_name(leaf: x509.Certificate) -> str:
     return str(names[0].value) if names else ""
 
 
-def _values(headers: Headers, names: Sequence[str]) -> list[str]:
+def _values_of_first_present(headers: Headers, names: Sequence[str]) -> list[str]:
     """The values of the first of the names that is present."""
     for expected in names:
         found = [value for name, value in headers if name.lower() == expected.lower() and value]

@@ -121,12 +121,12 @@ class TlsContexts:
         others: dict[str, ssl.SSLContext] = {}
         for pair in self._settings.by_name:
             other = self._context_for_name(pair)
-            for name in pair.names or _names_in(pair):
+            for name in pair.names or _names_of_pair(pair):
                 others.setdefault(name.lower(), other)
         if others:
 
             def choose(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-                other = _by_name(others, (name or "").lower())
+                other = _context_by_name(others, (name or "").lower())
                 if other is not None:
                     connection.context = other
 
@@ -162,7 +162,7 @@ class TlsContexts:
 
 def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     if pair.certificate_file:
-        context.load_cert_chain(pair.certificate_file, pair.key_file, password=_no_password)
+        context.load_cert_chain(pair.certificate_file, pair.key_file, password=_refuse_password)
         return
     # The standard library reads keys from files only; this file is readable by nobody else.
     with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
@@ -170,15 +170,15 @@ def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
         certificate.write_bytes(pair.certificate)
         key.touch(mode=0o600)
         key.write_bytes(pair.key)
-        context.load_cert_chain(certificate, key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=_refuse_password)
 
 
-def _no_password() -> str:
+def _refuse_password() -> str:
     # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
     raise ValueError("the key is encrypted")
 
 
-def _names_in(pair: KeyPair) -> list[str]:
+def _names_of_pair(pair: KeyPair) -> list[str]:
     leaf = x509.load_pem_x509_certificates(pair.pem())[0]
     try:
         found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -187,7 +187,7 @@ def _names_in(pair: KeyPair) -> list[str]:
     return [*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))]
 
 
-def _by_name(others: dict[str, ssl.SSLContext], name: str) -> ssl.SSLContext | None:
+def _context_by_name(others: dict[str, ssl.SSLContext], name: str) -> ssl.SSLContext | None:
     """The context for a name, or for the wildcard that covers it."""
     _, dot, parent = name.partition(".")
     return others.get(name) or (others.get(f"*.{parent}") if dot else None)

@@ -60,7 +60,7 @@ def _available_replicas(record: Record) -> int:
     return int((record.object.get("status") or {}).get("availableReplicas", 0))
 
 
-def _existing_pods(record: Record) -> int:
+def _pods_with_terminating(record: Record) -> int:
     """The number of pods, terminating ones included."""
     status = record.object.get("status") or {}
     return int(status.get("replicas", 0)) + int(status.get("terminatingReplicas", 0))
@@ -216,7 +216,7 @@ class DeploymentController:
                 self._resize_set(deployment, one, 0)
             return
         if spec["strategy"]["type"] == "Recreate":
-            if not any(map(_existing_pods, old)):
+            if not any(map(_pods_with_terminating, old)):
                 self._resize_set(deployment, new, replicas)
             return
         surge, unavailable = rolling_update_bounds(spec)

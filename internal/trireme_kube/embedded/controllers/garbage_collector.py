@@ -32,7 +32,7 @@ class GarbageCollector:
         self._registry = registry
         self._store = registry.store
         self._dependents: dict[str, dict[Key, None]] = {}
-        self._orphans: WorkQueue[Key] = WorkQueue("garbage collector", self._collect, monotonic)
+        self._orphans: WorkQueue[Key] = WorkQueue("garbage collector", self._delete_or_remove_owners, monotonic)
         self._closing: WorkQueue[str] = WorkQueue("garbage collector (owners)", self._finish_owner_deletion, monotonic)
         self.queues = (self._orphans, self._closing)
         registry.store.listen_to_all(self._on_event)
@@ -69,7 +69,7 @@ class GarbageCollector:
         record = self._store.get(*key)
         return (key[0], record) if record is not None else None
 
-    def _collect(self, key: Key) -> None:
+    def _delete_or_remove_owners(self, key: Key) -> None:
         """Delete an object whose owners are all deleted, or remove its references to deleted owners."""
         entry = self._find_object(key)
         if entry is None:

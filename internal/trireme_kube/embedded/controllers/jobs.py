@@ -94,7 +94,7 @@ class JobController:
         tally = self._count_finished_pods(record)
         spec = record.object["spec"]
         active = [pod for pod in self._pods.of(record.uid) if is_active(pod.object)]
-        succeeded, completions = self._succeeded(record, tally), spec.get("completions")
+        succeeded, completions = self._count_succeeded(record, tally), spec.get("completions")
         failed = len(tally.failed) > spec["backoffLimit"]
         complete = succeeded >= completions if completions is not None else bool(succeeded) and not active
         if failed or complete or spec.get("suspend"):
@@ -117,7 +117,7 @@ class JobController:
         return tally
 
     @staticmethod
-    def _succeeded(record: Record, tally: _FinishedPods) -> int:
+    def _count_succeeded(record: Record, tally: _FinishedPods) -> int:
         if record.object["spec"].get("completionMode") == "Indexed":
             return len(set(tally.succeeded.values()))
         return len(tally.succeeded)
@@ -177,7 +177,7 @@ class JobController:
         counts = {
             "active": len(active),
             "ready": sum(pod_ready(pod) for pod in active),
-            "succeeded": self._succeeded(record, tally),
+            "succeeded": self._count_succeeded(record, tally),
             "failed": len(tally.failed),
             "terminating": 0,
         }

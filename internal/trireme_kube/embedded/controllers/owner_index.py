@@ -81,7 +81,7 @@ class OwnerIndex:
             self._remove_from_index(self._by_owner, was["uid"], record.key)
             self._queue_owner(was, record.namespace)
         if before is not None and was is None:
-            for label in _labels(before):
+            for label in _labels_to_index_under(before):
                 self._remove_from_index(self._orphans, label, record.key)
         if reference is None:
             self._on_orphan(event)
@@ -95,7 +95,7 @@ class OwnerIndex:
     def _on_orphan(self, event: Event) -> None:
         if event.type == DELETED:
             return
-        for label in _labels(event.record):
+        for label in _labels_to_index_under(event.record):
             self._orphans.setdefault(label, {})[event.record.key] = event.record
         for listener in self._orphan_listeners:
             listener(event.record)
@@ -117,7 +117,7 @@ class OwnerIndex:
             queue.add((namespace, reference["name"]), max(least, gathering))
 
 
-def _labels(record: Record) -> list[_Label]:
+def _labels_to_index_under(record: Record) -> list[_Label]:
     """The labels under which an object without a managing controller is indexed."""
     labels = record.object["metadata"].get("labels") or {}
     return [(record.namespace, "", ""), *((record.namespace, key, value) for key, value in labels.items())]

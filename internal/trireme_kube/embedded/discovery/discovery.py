@@ -168,7 +168,7 @@ class Discovery:
         self._makers: dict[str, Callable[[], bytes]] = {}
         self._made: dict[str, bytes] = {}
 
-    def _refresh(self) -> None:
+    def _update_if_catalog_changed(self) -> None:
         if self._revision == self._catalog.revision:
             return
         self._revision = self._catalog.revision
@@ -219,7 +219,7 @@ class Discovery:
         return openapi.version_2(self._catalog.resources(), VERSION["gitVersion"])
 
     def _cached_document(self, name: str) -> bytes | None:
-        self._refresh()
+        self._update_if_catalog_changed()
         if name not in self._made and (make := self._makers.get(name)) is not None:
             self._made[name] = make()
         return self._made.get(name)
@@ -236,5 +236,5 @@ class Discovery:
 
     def serves_version(self, path: str) -> bool:
         """Whether a path begins with a served group and version."""
-        self._refresh()
+        self._update_if_catalog_changed()
         return path.startswith("/api/v1/") or "/".join(path.split("/")[:4]) in self._makers

@@ -96,7 +96,7 @@ def _all_schemas(resources: Iterable[Resource]) -> dict[str, Object]:
     return result
 
 
-def _common_parameters() -> list[Object]:
+def _query_parameters_of_writes() -> list[Object]:
     names = ("dryRun", "fieldManager", "fieldValidation", "force")
     return [{"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}} for name in names]
 
@@ -110,7 +110,7 @@ def _path_items(resource: Resource) -> Object:
 
     def operation(action: str) -> Object:
         return {
-            "parameters": _common_parameters(),
+            "parameters": _query_parameters_of_writes(),
             "responses": {"200": {"description": "OK", **body}},
             "x-kubernetes-action": action,
             _KINDS: _group_version_kinds(resource),

@@ -54,7 +54,7 @@ def merge_key(field: str, items: Sequence[Any]) -> str | None:
     return MERGE_KEYS.get(field)
 
 
-def merge(document: Any, patch: Any) -> Any:
+def apply_merge_patch(document: Any, patch: Any) -> Any:
     """RFC 7386: objects merge, null removes, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
@@ -63,14 +63,14 @@ def merge(document: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = merge(result.get(key), value)
+            result[key] = apply_merge_patch(result.get(key), value)
     return result
 
 
 # Strategic merge
 
 
-def strategic(document: Any, patch: dict[str, Any]) -> Any:
+def apply_strategic_patch(document: Any, patch: dict[str, Any]) -> Any:
     """Kubernetes' strategic merge of a patch into an object."""
     return _merge_object(document if isinstance(document, dict) else {}, patch)
 
@@ -177,7 +177,7 @@ def _ordered_items(items: list[Any], before: list[Any], order: list[Any], key: s
 # JSON patch
 
 
-def json_patch(document: Any, operations: Any) -> Any:
+def apply_json_patch(document: Any, operations: Any) -> Any:
     """RFC 6902. Raises: ApiError 400 if it is malformed; 422 if a path does not exist or a test fails."""
     if not isinstance(operations, list):
         raise api_errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")

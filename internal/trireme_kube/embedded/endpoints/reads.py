@@ -142,7 +142,7 @@ class ReadHandler:
             metadata["continue"] = _continue_token(revision, following.key)
             if matches is None:
                 metadata["remainingItemCount"] = len(records) - limit
-            self._keep_page(_page_key(target, query, revision), records)
+            self._cache_page(_page_key(target, query, revision), records)
             records = records[:limit]
         if resource.is_view:
             records = [conversion.to_view(resource, record) for record in records]
@@ -194,7 +194,7 @@ class ReadHandler:
             revision = revision if revision >= 0 else self._store.revision
         return revision, cached[bisect.bisect_left(cached, start, key=lambda record: record.key) :]
 
-    def _keep_page(self, key: _PageKey, records: list[Record]) -> None:
+    def _cache_page(self, key: _PageKey, records: list[Record]) -> None:
         self._pages.setdefault(key, records)
         if len(self._pages) > _MAX_PAGES:
             self._pages.popitem(last=False)

@@ -54,45 +54,45 @@ def _fields_below(name: str, value: Any) -> Fields:
     return {}
 
 
-def _subtract(fields: Fields, others: Fields) -> Fields:
+def _fields_without(fields: Fields, others: Fields) -> Fields:
     """The fields that are not in the other set."""
     remaining: Fields = {}
     for name, below in fields.items():
         if name not in others:
             remaining[name] = below
-        elif below and (rest := _subtract(below, others[name])):
+        elif below and (rest := _fields_without(below, others[name])):
             remaining[name] = rest
     return remaining
 
 
-def _union(fields: Fields, others: Fields) -> Fields:
+def _united_fields(fields: Fields, others: Fields) -> Fields:
     result = dict(fields)
     for name, below in others.items():
-        result[name] = _union(result[name], below) if name in result else below
+        result[name] = _united_fields(result[name], below) if name in result else below
     return result
 
 
-def _remove(value: Any, name: str, fields: Fields) -> Any:
+def _without_fields(value: Any, name: str, fields: Fields) -> Any:
     """A copy of the value without the fields; items of lists are removed when they themselves are listed."""
     if isinstance(value, dict):
-        return _remove_fields(value, fields)
-    return _remove_items(value, name, fields) if isinstance(value, list) else value
+        return _object_without_fields(value, fields)
+    return _list_without_fields(value, name, fields) if isinstance(value, list) else value
 
 
-def _remove_fields(value: dict[str, Any], fields: Fields) -> dict[str, Any]:
+def _object_without_fields(value: dict[str, Any], fields: Fields) -> dict[str, Any]:
     result = dict(value)
     for field, below in fields.items():
         own = field.removeprefix("f:")
         if not field.startswith("f:") or own not in result:
             continue
         if below:
-            result[own] = _remove(result[own], own, below)
+            result[own] = _without_fields(result[own], own, below)
         if not below or result[own] in ({}, []):
             del result[own]
     return result
 
 
-def _remove_items(value: list[Any], name: str, fields: Fields) -> list[Any]:
+def _list_without_fields(value: list[Any], name: str, fields: Fields) -> list[Any]:
     key = merge_key(name, value)
     remaining = []
     for item in value:
@@ -102,16 +102,16 @@ def _remove_items(value: list[Any], name: str, fields: Fields) -> list[Any]:
         if field not in fields:
             remaining.append(item)
         elif fields[field] and "." not in fields[field]:
-            remaining.append(_remove(item, "", fields[field]))
+            remaining.append(_without_fields(item, "", fields[field]))
     return remaining
 
 
-def _merge(value: Any, applied: Any, name: str) -> Any:
+def _set_fields(value: Any, applied: Any, name: str) -> Any:
     """Set the applied fields in the value. Lists are merged by their key, or united if they are sets, else replaced."""
     if isinstance(value, dict) and isinstance(applied, dict):
         result = dict(value)
         for key, below in applied.items():
-            result[key] = _merge(result.get(key), below, key)
+            result[key] = _set_fields(result.get(key), below, key)
         return result
     if isinstance(applied, list) and isinstance(value, list):
         if name in _SET_LISTS:
@@ -124,7 +124,7 @@ def _merge(value: Any, applied: Any, name: str) -> Any:
                 if index is None:
                     result_list.append(item)
                 else:
-                    result_list[index] = _merge(result_list[index], item, "")
+                    result_list[index] = _set_fields(result_list[index], item, "")
             return result_list
     return applied
 
@@ -200,12 +200,12 @@ class ApplyRequest:
         if not self.force:
             self._refuse_conflicts(obj, fields, others)
         elif others:
-            others = [{**one, "fieldsV1": _subtract(one.get("fieldsV1") or {}, fields)} for one in others]
+            others = [{**one, "fieldsV1": _fields_without(one.get("fieldsV1") or {}, fields)} for one in others]
         owned_elsewhere: Fields = {}
         for entry in others:
-            owned_elsewhere = _union(owned_elsewhere, entry.get("fieldsV1") or {})
-        released = _subtract(_subtract((mine or {}).get("fieldsV1") or {}, fields), owned_elsewhere)
-        result = _merge(_remove(obj, "", released), self.body, "")
+            owned_elsewhere = _united_fields(owned_elsewhere, entry.get("fieldsV1") or {})
+        released = _fields_without(_fields_without((mine or {}).get("fieldsV1") or {}, fields), owned_elsewhere)
+        result = _set_fields(_without_fields(obj, "", released), self.body, "")
         updates = [one for one in entries if one.get("operation") != "Apply"]
         result["metadata"] = {**result["metadata"]}
         result["metadata"]["managedFields"] = [*updates, *others, self._updated_entry(mine, fields)]

@@ -111,7 +111,11 @@ class WriteHandler:
             return self._apply_server_side(target, query, body, form, dry_run)
         if kind != JSON_PATCH and not isinstance(body, dict):
             raise api_errors.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
-        change = {JSON_PATCH: patches.json_patch, MERGE_PATCH: patches.merge, STRATEGIC_PATCH: patches.strategic}[kind]
+        change = {
+            JSON_PATCH: patches.apply_json_patch,
+            MERGE_PATCH: patches.apply_merge_patch,
+            STRATEGIC_PATCH: patches.apply_strategic_patch,
+        }[kind]
         if target.subresource == "scale":
 
             def rescale(obj: Object) -> Object:

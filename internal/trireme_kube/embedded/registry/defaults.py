@@ -18,7 +18,7 @@ from trireme_kube.embedded.registry import pod_defaults
 from trireme_kube.embedded.serializer import type_checking
 
 
-def _fill(target: Object, **values: Any) -> Object:
+def _set_if_missing(target: Object, **values: Any) -> Object:
     for key, value in values.items():
         if target.get(key) is None:
             target[key] = value
@@ -39,16 +39,18 @@ def _default_pod(obj: Object) -> None:
 
 
 def _default_deployment(obj: Object) -> None:
-    spec = _fill(obj.setdefault("spec", {}), replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
-    strategy = _fill(spec, strategy={})["strategy"]
-    _fill(strategy, type="RollingUpdate")
+    spec = _set_if_missing(obj.setdefault("spec", {}), replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    strategy = _set_if_missing(spec, strategy={})["strategy"]
+    _set_if_missing(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable="25%", maxSurge="25%")
+        _set_if_missing(
+            _set_if_missing(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable="25%", maxSurge="25%"
+        )
     _default_template(spec)
 
 
 def _default_replica_set(obj: Object) -> None:
-    spec = _fill(obj.setdefault("spec", {}), replicas=1)
+    spec = _set_if_missing(obj.setdefault("spec", {}), replicas=1)
     _default_template(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
@@ -63,7 +65,7 @@ def _default_replication_controller(obj: Object) -> None:
 
 def _default_stateful_set(obj: Object) -> None:
     """Fill in the defaults of a StatefulSet, its template and its claim templates, in place."""
-    spec = _fill(
+    spec = _set_if_missing(
         obj.setdefault("spec", {}),
         replicas=1,
         revisionHistoryLimit=10,
@@ -72,10 +74,10 @@ def _default_stateful_set(obj: Object) -> None:
         persistentVolumeClaimRetentionPolicy={},
         updateStrategy={},
     )
-    _fill(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
-    strategy = _fill(spec["updateStrategy"], type="RollingUpdate")
+    _set_if_missing(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
+    strategy = _set_if_missing(spec["updateStrategy"], type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], partition=0, maxUnavailable=1)
+        _set_if_missing(_set_if_missing(strategy, rollingUpdate={})["rollingUpdate"], partition=0, maxUnavailable=1)
     for claim in spec.get("volumeClaimTemplates") or ():
         claim.setdefault("kind", "PersistentVolumeClaim")
         claim.setdefault("apiVersion", "v1")
@@ -84,10 +86,10 @@ def _default_stateful_set(obj: Object) -> None:
 
 
 def _default_daemon_set(obj: Object) -> None:
-    spec = _fill(obj.setdefault("spec", {}), revisionHistoryLimit=10, updateStrategy={})
-    strategy = _fill(spec["updateStrategy"], type="RollingUpdate")
+    spec = _set_if_missing(obj.setdefault("spec", {}), revisionHistoryLimit=10, updateStrategy={})
+    strategy = _set_if_missing(spec["updateStrategy"], type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable=1, maxSurge=0)
+        _set_if_missing(_set_if_missing(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable=1, maxSurge=0)
     _default_template(spec)
 
 
@@ -95,8 +97,10 @@ def _default_job(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    _fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
-    _fill(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    _set_if_missing(
+        spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False
+    )
+    _set_if_missing(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
     _default_template(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
@@ -104,11 +108,11 @@ def _default_job(obj: Object) -> None:
 
 
 def _default_service(obj: Object) -> None:
-    spec = _fill(obj.setdefault("spec", {}), type="ClusterIP", sessionAffinity="None")
+    spec = _set_if_missing(obj.setdefault("spec", {}), type="ClusterIP", sessionAffinity="None")
     if spec["type"] != "ExternalName":
-        _fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+        _set_if_missing(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     for port in spec.get("ports") or ():
-        _fill(port, protocol="TCP")
+        _set_if_missing(port, protocol="TCP")
         port["targetPort"] = port.get("targetPort") or port.get("port")
 
 
@@ -129,18 +133,18 @@ def _default_namespace(obj: Object) -> None:
 
 
 def _default_claim(obj: Object) -> None:
-    _fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
+    _set_if_missing(obj.setdefault("spec", {}), volumeMode="Filesystem")
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
 def _default_volume(obj: Object) -> None:
-    spec = _fill(obj.setdefault("spec", {}), persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+    spec = _set_if_missing(obj.setdefault("spec", {}), persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
     if isinstance(path := spec.get("hostPath"), dict):
         path.setdefault("type", "")
 
 
 def _default_cron_job(obj: Object) -> None:
-    _fill(
+    _set_if_missing(
         obj.setdefault("spec", {}),
         concurrencyPolicy="Allow",
         suspend=False,
@@ -154,15 +158,15 @@ def _default_cron_job(obj: Object) -> None:
 
 def _default_ingress_class(obj: Object) -> None:
     if parameters := (obj.get("spec") or {}).get("parameters"):
-        _fill(parameters, scope="Cluster")
+        _set_if_missing(parameters, scope="Cluster")
 
 
 def _default_storage_class(obj: Object) -> None:
-    _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+    _set_if_missing(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
 
 def _default_csi_driver(obj: Object) -> None:
-    _fill(
+    _set_if_missing(
         obj.setdefault("spec", {}),
         attachRequired=True,
         podInfoOnMount=False,
@@ -176,19 +180,22 @@ def _default_csi_driver(obj: Object) -> None:
 
 
 def _default_priority_class(obj: Object) -> None:
-    _fill(obj, preemptionPolicy="PreemptLowerPriority")
+    _set_if_missing(obj, preemptionPolicy="PreemptLowerPriority")
     obj.setdefault("value", 0)
 
 
 def _default_pod_group(obj: Object) -> None:
-    _fill(obj.setdefault("spec", {}), preemptionPolicy="PreemptLowerPriority", disruptionMode={"single": {}})
+    _set_if_missing(obj.setdefault("spec", {}), preemptionPolicy="PreemptLowerPriority", disruptionMode={"single": {}})
 
 
 def _default_device_requests(spec: Object) -> None:
     for request in (spec.get("devices") or {}).get("requests") or ():
         for part in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if isinstance(part, dict) and _fill(part, allocationMode="ExactCount")["allocationMode"] == "ExactCount":
-                _fill(part, count=1)
+            if (
+                isinstance(part, dict)
+                and _set_if_missing(part, allocationMode="ExactCount")["allocationMode"] == "ExactCount"
+            ):
+                _set_if_missing(part, count=1)
 
 
 def _default_resource_claim(obj: Object) -> None:
@@ -200,7 +207,7 @@ def _default_resource_claim_template(obj: Object) -> None:
 
 
 def _default_secret(obj: Object) -> None:
-    _fill(obj, type="Opaque")
+    _set_if_missing(obj, type="Opaque")
     text = obj.pop("stringData", None)
     if text:
         encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in text.items()}

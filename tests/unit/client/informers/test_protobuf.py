@@ -82,7 +82,7 @@ def test_malformed_bytes_raise_the_documented_error(data: bytes) -> None:
     with contextlib.suppress(errors.ApiError):
         protobuf.page_of(data)
     with contextlib.suppress(envelope.BadEnvelope):
-        envelope.status(data)
+        envelope.decode_status(data)
     for stream in (data, _frame("ADDED", data), _frame("ERROR", data), len(data).to_bytes(4, "big") + data):
         with contextlib.suppress(watch.BrokenStream):
             protobuf.FrameDecoder().feed(stream)
@@ -174,7 +174,7 @@ def test_zero_times_and_unknown_fields_are_dropped() -> None:
 def test_accept_headers_follow_the_configured_content_type(accept: str, content_type: str, asked: str | None) -> None:
     """If this fails, an administrator's choice of encoding is not obeyed, or one is asked for that we cannot read."""
     wanted = asked or "application/json, application/vnd.kubernetes.protobuf"
-    assert content_types.accepted(accept, content_type) == wanted
+    assert content_types.accept_header(accept, content_type) == wanted
 
 
 def test_an_answer_is_read_by_its_content_type() -> None:

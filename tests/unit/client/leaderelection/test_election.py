@@ -35,7 +35,7 @@ NOT_FOUND = ApiError(404, "NotFound", "no such lease")
 CONFLICT = ApiError(409, "Conflict", "changed")
 AWAY = ApiUnreachable("no answer", sent=True)
 WALL = 1_767_322_800_123_456_789
-NOW_TEXT = timestamps.micro(WALL)
+NOW_TEXT = timestamps.rfc3339_micros(WALL)
 
 
 def _election() -> Election:

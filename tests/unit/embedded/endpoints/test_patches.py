@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme_kube.embedded.api.api_errors import ApiError
-from trireme_kube.embedded.endpoints.patches import json_patch, merge, strategic
+from trireme_kube.embedded.endpoints.patches import apply_json_patch, apply_merge_patch, apply_strategic_patch
 
 CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]}, {"name": "b", "image": "1"}]
 CONDITIONS = [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "False", "reason": "No"}]
@@ -29,7 +29,7 @@ CONDITIONS = [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "sta
 )
 def test_merge_patch(document: Any, patch: Any, result: Any) -> None:
     """RFC 7386, by its own examples in Kubernetes' shapes: labels and annotations are changed with it."""
-    assert merge(document, patch) == result
+    assert apply_merge_patch(document, patch) == result
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_merge_patch(document: Any, patch: Any, result: Any) -> None:
 def test_strategic_merge_patch(document: Any, patch: Any, result: Any) -> None:
     """`kubectl apply`, label, taint, cordon and the scheduler's status writes are strategic merge patches."""
     before = copy.deepcopy(document)
-    assert strategic(document, patch) == result
+    assert apply_strategic_patch(document, patch) == result
     assert document == before, "the stored object was changed in place"
 
 
 def test_an_item_without_its_merge_key_is_refused() -> None:
     """Appending it would make a container without a name."""
     with pytest.raises(ApiError, match="merge key: name"):
-        strategic({"containers": CONTAINERS}, {"containers": [{"image": "x"}]})
+        apply_strategic_patch({"containers": CONTAINERS}, {"containers": [{"image": "x"}]})
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_json_patch(operations: Any, result: Any) -> None:
     """RFC 6902; tests of the frontend remove scheduling gates with it."""
     document = {"a": {"b": [1, 2]}, "c~d": 3}
     before = copy.deepcopy(document)
-    assert json_patch(document, operations) == result
+    assert apply_json_patch(document, operations) == result
     assert document == before
 
 
@@ -171,7 +171,7 @@ def test_json_patch(operations: Any, result: Any) -> None:
 def test_json_patch_that_cannot_be_applied(operation: Any) -> None:
     """A failed test operation is how clients guard a write; it must not write."""
     with pytest.raises(ApiError) as refusal:
-        json_patch({"a": 1, "list": [], "empty": ""}, [operation])
+        apply_json_patch({"a": 1, "list": [], "empty": ""}, [operation])
     assert refusal.value.code == 422
 
 
@@ -185,5 +185,5 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text("abc", max_size=2), JSON, max_size=4), st.dictionaries(st.text("abc"), JSON, max_size=4))
 def test_merging_twice_is_merging_once(document: Any, patch: Any) -> None:
     """A retried patch must not change the object again."""
-    once = merge(document, patch)
-    assert merge(once, patch) == once
+    once = apply_merge_patch(document, patch)
+    assert apply_merge_patch(once, patch) == once

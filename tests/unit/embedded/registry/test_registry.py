@@ -35,7 +35,7 @@ def patch(registry: Registry, key: str, name: str, change: dict[str, Any], subre
     namespace = "default" if resource.namespaced else ""
 
     def edit(obj: dict[str, Any]) -> dict[str, Any]:
-        return patches.strategic(obj, change)
+        return patches.apply_strategic_patch(obj, change)
 
     return registry.edit_object(resource, namespace, name, edit, subresource=subresource).object
 

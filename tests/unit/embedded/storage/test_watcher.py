@@ -31,7 +31,7 @@ async def events(watcher: Watcher) -> list[tuple[str, str]]:
 
 def label(registry: Registry, name: str, labels: dict[str, Any]) -> None:
     change = {"metadata": {"labels": labels}}
-    registry.edit_object(PODS, "default", name, lambda obj: patches.merge(obj, change))
+    registry.edit_object(PODS, "default", name, lambda obj: patches.apply_merge_patch(obj, change))
 
 
 async def test_from_now_on(registry: Registry) -> None:

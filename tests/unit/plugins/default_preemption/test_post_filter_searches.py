@@ -138,7 +138,9 @@ async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: s
             None if kept.refusal else kept.index[: builder.snap.nodes.size].copy(),
             kept.refusal,
         )
-        return await post_filter.DefaultPreemption(post_filter.CandidateCount()).post_filter(pod_context, builder.snap)
+        return await post_filter.DefaultPreemption(post_filter.WantedCandidateCount()).post_filter(
+            pod_context, builder.snap
+        )
 
     answer = await asyncio.wait_for(preempt(), 10)
     assert answer.nominated_node == "n0"

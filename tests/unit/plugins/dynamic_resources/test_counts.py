@@ -64,7 +64,7 @@ def test_devices_of_the_class_are_counted_where_they_are(
 ) -> None:
     """Else nodes with many free devices score like those with none."""
     builder = _cluster(*specs, expression=expression)
-    counts = device_counts.DeviceCounts(features.Features())
+    counts = device_counts.DeviceCounter(features.Features())
     total, taken = counts.count(builder.snap, RESOURCE, np.array([0, 1]))
     assert total.tolist() == expected
     assert taken.tolist() == [0, 0]
@@ -77,7 +77,7 @@ def test_devices_that_a_claim_holds_are_in_use() -> None:
     raw = {"metadata": {"namespace": "n", "name": "c"}, "status": {"allocation": {"devices": {"results": results}}}}
     claim = decode.decode(raw, resource_pb2.ResourceClaim)
     builder.apply(objects=[snapshot_pb2.ClusterObject(resource_claim=claim)])
-    counts = device_counts.DeviceCounts(features.Features())
+    counts = device_counts.DeviceCounter(features.Features())
     total, taken = counts.count(builder.snap, RESOURCE, np.array([0]))
     assert (total.tolist(), taken.tolist()) == ([3], [1])
 
