@@ -55,6 +55,7 @@ async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator
     requests: list[tuple[str, int, float, float]] = []
 
     def note(*request: *tuple[str, int, float, float]) -> None:
+        """Remember a request that was made before an observer is there."""
         requests.append(request)
 
     streams = completed.gates.enabled(listwatch.STREAMS_GATE)

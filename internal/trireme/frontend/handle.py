@@ -33,7 +33,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
         """Let the plugin's pod continue."""
         await self._check_caller(request.plugin, context)
         if not self._waiting.allow(request.pod.uid, request.plugin):
-            await _does_not_wait(request.pod, context)
+            await _abort_not_waiting(request.pod, context)
         return frontend_pb2.AllowResponse()
 
     async def Reject(
@@ -42,7 +42,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
         """Refuse the pod for the plugin."""
         await self._check_caller(request.plugin, context)
         if not self._waiting.reject(request.pod.uid, request.plugin, request.message):
-            await _does_not_wait(request.pod, context)
+            await _abort_not_waiting(request.pod, context)
         return frontend_pb2.RejectResponse()
 
     async def Activate(
@@ -87,6 +87,7 @@ async def serve(config: trireme_configuration.TriremeConfiguration, service: Han
 
 
 def _make_handle_listener(config: trireme_configuration.TriremeConfiguration) -> listening.Listener:
+    """The address to serve on; with TLS, where it is configured, for the plugins' identities alone."""
     listen, tls = config.handle_listen, config.tls
     if not config.handle_has_tls:
         return listening.make_listener(listen, guarded=True)
@@ -102,5 +103,6 @@ def _make_handle_listener(config: trireme_configuration.TriremeConfiguration) ->
     )
 
 
-async def _does_not_wait(pod: cycle_pb2.PodIdentity, context: aio.ServicerContext[Any, Any]) -> None:
+async def _abort_not_waiting(pod: cycle_pb2.PodIdentity, context: aio.ServicerContext[Any, Any]) -> None:
+    """End the call with NOT_FOUND: the pod does not wait on Permit."""
     await context.abort(grpc.StatusCode.NOT_FOUND, f"pod {pod.namespace}/{pod.name} does not wait on Permit")

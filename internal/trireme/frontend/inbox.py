@@ -30,7 +30,7 @@ class Inbox:
         self._wake = wake
 
     def on_pods(self, batch: Sequence[Any]) -> None:
-        """Pods were listed, added, changed or deleted."""
+        """Have pod events handled, count arrivals for the pacer, and wake the scheduler."""
         self._handlers.on_pods(batch)
         self._pacer.record_arrivals(
             sum(1 for event in batch if event.object is not None and not event.object.node_name)
@@ -38,12 +38,12 @@ class Inbox:
         self._wake()
 
     def on_nodes(self, batch: Sequence[Any]) -> None:
-        """Nodes were listed, added, changed or deleted."""
+        """Have node events handled, and wake the scheduler."""
         self._handlers.on_nodes(batch)
         self._wake()
 
     def on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
-        """Objects of the kind were listed, added, changed or deleted."""
+        """Have events of other objects handled, and wake the scheduler and whoever waits for one of them."""
         if kind.field == "namespace":
             self._namespace.on_namespaces(batch)
         self._handlers.on_objects(kind, batch)

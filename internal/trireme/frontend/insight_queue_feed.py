@@ -86,14 +86,14 @@ class InsightQueueFeed:
         if self._insight.take_new_stream() or changed is None:
             self._sent.clear()
             self._deferred = {}
-            return self._deltas(self._queue.pods(), (), reset=True)
+            return self._delta_messages(self._queue.pods(), (), reset=True)
         changed = self._deferred | changed
         found = [(uid, self._queue.with_uid(key, uid)) for uid, key in changed.items()]
         self._deferred = {uid: changed[uid] for uid, pod in found if pod is not None and self._may_leave_soon(pod)}
         found = [(uid, pod) for uid, pod in found if uid not in self._deferred]
         gone = [uid for uid, pod in found if (pod is None or not _is_queued(pod)) and uid in self._sent]
         self._sent.difference_update(gone)
-        return self._deltas([pod for _, pod in found if pod is not None], gone, reset=False)
+        return self._delta_messages([pod for _, pod in found if pod is not None], gone, reset=False)
 
     def _may_leave_soon(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the replicas need not hear of the pod yet: it waits for its turn, or is tried, since a moment."""
@@ -101,7 +101,7 @@ class InsightQueueFeed:
             return False
         return self._now() - pod.timestamp < SETTLE_SECONDS
 
-    def _deltas(
+    def _delta_messages(
         self, pods: Iterable[queued_pod.QueuedPodInfo], removed: Sequence[str], *, reset: bool
     ) -> Iterator[snapshot_pb2.QueueDelta]:
         """Messages of a bounded size; none if nothing changed."""
@@ -145,6 +145,7 @@ def _is_queued(pod: queued_pod.QueuedPodInfo) -> bool:
 
 
 def _reason_for_waiting(state: QueueState) -> str:
+    """What the state itself says about why the pod waits; empty: nothing."""
     match state:
         case Gated(reason=reason):
             return reason

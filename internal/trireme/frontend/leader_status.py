@@ -21,11 +21,11 @@ class LeaderStatus:
         return self.term is not None
 
     def observe_holder(self, holder: str) -> None:
-        """This identity holds the Lease now."""
+        """Remember who holds the Lease now, for status."""
         self.holder = holder
 
     def begin(self, term: Term) -> None:
-        """We lead from now on."""
+        """Remember our term: we lead from now on."""
         self.term = term
 
     def fence(self) -> cycle_pb2.Fence:

@@ -99,6 +99,7 @@ class LeadershipRunner:
             await supervision.supervise("scheduler", functools.partial(self._lead_until_cancelled, term))
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
+        """Start following the cluster."""
         for entry in self._app.informers:
             _add_task(group, f"informer {entry.resource.name}", entry.run)
 
@@ -143,6 +144,7 @@ class LeadershipRunner:
                 app.phases.publisher.publish()
 
     async def _lead_until_cancelled(self, term: Term) -> None:
+        """Schedule until cancelled, once earlier leaders' writes are over and the cache shows them."""
         app = self._app
         waits: list[Callable[[], Awaitable[None]]] = [functools.partial(self._wait_for_predecessors_writes, term)]
         if not term.sole_writer:
@@ -221,6 +223,7 @@ def _add_task(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> No
 
 
 async def _catch_up_with(entry: informer.Informer[Any]) -> None:
+    """Return once the informer shows what was written up to now; logs each failure, and tries again."""
     while True:
         try:
             await entry.catch_up(CATCH_UP_SECONDS)

@@ -74,7 +74,7 @@ class PluginCalls:
         ]
 
     def _own(self) -> list[plugin_pb2.PluginStatistics]:
-        """The statistics of the frontend's own calls."""
+        """The statistics of the frontend's own calls, as messages."""
         own = self._remote_queue.statistics()
         return [plugin_statistics.to_message(name, entry) for name, entry in own.items()]
 
@@ -87,7 +87,10 @@ class _Failures:
         self._at: dict[str, float] = {}
 
     def observe(self, process: str, statistics: Sequence[plugin_pb2.PluginStatistics]) -> None:
-        """The statistics of a process (its address). The first ones of a process may count failures of long ago."""
+        """Compare a process's statistics with its last ones; it is known by its address.
+
+        The first ones of a process may count failures of long ago.
+        """
         for entry in statistics:
             key = process, entry.plugin
             before = self._counts.get(key, entry.failed)
@@ -173,6 +176,7 @@ def _plugin_row(
 
 
 def _stream_problem(stream: replica_link.LinkStatistics | None) -> str:
+    """Why the plugin does not follow the cluster, as text."""
     reason = stream.last_error if stream is not None else ""
     return f"does not follow the cluster: {reason or 'it has not acknowledged what it was sent'}"
 

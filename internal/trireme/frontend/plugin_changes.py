@@ -34,19 +34,22 @@ class DescriptionChanges:
         self._refused = False
 
     @property
-    def repeating(self) -> bool:
+    def is_repeating(self) -> bool:
         """Whether a change was refused in the current back-off."""
         return self._refused and self._clock() < self._end
 
     def problem(self) -> str:
-        """The problem while changes repeat, and the remedy."""
+        """The problem while changes repeat, and the remedy, as text for status."""
         return (
             "changes its description again and again: an earlier one stays in force, and a new one has no effect for "
             f"another {max(0.0, self._end - self._clock()):.0f} s; check why its answers to GetPluginInfo differ"
         )
 
-    def admits(self) -> bool:
-        """Whether a description that differs from the one in force may take effect now."""
+    def may_take_effect(self) -> bool:
+        """Whether a description that differs from the one in force may take effect now.
+
+        A refusal is remembered until the back-off ends: see `is_repeating`.
+        """
         now = self._clock()
         if self._last_difference is None or now - self._last_difference > STEADY_SECONDS:
             self._back_off = 0.0
@@ -57,7 +60,7 @@ class DescriptionChanges:
         return False
 
     def begin_back_off(self) -> None:
-        """A new description takes effect now."""
+        """Begin the back-off after a new description that takes effect now: the next one has to wait."""
         self._back_off = min(max(self._back_off * 2, FIRST_BACK_OFF_SECONDS), MAX_BACK_OFF_SECONDS)
         self._end = self._clock() + self._back_off
         self._refused = False
@@ -74,7 +77,7 @@ class Restarts:
         self._not_before = 0.0
 
     def observe(self, instance: str) -> None:
-        """This instance answers; empty: the plugin does not name its instances."""
+        """Note the instance that answers; one not known yet is a restart. Empty: the plugin does not name instances."""
         if instance and instance not in self._known:
             self._known.append(instance)
             self._unreported = True
@@ -85,6 +88,6 @@ class Restarts:
         return self._unreported and self._clock() >= self._not_before
 
     def report(self) -> None:
-        """All instances up to now are reported."""
+        """Note that all instances up to now are reported."""
         self._unreported = False
         self._not_before = self._clock() + RESTART_SECONDS

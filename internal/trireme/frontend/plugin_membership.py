@@ -28,12 +28,15 @@ class PluginMembership:
         self._missing = remote_plugins.missing_required(completed, infos)
 
     def replace(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        """These are the descriptions from now on."""
+        """Replace the descriptions of the plugins that take part."""
         self._infos = infos
         self._find_missing()
 
     def set_unsynced(self, unsynced: frozenset[str]) -> frozenset[str]:
-        """These follow the cluster and have not received it yet. Returns those for which that is new, or over."""
+        """Set the plugins that follow the cluster and have not received it yet; they count as missing.
+
+        Returns those for which that is new, or over.
+        """
         changed, self._unsynced = self._unsynced ^ unsynced, unsynced
         self._find_missing()
         return changed
@@ -52,6 +55,7 @@ class PluginMembership:
         return name in self._rejected()
 
     def _find_missing(self) -> None:
+        """Find the plugin that each profile's pods wait for."""
         usable = {name: info for name, info in self.called_plugins().items() if name not in self._unsynced}
         self._missing = remote_plugins.missing_required(self._completed, usable)
 

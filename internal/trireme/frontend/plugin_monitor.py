@@ -79,6 +79,7 @@ class _Plugin:
 
     @property
     def takes_part(self) -> bool:
+        """Whether it is called: it has a description, and fits its profiles."""
         return self.info is not None and not self.rejected
 
     @property
@@ -88,11 +89,13 @@ class _Plugin:
 
     @property
     def where(self) -> str:
+        """Its name and address, for messages."""
         return f"plugin {self.config.name} at {self.config.address}"
 
     def status(self) -> PluginStatus:
+        """Its state as status shows it."""
         config = self.config
-        changing = self.reachable and not self.problem and self.changes.repeating
+        changing = self.reachable and not self.problem and self.changes.is_repeating
         return PluginStatus(
             config.name,
             config.address,
@@ -177,6 +180,7 @@ class PluginMonitor:
             await plugin.connection.close()
 
     def _connect(self, config: trireme_configuration.RemotePlugin) -> dialing.RenewableChannel:
+        """Open the channel to a plugin. Raises: HandshakeError if its address or TLS settings cannot be used."""
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
         try:
             remote_endpoint.check_target(config.address, "address")
@@ -202,7 +206,7 @@ class PluginMonitor:
         except TimeoutError:
             plugin.problem = plugin.problem or f"no answer within {seconds:g} s"
             return
-        plugin.info, plugin.version = self._checked(plugin, response)
+        plugin.info, plugin.version = self._check_description(plugin, response)
         plugin.admitted = response
         plugin.restarts.observe(response.instance)
         plugin.restarts.report()
@@ -234,7 +238,7 @@ class PluginMonitor:
                         plugin.restarts.report()
                         await changed(self.infos(), plugin.config.name)
             except (_Unreachable, remote_client.HandshakeError) as error:
-                self._failed(plugin, error)
+                self._record_failure(plugin, error)
             else:
                 if not plugin.reachable:
                     log.info("%s answers", plugin.where)
@@ -270,11 +274,11 @@ class PluginMonitor:
 
         Raises: HandshakeError, _Unreachable: it cannot take part.
         """
-        info, plugin.version = self._checked(plugin, response)
+        info, plugin.version = self._check_description(plugin, response)
         before, admitted = plugin.info, response
-        if before is not None and info != before and not self._change_counts(plugin):
+        if before is not None and info != before and not self._change_takes_effect(plugin):
             info, admitted = before, plugin.admitted
-        if not plugin.in_configuration and before is not None and not plugin.changes.admits():
+        if not plugin.in_configuration and before is not None and not plugin.changes.may_take_effect():
             raise remote_client.HandshakeError(f"{plugin.where}: was rejected again and again; takes part again later")
         infos = {**self.infos(), plugin.config.name: info}
         configuration = phase_configuration.make_configuration(self._completed, infos)
@@ -299,16 +303,17 @@ class PluginMonitor:
             return False
         return self._unsynced_seconds(plugin.config.name) > (UNSYNCED_SECONDS if plugin.takes_part else 0.0)
 
-    def _change_counts(self, plugin: _Plugin) -> bool:
+    def _change_takes_effect(self, plugin: _Plugin) -> bool:
         """Whether the plugin's new description may take effect now."""
-        known = plugin.changes.repeating
-        if plugin.changes.admits():
+        known = plugin.changes.is_repeating
+        if plugin.changes.may_take_effect():
             return True
         if not known:
             log.warning("%s %s", plugin.where, plugin.changes.problem())
         return False
 
-    def _failed(self, plugin: _Plugin, error: Exception) -> None:
+    def _record_failure(self, plugin: _Plugin, error: Exception) -> None:
+        """Record why the plugin cannot be reached, or does not fit; it is logged if it is news."""
         was = plugin.reachable, plugin.problem
         plugin.reachable = not isinstance(error, _Unreachable)
         plugin.problem = str(error)
@@ -316,6 +321,7 @@ class PluginMonitor:
             log.warning("%s: %s", plugin.where, plugin.problem.removeprefix(f"{plugin.where}: "))
 
     async def _request_info(self, plugin: _Plugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
+        """Ask the plugin for its description. Raises: HandshakeError, _Unreachable."""
         try:
             return await plugin_control.get_plugin_info(plugin.connection.channel, seconds)
         except message.DecodeError as error:
@@ -342,6 +348,7 @@ class PluginMonitor:
             )
 
     async def _configure(self, plugin: _Plugin, config_hash: int) -> None:
+        """Send the plugin its configuration of each profile. Raises: HandshakeError if it refuses, _Unreachable."""
         configurations = phase_configuration.plugin_configurations(self._completed, plugin.config.name)
         seconds = plugin.config.deadline.seconds + CHECK_TIMEOUT_SECONDS
         try:
@@ -352,12 +359,13 @@ class PluginMonitor:
             raise self._rpc_error(plugin, error, "Configure: ") from error
 
     def _rpc_error(self, plugin: _Plugin, error: aio.AioRpcError, step: str = "") -> Exception:
+        """The exception for a failed call: _Unreachable if a later one may succeed, else HandshakeError."""
         text = f"{step}{remote_endpoint.describe(error)}"
         if error.code() in remote_client.UNREACHABLE:
             return _Unreachable(text)
         return remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {text}")
 
-    def _checked(
+    def _check_description(
         self, plugin: _Plugin, response: plugin_pb2.GetPluginInfoResponse
     ) -> tuple[plugin_pb2.PluginInfo, str]:
         """The plugin's description in the normal form, and its version. Raises: HandshakeError."""
@@ -369,11 +377,13 @@ class PluginMonitor:
         return plugin_info_validation.normal_form(info), remote_endpoint.one_line(info.version)
 
     def _profiles(self, plugin: _Plugin) -> str:
+        """The profiles that name the plugin, as the beginning of a message."""
         profiles = self._completed.profiles
         names = [entry.scheduler_name for entry in profiles if plugin.config.name in entry.all_names()]
         return "".join(f"profile {name}: " for name in names)
 
     def _log_missing(self, plugin: _Plugin) -> None:
+        """Log that a plugin does not take part yet, and what follows from that."""
         config = plugin.config
         names = [each.scheduler_name for each in self._completed.profiles if config.name in each.all_names()]
         klog.error(

@@ -25,7 +25,7 @@ class PodReads:
         in_tree = remote_plugins.PodReadSet(
             pod_fields.label_keys(in_tree_fields), pod_projection.missing_fields(in_tree_fields)
         )
-        self._reads = remote_plugins.pod_reads(infos).with_more(in_tree)
+        self._reads = remote_plugins.pod_reads(infos).union(in_tree)
         #: Fields of pods; informers look them up for each pod.
         self.paths = set(self._reads.paths)
 
@@ -39,7 +39,7 @@ class PodReads:
         reads = remote_plugins.pod_reads(infos)
         if self._reads.covers(reads):
             return False
-        self._reads = self._reads.with_more(reads)
+        self._reads = self._reads.union(reads)
         self.paths |= reads.paths
         if reads.label_keys is None:
             registry.distinguish_all_labels()
@@ -96,7 +96,7 @@ class PluginUpdates:
         self._queue_executor.plugin_changed(changed)
 
     def follow_unsynced(self, unsynced: frozenset[str]) -> None:
-        """These plugins have not received the cluster: under Fail the pods of their profiles wait until they have."""
+        """Have pods wait whose profiles need one of these plugins, which have not received the cluster, under Fail."""
         for name in sorted(self._membership.set_unsynced(unsynced)):
             self._queue_executor.plugin_changed(name)
 
@@ -110,6 +110,7 @@ class PluginUpdates:
         await self._informers[1].relist()
 
     def _configure_phases(self, configuration: snapshot_pb2.Configuration) -> None:
+        """Send the phases the configuration, if it is another one; what is cached of their answers is dropped."""
         if not self._settings.replace(configuration):
             return
         self._evaluators.forget_answers()

@@ -74,16 +74,16 @@ class QueueExecutor:
         self.pre_enqueue = pre_enqueue.LocalPreEnqueuePlugins(
             completed.profiles,
             PreEnqueueContext(completed.gates, self._view, preempting_for),
-            self._described,
+            self._pod_to_enqueue,
             self.remote.has_pre_enqueue,
             membership.missing_plugin,
         )
         self.queue = assembly.build_queue(
             self._hints,
-            metrics.timed_pre_enqueue(self.pre_enqueue.pre_enqueue),
+            metrics.with_timing_of_pre_enqueue(self.pre_enqueue.pre_enqueue),
             policy=self.backoff,
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
-            nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._nominated),
+            nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._on_nomination),
             groups=groups,
         )
 
@@ -123,7 +123,7 @@ class QueueExecutor:
         completed = self._completed
         configured = [plugin.name for plugin in completed.trireme.remote_plugins]
         return {
-            profile.scheduler_name: self._metrics.timed_hints(
+            profile.scheduler_name: self._metrics.with_timing_of_hints(
                 [
                     *registrations.of_in_tree_plugins(profile, completed.gates, self._view),
                     *remote_plugins.registrations(profile, self._membership.called_plugins(), configured),
@@ -144,21 +144,24 @@ class QueueExecutor:
         return out
 
     def _pre_enqueue_answered(self, call_id: int, gated_by: str, reason: str) -> None:
+        """Report the answer of remote PreEnqueue plugins to the queue."""
         self.execute(self.queue.pre_enqueue_answered(call_id, gated_by, self._now(), reason))
 
     def _repeat_pre_enqueue(self, call_id: int) -> bool:
+        """Ask the queue whether to repeat a failed call; False: its answer is not used any more."""
         return self.queue.repeat_pre_enqueue(call_id)
 
     def _hint_answered(self, call_id: int, answers: Sequence[queueing_hint_map.Hint] | None) -> None:
+        """Report the answers of a remote hint to the queue; None: the call failed."""
         self.execute(self.queue.hint_answered(call_id, answers, self._now()))
 
-    def _nominated(self, pod: nominator.NominatedPod, before: str, after: str) -> None:
+    def _on_nomination(self, pod: nominator.NominatedPod, before: str, after: str) -> None:
         """The next delta carries the nomination to the replicas."""
         namespace, _, name = pod.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
         self._cache.nominate_node(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
 
-    def _described(self, pod: queued_pod.QueuedPodInfo) -> PodToEnqueue:
+    def _pod_to_enqueue(self, pod: queued_pod.QueuedPodInfo) -> PodToEnqueue:
         """The pod as PreEnqueue plugins in this process see it."""
         record = pod.record
         of_class = self._cache.registry[record.class_id].pod if record.class_id > 0 else None

@@ -48,7 +48,7 @@ class PodReadSet:
         keys = self.label_keys is None or (other.label_keys is not None and other.label_keys <= self.label_keys)
         return keys and other.paths <= self.paths
 
-    def with_more(self, other: "PodReadSet") -> "PodReadSet":
+    def union(self, other: "PodReadSet") -> "PodReadSet":
         """The union of both."""
         keys = None if self.label_keys is None or other.label_keys is None else self.label_keys | other.label_keys
         return PodReadSet(keys, self.paths | other.paths)
@@ -95,7 +95,7 @@ def registrations(
     it may answer otherwise than before.
     """
     out = [
-        queueing_hint_map.EventRegistration(name, _PLUGIN_EVENTS, hint=functools.partial(_is_about, name))
+        queueing_hint_map.EventRegistration(name, _PLUGIN_EVENTS, hint=functools.partial(_hint_for_plugin_event, name))
         for name in plugins
         if name in profile.all_names()
     ]
@@ -111,7 +111,7 @@ def registrations(
     return out
 
 
-def _is_about(
+def _hint_for_plugin_event(
     name: str, event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
 ) -> list[queueing_hint_map.Hint]:
     """The hint for an event about a remote plugin: it may help the pods that this plugin refused."""

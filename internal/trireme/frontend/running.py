@@ -84,7 +84,7 @@ async def run(
 
 
 def _report_end(reason: _EndReason, elects: bool) -> int:
-    """The log line that kube-scheduler ends with, and its exit code."""
+    """Log the line that kube-scheduler ends with, and return its exit code."""
     if reason is _EndReason.LEASE_LOST:
         klog.error(log, "Leaderelection lost")
     elif reason is _EndReason.STOPPED and elects:
@@ -149,7 +149,7 @@ async def _run_until_ended(
                 serving.serve(completed, state, supervisor) as site,
                 handle.serve(completed.trireme, handles),
             ):
-                return await _until_stopped(
+                return await _run_until_something_ends(
                     built=built,
                     leadership=leadership,
                     elector=elector,
@@ -164,7 +164,7 @@ async def _run_until_ended(
             await built.close()
 
 
-async def _until_stopped(
+async def _run_until_something_ends(
     *,
     built: app.App,
     leadership: leadership_runner.LeadershipRunner,
@@ -249,7 +249,7 @@ class Elector:
         it waits.
         """
         if not self._config.leader_elect:
-            return await self._without_election()
+            return await self._term_without_election()
         config = self._config
         identity = lease.new_identity()
         coordinated = self._completed.gates.enabled(lease_candidate.GATE)
@@ -300,6 +300,7 @@ class Elector:
         return "" if self._elector is None else self._elector.last_error
 
     def _make_candidate(self, identity: str) -> lease.Candidate:
+        """What a LeaseCandidate says of us, for coordinated leader election."""
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))
         binary = versions.KUBERNETES.removeprefix("v")
         return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)
@@ -310,9 +311,10 @@ class Elector:
             await self._elector.stop()
 
     def _remaining_seconds(self) -> float:
+        """For how long nobody else can acquire the Lease; 0 without one."""
         return 0.0 if self._elector is None else self._elector.remaining_seconds
 
-    async def _without_election(self) -> Term:
+    async def _term_without_election(self) -> Term:
         """Make a term that does not end, as nobody else schedules; its epoch is the version of a list made now.
 
         It waits until the API server answers. Our own bind replicas end with us, so no earlier frontend's bindings can
@@ -354,6 +356,7 @@ class Elector:
         return f"{cluster}/{self._config.resource_namespace}/{self._config.resource_name}"
 
     def _on_notice(self, notice: election.Notice) -> None:
+        """Take a notice of the election: we lead, have lost the Lease, or another one holds it."""
         if isinstance(notice, election.Leading) and not self._leading.done():
             self._leading.set_result(notice)
         elif isinstance(notice, election.Lost) and not notice.requested:

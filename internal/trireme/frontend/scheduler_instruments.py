@@ -227,6 +227,7 @@ class SchedulerInstruments:
         )
 
     def _make_own(self) -> None:
+        """Declare the metrics that kube-scheduler does not have."""
         self.batch_size = Histogram(
             "trireme_batch_size_pods", "Pods in a batch from the queue.", exponential(1, 2, 11), ("profile",)
         )

@@ -197,7 +197,7 @@ class SchedulerMetrics:
     # Phases and plugins
 
     def record_phase_call(self, phase: str, rpc: str, code: str, seconds: float) -> None:
-        """A phase was called; `code` is gRPC's name of the outcome."""
+        """Record a call of a phase and its duration; `code` is gRPC's name of the outcome."""
         self.instruments.rpc_seconds.observe(seconds, (phase, rpc, code))
 
     def on_extension_point_run(
@@ -238,7 +238,7 @@ class SchedulerMetrics:
         self.instruments.event_seconds.observe(0.0, (label,))
 
     def record_timings(self, profile: str, timings: Iterable[filter_phase_pb2.Timing], pods: int) -> None:
-        """A phase reported these durations."""
+        """Record the durations that a phase reported with its answer, once for each of the pods."""
         for timing in timings:
             label = status.Code(timing.code).label
             seconds = timing.duration_us / 1_000_000
@@ -264,8 +264,8 @@ class SchedulerMetrics:
 
     # Wrappers, so that the queue and its hints need no clock
 
-    def timed_pre_enqueue(self, gate: pre_enqueue.PreEnqueue) -> pre_enqueue.PreEnqueue:
-        """The same gate, timed."""
+    def with_timing_of_pre_enqueue(self, gate: pre_enqueue.PreEnqueue) -> pre_enqueue.PreEnqueue:
+        """Wrap PreEnqueue so that its duration is recorded."""
 
         def timed(pod: queued_pod.QueuedPodInfo) -> str | pre_enqueue.PreEnqueueResult:
             started = self.clock()
@@ -276,16 +276,16 @@ class SchedulerMetrics:
 
         return timed
 
-    def timed_hints(
+    def with_timing_of_hints(
         self, registrations: Iterable[queueing_hint_map.EventRegistration]
     ) -> list[queueing_hint_map.EventRegistration]:
-        """The same registrations, the hints of in-tree plugins timed."""
+        """The same registrations, with the hints of in-tree plugins wrapped so that their duration is recorded."""
         return [
-            entry if entry.remote else dataclasses.replace(entry, hint=self._timed_hint(entry))
+            entry if entry.remote else dataclasses.replace(entry, hint=self._with_timing_of_hint(entry))
             for entry in registrations
         ]
 
-    def _timed_hint(self, registration: queueing_hint_map.EventRegistration) -> queueing_hint_map.HintFunction:
+    def _with_timing_of_hint(self, registration: queueing_hint_map.EventRegistration) -> queueing_hint_map.HintFunction:
         """Wrap a registration's hint so that its duration is recorded, once for each pod with the pod's share.
 
         A registration without a hint answers QUEUE for every pod. If the hint raises, all its answers count as errors,
@@ -313,7 +313,7 @@ class SchedulerMetrics:
     # The API server
 
     def request_observer(self, host: str) -> Callable[[str, int, float, float], None]:
-        """The observer of an ApiClient's requests."""
+        """Make what an ApiClient of this host calls after each request, to record it."""
 
         def observe(method: str, code: int, seconds: float, waited: float) -> None:
             self.instruments.requests.add((str(code) if code else "<error>", method, host))

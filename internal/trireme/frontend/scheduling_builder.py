@@ -144,6 +144,7 @@ def build_scheduling(
 
 
 def _batch_limit(context: FrontendContext, cluster: ClusterState) -> batch_limit.BatchLimit:
+    """The limits of batches; with HTTP extenders pods of some classes are filtered one at a time."""
     max_pods = context.completed.trireme.batch.max_pods
     if cluster.extenders is None:
         return batch_limit.BatchLimit(max_pods)
@@ -156,6 +157,7 @@ def _build_group_assembly(
     outbox: status_outbox.StatusOutbox,
     preempting_for: Callable[[str], bool],
 ) -> "pod_group_assembly.PodGroupAssembly | None":
+    """What makes the parts for pod groups; None: the gate is off."""
     if not context.completed.gates.enabled("GenericWorkload"):
         return None
     # A dozen modules that are needed only with the gate.
@@ -345,4 +347,5 @@ def _profiles_with(
 
 
 def _remote_plugins(completed: commandline.CompletedConfig) -> frozenset[str]:
+    """The names of the remote plugins."""
     return frozenset(plugin.name for plugin in completed.trireme.remote_plugins)

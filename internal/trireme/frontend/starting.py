@@ -33,6 +33,7 @@ def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_conne
 def _configure_logging_and_run(
     stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
 ) -> int:
+    """Set up the log, log the start as kube-scheduler does, and run on uvloop; returns the exit code."""
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in ineffective_gates.warnings(completed.gates):
@@ -64,12 +65,14 @@ async def _run_with_local_phases(
 
 
 def _look_up(connection: Connection) -> Mapping[str, str]:
+    """Read the cluster's authentication settings; the import waits until they are needed."""
     from trireme.frontend.serving import serving_trust
 
     return serving_trust.read_authentication_settings(connection)
 
 
 def _log_options(options: LoggingOptions, contextual: bool) -> klog.LogOptions:
+    """The log settings of the flags."""
     json = options.format == "json"
     return klog.LogOptions(
         options.format,

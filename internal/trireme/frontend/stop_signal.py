@@ -27,6 +27,7 @@ class StopSignal:
             action()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """Stop at the first signal; at the second exit at once with 1."""
         if self._received:
             os._exit(1)
         self._received = True

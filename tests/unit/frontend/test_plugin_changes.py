@@ -12,7 +12,7 @@ def _counted(changes: plugin_changes.DescriptionChanges, clock: Clock, seconds: 
     out = []
     end = clock.now + seconds
     while clock.now < end:
-        if changes.admits():
+        if changes.may_take_effect():
             out.append(clock.now)
             changes.begin_back_off()
         clock.now += 5
@@ -34,9 +34,9 @@ def test_an_update_now_and_then_counts_at_once() -> None:
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     for _ in range(20):
-        assert changes.admits()
+        assert changes.may_take_effect()
         changes.begin_back_off()
-        assert not changes.repeating
+        assert not changes.is_repeating
         clock.now += plugin_changes.STEADY_SECONDS + 1
 
 
@@ -45,9 +45,9 @@ def test_a_steady_time_ends_the_back_offs() -> None:
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     _counted(changes, clock, 3600)
-    assert changes.repeating
+    assert changes.is_repeating
     clock.now += plugin_changes.STEADY_SECONDS + 1
-    assert not changes.repeating
+    assert not changes.is_repeating
     assert _counted(changes, clock, 60) == [clock.now - 60, clock.now - 30]
 
 
@@ -55,12 +55,12 @@ def test_the_problem_has_the_time_until_a_new_description_counts() -> None:
     """Broken, nobody knows when the plugin is called as it describes itself."""
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
-    assert changes.admits()
-    assert not changes.repeating
+    assert changes.may_take_effect()
+    assert not changes.is_repeating
     changes.begin_back_off()
     clock.now += 10
-    assert not changes.admits()
-    assert changes.repeating
+    assert not changes.may_take_effect()
+    assert changes.is_repeating
     assert "for another 20 s" in changes.problem()
 
 
@@ -68,9 +68,9 @@ def test_a_change_that_could_not_be_made_begins_no_back_off() -> None:
     """Broken, a plugin that was updated and could not be configured at once waits for half a minute."""
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
-    assert changes.admits()
+    assert changes.may_take_effect()
     clock.now += 5
-    assert changes.admits()
+    assert changes.may_take_effect()
 
 
 def test_a_new_instance_is_reported_once_and_not_too_soon() -> None:

@@ -63,7 +63,7 @@ async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) 
         "site": types.SimpleNamespace(begin_shutdown=lambda: None),
     }
     async with asyncio.timeout(20):
-        reason = await running._until_stopped(**parts, supervisor=supervisor)
+        reason = await running._run_until_something_ends(**parts, supervisor=supervisor)
     await supervisor.close()
     assert running._report_end(reason, elects=True) == 1
     (values,) = [record.values for record in caplog.records if record.message.startswith("A task ended")]

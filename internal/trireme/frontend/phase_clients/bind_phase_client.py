@@ -82,14 +82,14 @@ class _BindLink:
             self.last_error = self.connection.error_text(error)
         self.failures.log_failure(kind, f"bind {self.address}: {self.last_error}")
 
-    def answered(self) -> None:
-        """A call was answered to its end."""
+    def record_answer(self) -> None:
+        """Forget the last failure: a call was answered to its end."""
         if self.fenced and self.last_error:
             self.last_error = ""
             self.failures.clear()
 
     def renew(self) -> None:
-        """Prepare for the next call after a failure."""
+        """Open another channel if the connection broke or certificates changed, for the next call."""
         if self.connection.renew():
             self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
 
@@ -150,7 +150,7 @@ class BindPhaseClient:
         ]
 
     def observe(self, discovery: endpoints.Discovery) -> None:
-        """What is known from now on of replicas that may not be called, and whether more may be found.
+        """Take what is known of replicas that may not be called, and whether more may be found.
 
         They matter until the leader is announced: they may still work for an earlier one.
         """
@@ -158,12 +158,12 @@ class BindPhaseClient:
         self._link_replicas()
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
-        """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
+        """Replace the replicas' addresses. One that is gone gets no new calls; those under way go on."""
         self._addresses = addresses
         self._link_replicas()
 
     def _link_replicas(self) -> None:
-        """Have a link to each replica that may be called, and until the leader is announced to each other one."""
+        """Link to each replica that may be called, and until the leader is announced to others too; close the rest."""
         wanted = {*self._addresses, *(() if self._announced else self._discovery.uncallable)}
         for address in self._links.keys() - wanted:
             self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
@@ -370,7 +370,7 @@ class BindPhaseClient:
         return [(link.address, link.connection.channel) for link in self._links.values()]
 
     def _set_fence_and_configuration(self, cycle: cycle_pb2.Cycle) -> None:
-        """Name the leadership and the configuration as they are now: both may have changed while the call waited."""
+        """Write leadership and configuration into the cycle as they are now, which may have changed meanwhile."""
         cycle.fence.CopyFrom(self._fence())
         if self._config_hash is not None:
             cycle.config_hash = self._config_hash()
@@ -421,7 +421,7 @@ class BindPhaseClient:
                 async with asyncio.timeout(SILENCE_SECONDS):  # unlike wait_for it needs no task of its own
                     response = await answers.read()
                 if response is aio.EOF:
-                    link.answered()
+                    link.record_answer()
                     break
                 for result in response.results:
                     answered = True
@@ -508,7 +508,7 @@ class BindPhaseClient:
             link.fenced = False
 
     def _wait_for_older_work(self, link: _BindLink, seconds: float) -> None:
-        """On this replica, work for an earlier leader may take effect for so long."""
+        """Note that this replica's work for an earlier leader may take effect for so long."""
         self._drained_at = max(self._drained_at, asyncio.get_running_loop().time() + seconds)
         if seconds and self._announced:
             log.warning(
@@ -566,5 +566,5 @@ def _raise_if_cancelled(error: BaseException) -> None:
 
 
 def _lacks_configuration(error: aio.AioRpcError) -> bool:
-    """The replica refused the call because it has another configuration: Fence brings ours."""
+    """Whether the replica refused the call because it has another configuration: Fence brings ours."""
     return fencing.reason_of(error) == fencing.RefusalReason.CONFIG_MISMATCH

@@ -45,6 +45,7 @@ class ClassAnswers:
         self._answers.clear()
 
     def _drop_oldest(self) -> None:
+        """Drop the answers that were added first while there are too many, or they take too much memory."""
         total = sum(answer.index.nbytes + answer.capacity.nbytes for answer in self._answers.values())
         while len(self._answers) > self._max_classes or (total > MAX_BYTES and len(self._answers) > MIN_CLASSES):
             oldest = self._answers.popitem(last=False)[1]

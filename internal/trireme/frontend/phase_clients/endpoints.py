@@ -49,7 +49,7 @@ Take = Callable[[Sequence[str]], None]
 Observe = Callable[[Discovery], None]
 
 
-def _ignore(_: Discovery) -> None:
+def _ignore_discovery(_: Discovery) -> None:
     """For phases that nothing waits for."""
 
 
@@ -58,7 +58,7 @@ async def follow_endpoints(
     local: Sequence[str],
     take: Take,
     api: client.ApiClient,
-    observe: Observe = _ignore,
+    observe: Observe = _ignore_discovery,
     lookups: Lookups | None = None,
 ) -> None:
     """Call `take` with the addresses of all `endpoints` (without any: the `local` ones), and again when they change.
@@ -75,7 +75,8 @@ async def follow_endpoints(
     known: list[str] = []
     observed: Discovery | None = None
 
-    def resolved(endpoint: str, replicas: endpoint_slices.ServiceReplicas) -> None:
+    def take_replicas(endpoint: str, replicas: endpoint_slices.ServiceReplicas) -> None:
+        """Take what an endpoint stands for now, and pass on what is new for all of them together."""
         nonlocal known, observed
         found[endpoint] = replicas
         if endpoint in lookups:
@@ -91,11 +92,11 @@ async def follow_endpoints(
             known = sorted(addresses)
             take(known)
 
-    resolved("", found[""])
+    take_replicas("", found[""])
     async with asyncio.TaskGroup() as group:
         group.create_task(asyncio.Event().wait())
         for endpoint in resolving:
-            on_replicas = functools.partial(resolved, endpoint)
+            on_replicas = functools.partial(take_replicas, endpoint)
             lookup = lookups[endpoint]
             if endpoint.startswith(_DNS):
                 following = functools.partial(_follow_dns_name, lookup, on_replicas)

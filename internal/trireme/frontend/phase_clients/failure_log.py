@@ -29,5 +29,5 @@ class FailureLog:
         self._log.log(level, text, stacklevel=2)
 
     def clear(self) -> None:
-        """It worked: the next failure is news again."""
+        """Forget the last failure, after a success: the next one is logged again."""
         self._kind = ""

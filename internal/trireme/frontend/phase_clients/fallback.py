@@ -110,6 +110,7 @@ class Fallback:
                 await self._stop_local_phases(ended)
 
     async def _check_steadily(self) -> None:
+        """Check every few seconds whether local phases are needed."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             await self._start_or_stop_local_phases()
@@ -161,8 +162,10 @@ class Fallback:
         return local
 
     def _reasons_text(self) -> str:
+        """Why the configured replicas cannot be called, for the log."""
         reasons = [f"{each.address}: {each.last_error}" for each in self._phase.statistics() if each.last_error]
         return f" ({'; '.join(reasons)})" if reasons else ""
 
     def _apply_endpoints(self) -> None:
+        """Have the phase's client call the configured replicas and the local ones."""
         self._phase.set_endpoints([*self._configured, *self.addresses()])

@@ -88,7 +88,7 @@ class FollowerReplicas:
         return [link.statistics() for link in self._links.values()]
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
-        """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
+        """Replace the replicas' addresses. One that is gone gets no new calls; those under way go on."""
         for address in set(self._links) - set(addresses):
             self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
         for address in addresses:
@@ -196,4 +196,5 @@ class FollowerReplicas:
 
 
 def _rendezvous_rank(address: str, profile: str, class_id: int) -> bytes:
+    """The replica's rank for a class: a hash, so that each class prefers the same replica whatever others there are."""
     return hashlib.blake2b(f"{address}|{profile}|{class_id}".encode(), digest_size=8).digest()

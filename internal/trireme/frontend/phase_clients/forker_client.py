@@ -91,6 +91,7 @@ class ForkerClient:
             await self._reading
 
     async def _connect(self) -> io.FileIO:
+        """Return the pipe for requests; spawns a forker if there is none."""
         async with self._connecting:
             if self._requests is None:
                 connection, self._connection = self._connection or forker.spawn_forker(), None
@@ -106,7 +107,7 @@ class ForkerClient:
         """Read reports until the forker ends; then all of its processes have ended."""
         try:
             while line := await reports.readline():
-                self._on_line(line)
+                self._read_line(line)
         finally:
             # Also on failure: the forker ends then, with its processes, and what waits for them goes on.
             requests.close()
@@ -115,8 +116,8 @@ class ForkerClient:
             for name in self._exit_codes:
                 self._set_exit_code(name, os.waitstatus_to_exitcode(status))
 
-    def _on_line(self, line: bytes) -> None:
-        """A report of the forker, or a log line of a phase: both use the same pipe."""
+    def _read_line(self, line: bytes) -> None:
+        """Take a line of the pipe: a report of the forker (JSON), or a phase's own, which may say that it listens."""
         if not line.startswith(b"{"):
             self._resolve_expected(line.decode(errors="replace").strip(), 0)
             return
@@ -129,11 +130,13 @@ class ForkerClient:
             self._set_exit_code(message["ended"], message["code"])
 
     def _resolve_expected(self, text: str, value: int) -> None:
+        """Resolve the future that waits for this text, if one does."""
         expected = self._expected.pop(text, None)
         if expected is not None and not expected.done():
             expected.set_result(value)
 
     def _set_exit_code(self, name: str, code: int) -> None:
+        """Have `until_ended` return: the process has ended with this code."""
         if not self._exit_codes[name].done():
             self._exit_codes[name].set_result(code)
 

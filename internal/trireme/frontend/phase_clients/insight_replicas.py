@@ -45,7 +45,7 @@ class InsightReplicas:
         return self._source.full_sync()
 
     def take_new_stream(self) -> bool:
-        """Whether a stream began since the last call, so that all of the queue is to be sent."""
+        """Return whether a stream began since the last call: all of the queue is to be sent then."""
         new, self._new_stream = self._new_stream, False
         return new
 

@@ -37,7 +37,7 @@ class PhaseLinks(NamedTuple):
         return [self.binders.supervisor, *(each.supervisor for each in self.followers().values())]
 
     def restart(self) -> None:
-        """The configuration changed: all replicas get it before they are called again."""
+        """Send all replicas the new configuration, before they are called again."""
         for each in self.followers().values():
             each.restart()
         self.binders.restart()
@@ -81,6 +81,7 @@ def make_links(
 
 
 def _make_dialer(completed: commandline.CompletedConfig, service: str) -> dialing.Dialer:
+    """Make what connects to the replicas of a service, by the TLS settings; insight has its own identities."""
     config = completed.trireme
     tls = config.tls
     if not tls.enabled:

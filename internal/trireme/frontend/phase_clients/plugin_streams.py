@@ -98,6 +98,7 @@ class PluginStreams:
         return self._publisher.full_sync()
 
     def _open_stream(self, config: snapshot_pb2.RemotePlugin) -> _Stream:
+        """Open the stream to a plugin, and subscribe it to deltas."""
         dialer = dialing.Dialer(dialing.remote_settings(config))
         seconds = config.deadline_ms / 1000
         stream = follower_replicas.FollowerReplicas(
@@ -108,6 +109,7 @@ class PluginStreams:
         return _Stream(config.name, stream, self.supervisor.keep(stream.phase, stream.supervisor.failure))
 
     def _report_unsynced(self) -> None:
+        """Report which plugins have not acknowledged their full sync, if these are others than before."""
         unsynced = frozenset(stream.plugin for stream in self._streams.values() if not stream.replicas.synced)
         if unsynced == self._unsynced:
             return

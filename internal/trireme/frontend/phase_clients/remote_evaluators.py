@@ -68,11 +68,11 @@ class RemoteEvaluators:
         return self._answers
 
     def forget_answers(self) -> None:
-        """The configuration changed: what is known of classes may not hold any more."""
+        """Drop what is known of classes: the configuration changed, and with it perhaps the answers."""
         self._answers.clear()
 
     def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
-        """The context of a call."""
+        """Make the context of a call: class, generation, our leadership and the configuration's hash."""
         return cycle_pb2.Cycle(
             fence=self._fence(),
             generation=generation,

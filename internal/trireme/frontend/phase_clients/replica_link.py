@@ -199,7 +199,7 @@ class ReplicaLink:
             self._changed()
 
     def on_answer(self) -> None:
-        """It answered a call: it is alive, and what it has not acknowledged is on its way."""
+        """Note that it answered a call: it is alive, and what it has not acknowledged is on its way."""
         if self._unheard_since:
             was_in_step = self.in_step
             self._unheard_since = self._clock()
@@ -245,7 +245,7 @@ class ReplicaLink:
             self._connection.renew()
 
     async def _restarted_within(self, seconds: float) -> bool:
-        """Wait so long, or until the configuration changes."""
+        """Wait so long, or until the configuration changes; return whether it did."""
         try:
             async with asyncio.timeout(seconds):
                 await self._restarting.wait()
@@ -270,9 +270,11 @@ class ReplicaLink:
             self._changed()
 
     def _has_been_silent(self, seconds: float) -> bool:
+        """Whether it has been unheard for longer than this, while something waits for its acknowledgement."""
         return bool(self._unheard_since) and self.silent_for > seconds
 
     def _forget_stream_state(self) -> None:
+        """Reset everything known of a stream that has ended."""
         was = self._streaming
         self._streaming = self._synced = False
         self._acknowledged = 0
@@ -383,18 +385,19 @@ class ReplicaLink:
             raise TimeoutError("it does not follow; it will be synchronised anew")
 
     async def _read_acknowledgements(self, call: Any) -> None:
+        """Record the replica's acknowledgements until the stream ends; then wake the writer."""
         try:
             async for answer in call:
                 if self._restarting.is_set():
                     continue
                 was_in_step = self.in_step
-                self._take_acknowledgement(answer.applied_generation)
+                self._record_acknowledgement(answer.applied_generation)
                 self._notify_if_in_step_again(was_in_step)
         finally:
             # However the stream ended, the writer must learn of it: without changes it would wait for ever.
             self._wake.set()
 
-    def _take_acknowledgement(self, generation: int) -> None:
+    def _record_acknowledgement(self, generation: int) -> None:
         """Note how far the replica has got; from the full sync's generation on it is in step.
 
         An acknowledgement of less, while the full sync is still written, changes nothing. Raises: AcknowledgementError
@@ -422,8 +425,10 @@ class ReplicaLink:
 
 
 def _generation_of_request(request: bytes) -> int:
+    """The generation to which a serialised delta leads."""
     return snapshot_pb2.SyncRequest.FromString(request).delta.to_generation
 
 
 def _unchanged(message: bytes) -> bytes:
+    """Serialises nothing: the message is bytes already."""
     return message

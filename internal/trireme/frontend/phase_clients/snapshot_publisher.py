@@ -61,6 +61,7 @@ class SnapshotPublisher:
         return self._cache.generation
 
     def _extend_full_sync(self, request: bytes) -> None:
+        """Append a delta to the cached full sync, or drop that once it would be better made again."""
         self._since_bytes += len(request)
         if self._since_bytes > self._full_sync_bytes:
             self._full_sync = []

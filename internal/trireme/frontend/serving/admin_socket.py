@@ -44,6 +44,7 @@ def listener(path: str) -> Iterator[socket.socket | None]:
 
 
 def _is_in_use(path: str) -> bool:
+    """Whether a process listens at the path."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_PROBE_SECONDS)
         # EAGAIN: so many wait to be accepted already.
@@ -51,6 +52,7 @@ def _is_in_use(path: str) -> bool:
 
 
 def _bind(path: str) -> socket.socket:
+    """Listen at the path, for this user only; a file left behind there is replaced."""
     own = socket.socket(socket.AF_UNIX)
     # Nobody else may connect, not even between making the file and setting its mode.
     before = os.umask(0o177)

@@ -39,6 +39,7 @@ def certificates_of(completed: commandline.CompletedConfig, environment: Mapping
 def _of_api_connections(
     completed: commandline.CompletedConfig, environment: Mapping[str, str]
 ) -> Iterator[Certificate]:
+    """The certificates and authorities of the connections to the API server, reviews included."""
     connections = [completed.connection]
     for path in (completed.options.authentication.kubeconfig, completed.options.authorization.kubeconfig):
         if path and path not in [each.kubeconfig for each in connections]:

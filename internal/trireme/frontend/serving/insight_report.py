@@ -57,6 +57,7 @@ def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
 
 
 def _node_json(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse) -> Json:
+    """A feasible node with its total, and the scores of the plugins that were not skipped."""
     scored = zip(response.score_plugins, node.scores, strict=True)
     return {
         "node": node.name,
@@ -66,6 +67,7 @@ def _node_json(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResp
 
 
 def _status_json(message: status_pb2.Status) -> Json:
+    """A refusal: the plugin, its code, messages and reasons."""
     found = wire_status.from_message(message)
     return {
         "plugin": found.plugin,

@@ -163,14 +163,14 @@ def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
     followers = state.phases.links.followers()
     labels = ("phase", "address")
 
-    def each(attribute: str) -> Reading:
+    def by_replica(attribute: str) -> Reading:
         return lambda: {
             (phase, entry.address): float(getattr(entry, attribute))
             for phase, replicas in followers.items()
             for entry in replicas.statistics()
         }
 
-    def lag() -> Mapping[Values, float]:
+    def lag_by_replica() -> Mapping[Values, float]:
         newest = state.cluster.cache.generation
         return {
             (phase, entry.address): max(newest - entry.acknowledged, 0)
@@ -178,7 +178,7 @@ def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
             for entry in replicas.statistics()
         }
 
-    def binders(attribute: str) -> Reading:
+    def by_bind_replica(attribute: str) -> Reading:
         return lambda: {
             (entry.address,): float(getattr(entry, attribute)) for entry in state.phases.links.binders.statistics()
         }
@@ -186,44 +186,44 @@ def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "trireme_replica_in_step",
         "Whether a replica follows the snapshot.",
-        each("in_step"),
+        by_replica("in_step"),
         labels,
         transient=True,
     )
     yield Gauge(
         "trireme_replica_lag_generations",
         "Generations that a replica is behind.",
-        lag,
+        lag_by_replica,
         labels,
         transient=True,
     )
     yield Gauge(
         "trireme_replica_backlog_bytes",
         "Deltas that wait to be sent to a replica.",
-        each("backlog_bytes"),
+        by_replica("backlog_bytes"),
         labels,
         transient=True,
     )
     yield CountedElsewhere(
         "trireme_replica_sent_bytes_total",
         "Deltas sent to a replica, without full synchronisations.",
-        each("sent_bytes"),
+        by_replica("sent_bytes"),
         labels,
     )
     yield CountedElsewhere(
-        "trireme_replica_full_syncs_total", "Full synchronisations of a replica.", each("full_syncs"), labels
+        "trireme_replica_full_syncs_total", "Full synchronisations of a replica.", by_replica("full_syncs"), labels
     )
     yield Gauge(
         "trireme_bind_replica_fenced",
         "1: a bind replica knows this leader, as it should, and refuses any former one; 0: not yet, or it is gone.",
-        binders("fenced"),
+        by_bind_replica("fenced"),
         ("address",),
         transient=True,
     )
     yield Gauge(
         "trireme_bind_replica_calls_in_flight",
         "Calls to a bind replica under way.",
-        binders("in_flight"),
+        by_bind_replica("in_flight"),
         ("address",),
         transient=True,
     )
@@ -317,6 +317,7 @@ def by_stability(registry: Registry) -> Mapping[Values, float]:
 
 
 def _local_phases(statistics: Iterable[local_phases.LocalPhaseStatistics]) -> Mapping[Values, float]:
+    """How often the processes of each local phase were started."""
     starts: Counter[Values] = Counter()
     for child in statistics:
         starts[child.name,] += child.starts
@@ -324,6 +325,7 @@ def _local_phases(statistics: Iterable[local_phases.LocalPhaseStatistics]) -> Ma
 
 
 def _by_one_label(counts: Mapping[str, int]) -> dict[Values, float]:
+    """The counts as values of a metric with one label."""
     return {(label,): count for label, count in counts.items()}
 
 
@@ -340,8 +342,10 @@ def _stage_label(name: str, effective: versions.Effective) -> str:
 
 
 def _unlabelled(value: float) -> Mapping[Values, float]:
+    """The value of a metric without labels."""
     return {(): value}
 
 
 def _minor_version(version: tuple[int, int]) -> str:
+    """The version as text, such as 1.37."""
     return f"{version[0]}.{version[1]}"

@@ -52,6 +52,7 @@ def _key_node_and_class_of_pods(
 
 
 def _add_samples(family: Metric, key: str, node: str, pod: core_pb2.Pod, total: Nanos) -> None:
+    """Add a sample for each resource of the pod that is not zero."""
     namespace, _, name = key.partition("/")
     for resource, nanos in total.items():
         if nanos:
@@ -68,6 +69,7 @@ def _add_samples(family: Metric, key: str, node: str, pod: core_pb2.Pod, total: 
 
 
 def _unit_of_resource(resource: str) -> str:
+    """The unit of the resource, as the metric's label has it; empty: unknown."""
     if resource.startswith(_HUGE_PAGES):
         return "bytes"
     return "integer" if resource.startswith(_VOLUMES) else _UNITS.get(resource, "")
@@ -80,16 +82,16 @@ def _pod_total(pod: core_pb2.Pod, kind: str) -> Nanos:
     pod-level values instead of these; and the overhead, for resources with a limit.
     """
 
-    def of(container: core_pb2.Container) -> Nanos:
+    def amounts_of(container: core_pb2.Container) -> Nanos:
         return _amounts_in_nanos(getattr(container.resources, kind))
 
     total: Nanos = {}
     for container in pod.spec.containers:
-        _combine_into(total, of(container), int.__add__)
+        _combine_into(total, amounts_of(container), int.__add__)
     sidecars: Nanos = {}
     most: Nanos = {}
     for container in pod.spec.init_containers:
-        own = of(container)
+        own = amounts_of(container)
         if container.restart_policy == "Always":
             _combine_into(total, own, int.__add__)
             _combine_into(sidecars, own, int.__add__)
@@ -108,9 +110,11 @@ def _pod_total(pod: core_pb2.Pod, kind: str) -> Nanos:
 
 
 def _combine_into(into: Nanos, more: Nanos, combine: Callable[[int, int], int]) -> None:
+    """Combine the amounts into those of `into`, resource by resource; one that is only in `more` is added."""
     for resource, nanos in more.items():
         into[resource] = combine(into[resource], nanos) if resource in into else nanos
 
 
 def _amounts_in_nanos(quantities: Quantities) -> Nanos:
+    """The quantities in billionths, by resource."""
     return {name: quantity.parse_quantity(amount.string).nanos for name, amount in quantities.items()}

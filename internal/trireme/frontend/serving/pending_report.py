@@ -181,13 +181,14 @@ class PendingReport:
             case Unschedulable():
                 return self._waits_for_event(pod, status)
             case PreEnqueuePending():
-                return self._pre_enqueue_calls(pod)
+                return self._waits_for_pre_enqueue_calls(pod)
             case WaitingForGroup() | GroupInFlight():
                 return _waits_for_group(status)
             case _:
                 return self._under_way(pod)
 
-    def _pre_enqueue_calls(self, pod: queued_pod.QueuedPodInfo) -> Waits:
+    def _waits_for_pre_enqueue_calls(self, pod: queued_pod.QueuedPodInfo) -> Waits:
+        """A pod for which remote PreEnqueue plugins are called: which ones, or which failed and until when."""
         if failed := self._failed_call(pod):
             until = self._to_wall(failed.until)
             waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
@@ -203,6 +204,7 @@ class PendingReport:
         return self._remote_queue.pre_enqueue_calls.last_failure(pod.uid)
 
     def _waits_for_its_turn(self) -> Waits:
+        """A pod in the active queue: it waits for its turn, or for leadership, the caches or a phase."""
         if not self._leading:
             return {"for": "leadership"}, "waits, because this frontend does not lead"
         if not self._synced:
@@ -212,6 +214,7 @@ class PendingReport:
         return {"for": "turn"}, "waits for its turn"
 
     def _waits_for_service(self, missing: Sequence[str]) -> Waits:
+        """A pod that cannot be tried because these phases are missing."""
         names = " and ".join(missing)
         text = f"waits for {names}, which {'is' if len(missing) == 1 else 'are'} not available"
         return {"for": "service", "services": list(missing)}, text
@@ -244,6 +247,7 @@ class PendingReport:
         return waits, text
 
     def _waits_for_event(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
+        """A refused pod: its victims, or the plugins that refused it and the events that may help."""
         node = self._nominated_node(pod)
         victims = self._preemptions.victims_of(pod.uid) or self._victims_on(node)
         if victims:
@@ -256,6 +260,7 @@ class PendingReport:
         return waits, text
 
     def _waits_for_victims(self, victims: Sequence[str], node: str) -> Waits:
+        """A preemptor: the victims that are still to go."""
         where = f" on node {node}" if node else ""
         text = f"waits until {', '.join(victims) or 'its victims'}{where} made room"
         return {"for": "preemption", "victims": list(victims), "node": node}, text
@@ -286,6 +291,7 @@ class PendingReport:
         return self._waits_for_service(missing) if missing else ({"for": "attempt"}, "is being tried")
 
     def _nominated_node(self, pod: queued_pod.QueuedPodInfo) -> str:
+        """The node that the pod is nominated to; empty: none."""
         return self._queue.nominator.node_of(pod.uid)
 
     def _victims_on(self, node: str) -> Sequence[str]:
@@ -306,14 +312,17 @@ def _first_queued(pod: queued_pod.QueuedPodInfo) -> float:
 
 
 def _alternatives_text(names: Sequence[str]) -> str:
+    """The names as alternatives; without any it takes time."""
     return " or ".join(names) if names else "time to pass"
 
 
 def _time_of_day(moment: float) -> str:
+    """The moment (Unix seconds) as a time of day in UTC."""
     return f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%H:%M:%S} UTC"
 
 
 def _waits_for_group(status: queue_status.QueueStatus) -> Waits:
+    """A member of a group: the group's missing object, or the group that is being scheduled without it."""
     if isinstance(status.state, WaitingForGroup):
         text = f"waits {status.state.missing}"
     else:

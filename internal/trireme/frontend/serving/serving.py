@@ -179,6 +179,7 @@ async def _make_review_client(
 
 
 def _tls_settings(serving: serving_config.Serving) -> tls_contexts.TlsSettings:
+    """The certificates to present, and the TLS versions and ciphers, as the flags say."""
     options = serving.options
     if serving.certificate:
         default = tls_contexts.KeyPair(certificate=serving.certificate, key=serving.private_key)

@@ -141,9 +141,11 @@ class FrontendSite:
         }
 
     def _plugin_notes(self) -> list[str]:
+        """A line of /readyz?verbose for each remote plugin."""
         return [plugin_calls.one_line(row) for row in self._served.plugin_rows()]
 
     def _election_problem(self) -> str:
+        """The problem of a leader whose Lease has expired for a while; empty: none."""
         term = self._served.context.leader.term
         if term is None or term.remaining_seconds() > 0:
             self._expired_since = None
@@ -156,6 +158,7 @@ class FrontendSite:
         return f"failed election to renew leadership on lease {name}"
 
     def _candidacy_problem(self) -> str:
+        """The problem while the informer of our LeaseCandidate has not synced; empty: none."""
         return "" if self._served.candidate_synced() else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
 
     def _phase_problem(self, phase: str) -> str:
@@ -170,7 +173,7 @@ class FrontendSite:
         """The pages by path; `/*` at the end stands for everything below."""
         pages: dict[str, Page] = {
             "/metrics": self._metrics_reply,
-            "/metrics/slis": self._service_levels,
+            "/metrics/slis": self._service_levels_reply,
             "/metrics/resources": self._resources_reply,
             "/configz": self._configuration_reply,
             "/trireme/v1/status": self._status_report_reply,
@@ -192,6 +195,7 @@ class FrontendSite:
         return pages
 
     async def _health_page(self, request: Request) -> Reply | None:
+        """The page of all checks, or of one; None: there is no such page."""
         report = self._health.report(request.path, request.query)
         if report is None:
             return None
@@ -200,40 +204,48 @@ class FrontendSite:
         return http_site.text(report.text, 200 if report.healthy else 500)
 
     async def _metrics_reply(self, request: Request) -> Reply:
+        """The page /metrics; DELETE resets the metrics."""
         if request.method == "DELETE":
             self._registry.reset()
             return Reply(b"metrics reset\n")
         return self._exposition_reply(exposition.answer(self._registry.families(), request.headers))
 
-    async def _service_levels(self, request: Request) -> Reply:
+    async def _service_levels_reply(self, request: Request) -> Reply:
+        """The page /metrics/slis, the metrics of health; DELETE resets them."""
         if request.method == "DELETE":
             self._slis.reset()
             return Reply(b"metrics reset\n")
         return self._exposition_reply(exposition.answer(self._slis.families(), request.headers))
 
     async def _resources_reply(self, request: Request) -> Reply:
+        """The page /metrics/resources; empty while we do not lead."""
         if not self._served.context.leader.leading:
             return Reply(b"")
         families = metrics_resources.families(self._served.cluster.cache, self._served.scheduling.queue)
         return self._exposition_reply(exposition.answer(families, request.headers))
 
     def _exposition_reply(self, answer: exposition.Answer) -> Reply:
+        """Metrics in the form that was negotiated, with the header of the process's start."""
         headers = {"Process-Start-Time-Unix": str(int(self._started))}
         if answer.content_encoding:
             headers["Content-Encoding"] = answer.content_encoding
         return Reply(answer.body, answer.content_type, headers=headers)
 
     async def _configuration_reply(self, _: Request) -> Reply:
+        """The page /configz, without secrets."""
         document = {"componentconfig": commandline.without_secrets(self._completed.document())}
         return Reply.of(status_documents.Document(200, http_site.JSON, golang.json_text(document)), sniff=False)
 
     def _negotiated_page(self, page: status_documents.Page) -> Page:
+        """A status page in the form that the request accepts."""
+
         async def answer(request: Request) -> Reply:
             return Reply.of(page.answer(request.headers.get("Accept", ""), write_yaml))
 
         return answer
 
     def _flags_page(self) -> status_documents.Page:
+        """The page /flagz: the flags with their values; ours only if they were given."""
         parsed = self._completed.options.flags
         values = {
             flag.name: flag.type.show(parsed[flag.name])
@@ -251,7 +263,7 @@ class FrontendSite:
 
         paths = [path for path in _PATHS if path != "/flagz" or self._completed.gates.enabled(FLAGZ_GATE)]
 
-        def up() -> int:
+        def uptime_seconds() -> int:
             return int(clocks.steady() - self._started)
 
         return status_documents.Page(
@@ -260,7 +272,7 @@ class FrontendSite:
             "Statusz",
             lambda: {
                 "Started": time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(self._started)),
-                "Up": status_documents.uptime(up()),
+                "Up": status_documents.uptime(uptime_seconds()),
                 "Go version": runtime,
                 "Binary version": binary,
                 "Emulation version": emulated,
@@ -268,7 +280,7 @@ class FrontendSite:
             },
             lambda: {
                 "startTime": started,
-                "uptimeSeconds": up(),
+                "uptimeSeconds": uptime_seconds(),
                 "goVersion": runtime,
                 "binaryVersion": binary,
                 "emulationVersion": emulated,
@@ -279,6 +291,7 @@ class FrontendSite:
         )
 
     async def _set_verbosity(self, request: Request) -> Reply:
+        """Handle PUT /debug/flags/v: set the verbosity of the log."""
         if request.method != "PUT":
             return http_site.text("unsupported http method\n", 406, "text/plain")
         level = request.body.decode("utf-8", "replace").strip()
@@ -289,6 +302,7 @@ class FrontendSite:
         return http_site.text(f"successfully set klog.logging.verbosity to {level}\n", 200, "text/plain")
 
     async def _status_report_reply(self, request: Request) -> Reply:
+        """What `trireme status` shows; `?pods=` limits the pending pods."""
         try:
             pods = int(request.query.get("pods", [str(status_report.MAX_PODS)])[0])
         except ValueError:
@@ -325,10 +339,12 @@ class FrontendSite:
 
 
 async def _flags_index(_: Request) -> Reply:
+    """The page /debug/flags, as kube-scheduler's."""
     lines = ("<html>", "<head>", "<title>/debug/flags/</title>", "</head>", "<body>", "/debug/flags/<br>", "<br>")
     rest = ("flags:<br>", "<table>", "<tr>v<br>", "</table>", "<br>", "full flags configurable<br>", "</body>")
     return Reply(("\n".join((*lines, *rest, "</html>")) + "\n").encode(), "text/html; charset=utf-8")
 
 
 def _json_reply(value: object) -> Reply:
+    """The value as a JSON reply."""
     return Reply(json.dumps(value).encode(), http_site.JSON)

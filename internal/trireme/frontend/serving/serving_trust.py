@@ -98,6 +98,7 @@ class ClusterTrust:
 
     @property
     def _needs_cluster(self) -> bool:
+        """Whether some authority comes from the cluster's ConfigMap, as no file is given."""
         return not (self._options.client_ca_file and self._options.request_header_client_ca_file)
 
     def _client_and_proxy_authorities(self) -> tuple[bytes, bytes]:
@@ -143,6 +144,7 @@ class ClusterTrust:
         )
 
     def _list_setting(self, key: str) -> tuple[str, ...]:
+        """A setting of the ConfigMap that is a list in JSON; empty if it is none."""
         try:
             value = orjson.loads(self._cluster_settings.get(key) or "[]")
         except orjson.JSONDecodeError:
@@ -163,6 +165,7 @@ def read_authentication_settings(connection: Connection) -> Mapping[str, str]:
 
 
 async def _look_up(connection: Connection) -> Mapping[str, str]:
+    """Connect, and read the ConfigMap."""
     agent = release.user_agent()
     settings = client.ClientSettings(credentials.Source(connection.kubeconfig), agent, max_connections=1)
     async with await client.connect(settings) as api:
@@ -211,6 +214,7 @@ class Reviews:
         return AccessVerdict(bool(status.get("allowed")), status.get("reason") or "")
 
     async def _post_review(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        """POST a review, and return its status. Raises: ReviewError."""
         try:
             answer = (await self._api.post(path, body, deadline=REVIEW_SECONDS)).json()
         except (ApiError, ApiUnreachable) as error:
@@ -220,6 +224,7 @@ class Reviews:
 
 
 def _load_authorities(pem: bytes) -> list[x509.Certificate]:
+    """The certificates in the bundle; an unusable one is logged, and has none."""
     if not pem.strip():
         return []
     try:

@@ -82,6 +82,7 @@ def explain(state: FrontendState, key: str) -> Json | None:
 
 
 def _informer_json(entry: informer.InformerStatistics) -> Json:
+    """How far an informer has got."""
     return {
         "name": entry.name,
         "state": entry.state,
@@ -215,6 +216,7 @@ def _last_answer_json(cache: cluster_cache.ClusterCache, answer: class_answer.Cl
 
 
 def _node_names(cache: cluster_cache.ClusterCache, slots: Iterable[int], generation: int) -> Iterable[str]:
+    """The names of the nodes at these slots; left out are nodes that came after the generation."""
     for slot in slots:
         name = cache.node_at(int(slot), generation)
         if name is not None:
