@@ -310,7 +310,7 @@ class FilterEngine:
         incarnation = self._snap.incarnation
 
         async def refresh() -> class_verdicts.ClassVerdicts:
-            self._snap.must_still_be(incarnation)
+            self._snap.check_incarnation(incarnation)
             return await self.evaluate(cycle)
 
         return refresh

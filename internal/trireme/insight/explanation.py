@@ -114,7 +114,7 @@ async def _score_feasible(
     plugins = await evaluating.score.normalized_scores(cycle, slots, raw)
     if isinstance(plugins, status.Status):
         return plugins
-    evaluating.snap.must_still_be(incarnation)
+    evaluating.snap.check_incarnation(incarnation)
     totals = np.zeros(slots.size, dtype=np.int64)
     for plugin in plugins:
         if plugin.scores is not None:

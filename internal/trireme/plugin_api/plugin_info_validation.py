@@ -87,22 +87,26 @@ def point_name(point: plugin_pb2.ExtensionPoint.ValueType) -> str:
 
 
 def _point_names(points: Iterable[plugin_pb2.ExtensionPoint.ValueType]) -> str:
+    """The extension points by name, for a message."""
     return ", ".join(point_name(point) for point in sorted(points))
 
 
 def _check_enum(path: str, field: str, value: int, *, unset: bool = True) -> None:
+    """Raises: ValueError if the value is unknown, or unset where it may not be."""
     enum_type, _ = _PREFIXES[field]
     if value not in enum_type.values() or (not unset and value == 0):
         raise ValueError(f"{path}: {value} is not known here; allowed: {_allowed_values(field)}")
 
 
 def _allowed_values(field: str) -> str:
+    """The values of an enum that a plugin may use, for a message."""
     enum_type: Any
     enum_type, prefix = _PREFIXES[field]
     return ", ".join(f"{name.removeprefix(prefix)} ({number})" for name, number in enum_type.items() if number)
 
 
 def _check_normalization(info: plugin_pb2.PluginInfo) -> None:
+    """Raises: ValueError if normalization and the extension point normalizeScore do not fit together."""
     points = info.extension_points
     own = plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE in points
     if own and info.normalization != plugin_pb2.NORMALIZATION_CUSTOM:
@@ -118,4 +122,5 @@ def _check_normalization(info: plugin_pb2.PluginInfo) -> None:
 
 
 def _normalization_name(info: plugin_pb2.PluginInfo) -> str:
+    """The normalization by name, for a message."""
     return plugin_pb2.Normalization.Name(info.normalization).removeprefix("NORMALIZATION_")

@@ -19,7 +19,7 @@ _PATH = re.compile(r"(?P<fields>[A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*)(\
 _LABELS = ("metadata", "labels")
 
 
-class _Selected:
+class _FieldSelection:
     """What is selected of one message: whole fields, keys of map fields, parts of message fields."""
 
     __slots__ = ("keys", "parts", "whole")
@@ -27,7 +27,7 @@ class _Selected:
     def __init__(self) -> None:
         self.whole: dict[str, FieldDescriptor] = {}
         self.keys: dict[str, set[str]] = {}
-        self.parts: dict[str, tuple[FieldDescriptor, _Selected]] = {}
+        self.parts: dict[str, tuple[FieldDescriptor, _FieldSelection]] = {}
 
     def copy(self, source: message.Message, target: message.Message) -> None:
         """Copy the selected fields from `source` to an empty `target`; fields that are unset stay so."""
@@ -79,7 +79,7 @@ class PodFields:
 
     def __init__(self, paths: Sequence[str]) -> None:
         """Raises: ValueError naming the path that is no field."""
-        self._selected: _Selected | None = _Selected() if paths else None
+        self._selected: _FieldSelection | None = _FieldSelection() if paths else None
         #: The labels that it reads by key; None: all of them.
         self.label_keys: frozenset[str] | None = frozenset() if paths else None
         for path in paths:
@@ -113,7 +113,7 @@ class PodFields:
             field = _field_descriptor(descriptor, name, path)
             if field.message_type is None or _is_map(field):
                 raise ValueError(f"{path}: {name} has no fields of its own")
-            selected = selected.parts.setdefault(field.name, (field, _Selected()))[1]
+            selected = selected.parts.setdefault(field.name, (field, _FieldSelection()))[1]
             descriptor = field.message_type
         field = _field_descriptor(descriptor, names[-1], path)
         if match["key"] is None:
@@ -124,6 +124,7 @@ class PodFields:
             raise ValueError(f"{path}: {names[-1]} has no keys")
 
     def _note_label_keys_read(self, names: tuple[str, ...], key: str | None) -> None:
+        """Note which label keys the path reads, if it is about labels."""
         if names not in (_LABELS[:1], _LABELS):
             return
         if key is None:
@@ -138,6 +139,7 @@ def label_keys(paths: Sequence[str]) -> frozenset[str] | None:
 
 
 def _field_descriptor(descriptor: Descriptor, json_name: str, path: str) -> FieldDescriptor:
+    """The field of this JSON name. Raises: ValueError: there is none; the text names the path."""
     for field in descriptor.fields:
         if field.json_name == json_name:
             return field
@@ -145,10 +147,12 @@ def _field_descriptor(descriptor: Descriptor, json_name: str, path: str) -> Fiel
 
 
 def _is_map(field: FieldDescriptor) -> bool:
+    """Whether the field is a map."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def _copy_field(source: message.Message, target: message.Message, name: str, field: FieldDescriptor) -> None:
+    """Copy one field, if it is set."""
     if _is_map(field) or field.is_repeated:
         getattr(target, name).MergeFrom(getattr(source, name))
     elif field.message_type is not None:

@@ -24,6 +24,7 @@ async def call_in_parts(parts: Iterator[tuple[slice, bytes]], call: Callable[[sl
     remaining = itertools.chain((first, second), parts)
 
     async def work() -> None:
+        """Call for one part after the other, until none is left."""
         for part, selection in remaining:
             await call(part, selection)
 

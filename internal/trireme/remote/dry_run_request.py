@@ -34,14 +34,14 @@ def serialize_request(
         out.runs.add(
             node=views[at],
             slot=run.slot,
-            removed_pods=client.project_pods([_placed(snap, row) for row in run.removed_rows]),
+            removed_pods=client.project_pods([_placed_pod(snap, row) for row in run.removed_rows]),
             added_pods=client.project_pods([snap.classes[number].pod for number in run.added_classes]),
         )
     field = filter_pb2.FilterDryRunRequest.CYCLE_FIELD_NUMBER
     return packing.delimited(field, cycle) + out.SerializeToString()
 
 
-def _placed(snap: snapshot.Snapshot, row: int) -> core_pb2.Pod:
+def _placed_pod(snap: snapshot.Snapshot, row: int) -> core_pb2.Pod:
     """The pod of a row: its class's fields, and its own name."""
     out = core_pb2.Pod()
     out.CopyFrom(snap.classes[int(snap.pods.pod_class[row])].pod)

@@ -73,7 +73,7 @@ async def configure(
             ) from error
         errors = plugin_pb2.ConfigureResponse.FromString(answer).errors
         if errors:
-            text = ", ".join(_text(error) for error in errors)
+            text = ", ".join(_error_text(error) for error in errors)
             raise ConfigurationRefused(f"profile {request.profile}: pluginConfig: {text}")
 
 
@@ -104,7 +104,7 @@ def lacks_configuration(error: aio.AioRpcError) -> bool:
     return fencing.reason_of(error) == fencing.RefusalReason.CONFIG_MISMATCH
 
 
-def _text(error: plugin_pb2.FieldError) -> str:
+def _error_text(error: plugin_pb2.FieldError) -> str:
     """The plugin's message on one line."""
     message = " ".join(error.message.split()) or "refused without a reason"
     return f"{error.field}: {message}" if error.field else message

@@ -160,6 +160,7 @@ class RemoteBindPlugin:
                 self._log_failed_post_bind(items, error)
 
     def _log_failed_post_bind(self, items: Sequence[bind_pb2.BindItem], error: remote_connection.PluginError) -> None:
+        """Log the failure in kube-scheduler's words; it names the first pod."""
         first = items[0]
         klog.error(
             log,
@@ -172,6 +173,7 @@ class RemoteBindPlugin:
         )
 
     def _own_items(self, items: Sequence[bind_pb2.BindItem]) -> list[bind_pb2.BindItem]:
+        """The items with the plugin's own part of their state alone."""
         own = []
         for item in items:
             copy = bind_pb2.BindItem()
@@ -182,7 +184,7 @@ class RemoteBindPlugin:
 
 
 def _check_wait_for(field: str, result: bind_pb2.PreBindResult) -> None:
-    """A key that names nothing would have the pod wait until the timeout."""
+    """Check a waiting result's objects: a key that names nothing would have the pod wait until the timeout."""
     if result.status.code != status_pb2.CODE_WAIT:
         return
     if not result.wait_for:
@@ -197,5 +199,6 @@ def _check_wait_for(field: str, result: bind_pb2.PreBindResult) -> None:
 
 
 def _check_timeout(field: str, result: bind_pb2.PermitResult | bind_pb2.PreBindResult) -> None:
+    """Check that a waiting result has a timeout above 0. Raises: ValueError naming the field."""
     if result.status.code == status_pb2.CODE_WAIT and result.timeout.ToNanoseconds() <= 0:
         raise ValueError(f"{field}.timeout: CODE_WAIT needs one above 0")

@@ -90,5 +90,6 @@ class Breaker:
             self._enter(State.OPEN)
 
     def _enter(self, state: State) -> None:
+        """Change the state; a new period begins, so that calls of the last one count no more."""
         self._state = state
         self._period += 1

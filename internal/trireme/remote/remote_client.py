@@ -191,7 +191,7 @@ async def _plugin_info(
     """
     # A plugin that starts at the same time may need a moment.
     retrying = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_exception(_not_there),
+        retry=tenacity.retry_if_exception(_nobody_listens),
         stop=tenacity.stop_after_delay(deadline_seconds),
         wait=tenacity.wait_random(0.1, 0.3),
         reraise=True,
@@ -208,5 +208,6 @@ async def _plugin_info(
     raise AssertionError("the last attempt either answers or raises")
 
 
-def _not_there(error: BaseException) -> bool:
+def _nobody_listens(error: BaseException) -> bool:
+    """Whether the call failed because nobody listens at the address yet."""
     return isinstance(error, aio.AioRpcError) and error.code() in remote_connection.NOT_THERE

@@ -195,7 +195,7 @@ class PluginConnection:
                         raise NotServed(f"{endpoint.target}: {method.name} is not served") from error
                     remaining -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and remaining > 0:
-                        self._avoid(endpoint)
+                        self._avoid_for_a_while(endpoint)
                         continue
                     raise self._on_rpc_error(endpoint, method, period, error) from error
                 except (ValueError, message.DecodeError) as error:
@@ -312,6 +312,7 @@ class PluginConnection:
         await plugin_control.configure(endpoint.channel, self._configurations, self._config_hash(), seconds)
 
     def _choose_endpoint(self, endpoints: Sequence[remote_endpoint.Endpoint]) -> remote_endpoint.Endpoint:
+        """The endpoint with the fewest calls; those that failed lately come last."""
         now = self._clock()
         return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
 
@@ -329,22 +330,25 @@ class PluginConnection:
             return PluginError("the connection was closed")
         return error
 
-    def _avoid(self, endpoint: remote_endpoint.Endpoint) -> None:
+    def _avoid_for_a_while(self, endpoint: remote_endpoint.Endpoint) -> None:
+        """Prefer other endpoints for a while, and open another channel to this one if need be."""
         endpoint.avoid_until = self._clock() + AVOID_SECONDS
         endpoint.renew()
 
     def _on_answer(self, endpoint: remote_endpoint.Endpoint, method: Method[Any]) -> None:
+        """Record a usable answer: endpoint and plugin work."""
         endpoint.avoid_until = 0.0
         self._health.record_answer(method.name)
 
     def _on_rpc_error(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], period: int, error: aio.AioRpcError
     ) -> PluginError:
+        """Record a call that gRPC failed, and return what to raise; a rejected request is no failure of the plugin."""
         if error.code() in _REQUEST_ERRORS:
             text = f"{endpoint.target}: {remote_endpoint.describe(error)}"
             self._health.record_rejected_request(method.name, text)
             return PluginError(text)
-        self._avoid(endpoint)
+        self._avoid_for_a_while(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return self._on_failure(endpoint, method, period, f"no answer within {self._deadline * 1000:g} ms")
         return self._on_failure(endpoint, method, period, remote_endpoint.describe(error))
@@ -352,6 +356,7 @@ class PluginConnection:
     def _on_failure(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], period: int, text: str
     ) -> PluginError:
+        """Record a failure of the plugin, and return what to raise."""
         text = f"{endpoint.target}: {text}"
         self._health.record_failure(method.name, period, text)
         return PluginError(text)

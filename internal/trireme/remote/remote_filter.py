@@ -48,7 +48,7 @@ class RemoteFilterState:
         self.unanswered = False
 
     def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> None:
-        """Verdicts about these slots from now on."""
+        """Store the verdicts about these slots."""
         self._ensure_capacity(slots)
         self.index[slots] = verdicts.index
         self.capacity[slots] = interfaces.UNLIMITED if verdicts.capacity is None else verdicts.capacity
@@ -61,6 +61,7 @@ class RemoteFilterState:
         )
 
     def _ensure_capacity(self, slots: arrays.SlotArray) -> None:
+        """Grow the columns to include the slots."""
         size = int(slots.max(initial=-1)) + 1
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)
@@ -87,9 +88,9 @@ class RemoteFilterPlugin:
                     _PRE_FILTER, request, lambda response: remote_response.read_pre_filter(response, self.name)
                 )
             except remote_connection.PluginError as error:
-                return self._pre_filter_failed(str(error))
+                return self._result_of_failed_pre_filter(str(error))
             if result.status is not None and result.status.code is status.Code.ERROR:
-                return self._pre_filter_failed(result.status.message)
+                return self._result_of_failed_pre_filter(result.status.message)
         if not client.serves(plugin_pb2.EXTENSION_POINT_FILTER) and result.status is None and result.nodes is None:
             return interfaces.SKIPPED
         return dataclasses.replace(result, state=RemoteFilterState(result.state or b""))
@@ -160,7 +161,7 @@ class RemoteFilterPlugin:
         try:
             await call_parts.call_in_parts(requests, call)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
-            failed = self._filter_failed(str(error))
+            failed = self._status_of_failed_filter(str(error))
             index[:] = interfaces.PASSES if failed is None else table.intern(failed)
         return interfaces.Verdicts(index)
 
@@ -196,12 +197,14 @@ class RemoteFilterPlugin:
         try:
             await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
-            return self._filter_failed(str(error))
+            return self._status_of_failed_filter(str(error))
         return interfaces.Verdicts(index, capacity)
 
-    def _filter_failed(self, detail: str) -> status.Status | None:
+    def _status_of_failed_filter(self, detail: str) -> status.Status | None:
+        """The error of a failed Filter; None: the policy ignores it."""
         return self._client.apply_failure_policy(f'running "{self.name}" filter plugin', detail)
 
-    def _pre_filter_failed(self, detail: str) -> interfaces.PreFilterResult:
+    def _result_of_failed_pre_filter(self, detail: str) -> interfaces.PreFilterResult:
+        """The result of a failed PreFilter: an error, or a skip that is asked again if the policy ignores it."""
         failed = self._client.apply_failure_policy(f'running PreFilter plugin "{self.name}"', detail)
         return interfaces.PreFilterResult(status=failed, skip=failed is None, unanswered=failed is None)

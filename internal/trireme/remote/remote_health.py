@@ -57,7 +57,7 @@ class PluginHealth:
 
     def admit(self, rpc: str) -> int | str:
         """The period of the RPC's breaker for a call that may be made now, or why there may be none."""
-        health = self._of(rpc)
+        health = self._health_of(rpc)
         period = health.breaker.admit()
         if period is not None:
             return period
@@ -66,7 +66,7 @@ class PluginHealth:
 
     def record_answer(self, rpc: str) -> None:
         """Report a usable answer."""
-        breaker = self._of(rpc).breaker
+        breaker = self._health_of(rpc).breaker
         if breaker.failures_in_a_row:
             log.info("plugin %s answers %s again", self._plugin, rpc)
         self.answered += 1
@@ -74,11 +74,11 @@ class PluginHealth:
 
     def record_rejected_request(self, rpc: str, text: str) -> None:
         """Report that the plugin rejected the request; that is no failure of the plugin."""
-        self._failed(rpc, text).breaker.record_answer()
+        self._record_error(rpc, text).breaker.record_answer()
 
     def record_failure(self, rpc: str, period: int, text: str) -> None:
         """Report that a call of the breaker's period had no answer, or an unusable one."""
-        breaker = self._failed(rpc, text).breaker
+        breaker = self._record_error(rpc, text).breaker
         first = breaker.failures_in_a_row == 0
         opened = breaker.opened
         breaker.record_failure(period)
@@ -89,7 +89,7 @@ class PluginHealth:
 
     def release(self, rpc: str, period: int) -> None:
         """Report that a call of the breaker's period ended, however it did."""
-        self._of(rpc).breaker.release(period)
+        self._health_of(rpc).breaker.release(period)
 
     def breakers(self) -> Mapping[str, BreakerStatistics]:
         """The breaker of each RPC that was called, by the RPC's name."""
@@ -106,14 +106,16 @@ class PluginHealth:
             return "; ".join(f"{rpc} is not called: {each.last_error}" for rpc, each in not_called)
         return f"{self._last_failed}: {self._rpcs[self._last_failed].last_error}" if self._last_failed else ""
 
-    def _failed(self, rpc: str, text: str) -> RpcHealth:
-        health = self._of(rpc)
+    def _record_error(self, rpc: str, text: str) -> RpcHealth:
+        """Count a call that failed or was rejected, and keep its text; returns the RPC's health."""
+        health = self._health_of(rpc)
         health.last_error = text
         self._last_failed = rpc
         self.failed += 1
         return health
 
-    def _of(self, rpc: str) -> RpcHealth:
+    def _health_of(self, rpc: str) -> RpcHealth:
+        """The health of one RPC, made at its first call."""
         health = self._rpcs.get(rpc)
         if health is None:
             health = self._rpcs[rpc] = RpcHealth(self._make_breaker())

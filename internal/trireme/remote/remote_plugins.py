@@ -56,6 +56,7 @@ class RemotePlugins:
             await connection.close()
 
     def _client(self, config: snapshot_pb2.RemotePlugin) -> remote_client.PluginClient:
+        """The client of a plugin; one configuration has one connection, whatever profiles use it."""
         key = config.SerializeToString(deterministic=True)
         connection = self._connections.get(key)
         if connection is None:
@@ -63,7 +64,7 @@ class RemotePlugins:
                 config, config_hash=lambda: self._caller_identity().config_hash
             )
             self._connections[key] = connection
-        self._snap.keep_nodes(
+        self._snap.store_node_objects(
             messages=config.info.node_data == plugin_pb2.NODE_DATA_MESSAGES,
             json=config.info.node_data == plugin_pb2.NODE_DATA_JSON,
         )

@@ -45,11 +45,12 @@ class RemotePostFilterPlugin:
         try:
             answer = await self._client.connection.call(_POST_FILTER, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
-            return self._failed(str(error))
+            return self._response_to_failure(str(error))
         if answer.status.code == status_pb2.CODE_ERROR:
-            return self._failed(", ".join(answer.status.messages))
+            return self._response_to_failure(", ".join(answer.status.messages))
         return answer
 
-    def _failed(self, detail: str) -> filter_pb2.PostFilterResponse | None:
+    def _response_to_failure(self, detail: str) -> filter_pb2.PostFilterResponse | None:
+        """The response with the error of a failed call; None: the policy ignores it."""
         failed = self._client.apply_failure_policy(f'running PostFilter plugin "{self.name}"', detail)
         return None if failed is None else filter_pb2.PostFilterResponse(status=wire_status.to_message(failed))

@@ -44,12 +44,12 @@ def cycle(profile: str, pod_class: int, generation: int, pod: bytes, state: byte
 
 
 def pre_filter(cycle_bytes: bytes) -> bytes:
-    """A PreFilterRequest."""
+    """Serialise a PreFilterRequest."""
     return packing.delimited(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
 
 
 def filter_nodes(cycle_bytes: bytes, selection: bytes) -> bytes:
-    """A FilterRequest."""
+    """Serialise a FilterRequest."""
     return (
         packing.delimited(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
         + packing.number(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
@@ -58,14 +58,14 @@ def filter_nodes(cycle_bytes: bytes, selection: bytes) -> bytes:
 
 
 def score(cycle_bytes: bytes, selection: bytes) -> bytes:
-    """A ScoreRequest, or a PreScoreRequest: they have the same fields."""
+    """Serialise a ScoreRequest, or a PreScoreRequest: they have the same fields."""
     return packing.delimited(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + packing.delimited(
         score_pb2.ScoreRequest.NODES_FIELD_NUMBER, selection
     )
 
 
 def normalize_score(cycle_bytes: bytes, selection: bytes, scores: arrays.Int64Array) -> bytes:
-    """A NormalizeScoreRequest."""
+    """Serialise a NormalizeScoreRequest."""
     return score(cycle_bytes, selection) + score_pb2.NormalizeScoreRequest(scores=scores.tolist()).SerializeToString()
 
 
@@ -106,12 +106,12 @@ class NodeBytes:
         They hold the nodes as they are now, whenever they are taken.
         """
         if self._form == plugin_pb2.NODE_DATA_SNAPSHOT:
-            return _slots_in_parts(slots)
+            return _slot_selections(slots)
         if self._form == plugin_pb2.NODE_DATA_MESSAGES:
-            return _in_parts(_with_payload(table, slots, _VIEW_NODE, table.messages))
+            return _selections_of_views(_with_payload(table, slots, _VIEW_NODE, table.messages))
         if self._form == plugin_pb2.NODE_DATA_JSON:
-            return _in_parts(_with_payload(table, slots, _VIEW_JSON, table.jsons))
-        return _in_parts(self._named(table, slots))
+            return _selections_of_views(_with_payload(table, slots, _VIEW_JSON, table.jsons))
+        return _selections_of_views(self._name_views(table, slots))
 
     def names(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> bytes:
         """One selection of all the slots, by name alone (by slot for a plugin that follows the stream).
@@ -119,10 +119,10 @@ class NodeBytes:
         PreScore and NormalizeScore get it, which are about all nodes at once.
         """
         if self._form == plugin_pb2.NODE_DATA_SNAPSHOT:
-            return _slots(slots)
-        return b"".join(self._named(table, slots))
+            return _slot_selection(slots)
+        return b"".join(self._name_views(table, slots))
 
-    def _named(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> list[bytes]:
+    def _name_views(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> list[bytes]:
         """Return the slots' serialised names, each serialised again only when its node has changed."""
         if self._table is not table:
             self._table, self._views = table, []
@@ -154,7 +154,7 @@ def _with_payload(
     )
 
 
-def _in_parts(views: Iterable[bytes]) -> Iterator[tuple[slice, bytes]]:
+def _selections_of_views(views: Iterable[bytes]) -> Iterator[tuple[slice, bytes]]:
     """Join the views to selections of bounded size."""
     pieces: list[bytes] = []
     start = size = 0
@@ -169,11 +169,13 @@ def _in_parts(views: Iterable[bytes]) -> Iterator[tuple[slice, bytes]]:
         yield slice(start, start + len(pieces)), b"".join(pieces)
 
 
-def _slots_in_parts(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
+def _slot_selections(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
+    """The selections of bounded size for a plugin that knows nodes by slot."""
     for start in range(0, slots.shape[0], NODES_PER_CALL):
         part = slice(start, min(start + NODES_PER_CALL, slots.shape[0]))
-        yield part, _slots(slots[part])
+        yield part, _slot_selection(slots[part])
 
 
-def _slots(slots: arrays.SlotArray) -> bytes:
+def _slot_selection(slots: arrays.SlotArray) -> bytes:
+    """One selection of slots, serialised."""
     return packing.delimited(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))

@@ -123,6 +123,7 @@ def read_filter(
 
 
 def _check_capacity(capacity: arrays.Int32Array, passes: arrays.BoolArray, depends_on: interfaces.Dependency) -> None:
+    """Check capacities: at least 1 where a node passes, and unlimited if the plugin depends on the node alone."""
     wrong = np.flatnonzero(passes & (capacity < 1))
     if wrong.size:
         at = int(wrong[0])
@@ -163,6 +164,7 @@ def read_score(
 
 
 def _check_scores(scores: arrays.Int64Array, normalization: interfaces.Normalization) -> None:
+    """Check that scores are in the range that the normalisation needs. Raises: ValueError naming the entry."""
     if normalization is interfaces.Normalization.CUSTOM or not scores.size:
         return
     most = MAX_SCORE if normalization is interfaces.Normalization.NONE else np.iinfo(np.int64).max // MAX_SCORE

@@ -39,7 +39,7 @@ def read_results(
     prefix: str,
     *also: status.Code,
 ) -> list[Result]:
-    """The results with their statuses as `_read_status` has them. Raises: ValueError naming what is wrong."""
+    """Read the results, each status by `read_status_by_policy`. Raises: ValueError naming what is wrong."""
     check_count(field, results, count)
     for at, result in enumerate(results):
         value = read_status_by_policy(result.status, f"{field}[{at}].status", client, prefix, *also)

@@ -37,7 +37,7 @@ class RemoteScoreState:
         return b"" if self.pre_score is None else self.pre_score[1]
 
     def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array) -> None:
-        """Raw scores of these slots from now on."""
+        """Store the raw scores of these slots."""
         size = int(slots.max(initial=-1)) + 1
         if self.raw.shape[0] < size:
             self.raw = arrays.grow_last_axis(self.raw, size)
@@ -73,11 +73,13 @@ class RemoteScorePlugin:
         if pre_score_status.code is status.Code.SKIP:
             return interfaces.PreparedScores(state, silent=True)
         if pre_score_status.code is not status.Code.SUCCESS:
-            return self._failed(state, f'running PreScore plugin "{self.name}"', pre_score_status.message)
+            return self._scores_after_failure(state, f'running PreScore plugin "{self.name}"', pre_score_status.message)
         try:
             raw = await self._score(pod_class, snap, state, slots)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
-            return self._failed(state, f'running Score plugins: plugin "{self.name}" failed with', str(error))
+            return self._scores_after_failure(
+                state, f'running Score plugins: plugin "{self.name}" failed with', str(error)
+            )
         state.write(slots, raw)
         return interfaces.PreparedScores(state)
 
@@ -155,6 +157,7 @@ class RemoteScorePlugin:
         await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call)
         return scores
 
-    def _failed(self, state: RemoteScoreState, prefix: str, detail: str) -> interfaces.PreparedScores:
+    def _scores_after_failure(self, state: RemoteScoreState, prefix: str, detail: str) -> interfaces.PreparedScores:
+        """The error of a failed call; silent, so without scores, if the policy ignores it."""
         failed = self._client.apply_failure_policy(prefix, detail)
         return interfaces.PreparedScores(state, silent=failed is None, failure=failed)

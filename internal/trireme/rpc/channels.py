@@ -127,6 +127,7 @@ class DrainingChannel(aio.Channel):
             raise
 
     async def _call_unary(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> Any:
+        """Make a call with one response, counted for `drain`, and decode the response."""
         self._count_call_begun(named.get("timeout"))
         try:
             return _decode_response(await self.guard(method(request, **named)), decode)
@@ -134,6 +135,7 @@ class DrainingChannel(aio.Channel):
             self._count_call_ended(named.get("timeout"))
 
     def _open_stream(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> "Stream":
+        """Begin a call with a stream of responses, counted for `drain` if it has a deadline."""
         timeout = named.get("timeout")
         self._count_call_begun(timeout)
         try:
@@ -145,6 +147,7 @@ class DrainingChannel(aio.Channel):
         return Stream(self, call, decode)
 
     def _count_call_begun(self, timeout: float | None) -> None:
+        """Count a call that begins. Raises: AioRpcError with UNAVAILABLE while the channel drains."""
         if self._refusing:
             raise _closed_channel_error()
         if timeout is not None:
@@ -153,6 +156,7 @@ class DrainingChannel(aio.Channel):
             self._idle.clear()
 
     def _count_call_ended(self, timeout: float | None) -> None:
+        """Count a call that has ended."""
         if timeout is not None:
             self._in_flight -= 1
             if not self._in_flight:
@@ -207,4 +211,5 @@ def _decode_response(answer: bytes, decode: Decode) -> Any:
 
 
 def _closed_channel_error() -> aio.AioRpcError:
+    """What a call on a channel raises that is draining or closed."""
     return aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details=CLOSED)

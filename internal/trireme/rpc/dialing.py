@@ -71,6 +71,7 @@ class Dialer:
         return channels.DrainingChannel(self._connect(address, options, attempt))
 
     def _connect(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
+        """Open gRPC's own channel: plaintext, or TLS with the files as they are now."""
         expected = [*options, NO_PROXY]
         if self._watched is None or address.startswith(UNIX):
             return aio.insecure_channel(address, options=expected)
@@ -99,6 +100,7 @@ class Dialer:
         return f"{error.code().name}: {details}"
 
     def _identity(self, attempt: int) -> str:
+        """The identity that the server has to have at this attempt: each in turn; empty: that of the address."""
         return self._identities[attempt % len(self._identities)] if self._identities else ""
 
     def is_outdated(self, address: str, reloads: int) -> bool:
@@ -150,6 +152,7 @@ class RenewableChannel:
 
 
 async def _drain_and_close(channel: channels.DrainingChannel) -> None:
+    """Close a channel once its calls have ended."""
     try:
         await channel.drain()
     finally:
@@ -171,6 +174,8 @@ def remote_settings(config: snapshot_pb2.RemotePlugin) -> TlsSettings | None:
 
 
 def _tls_files(settings: TlsSettings) -> tls_files.Files:
+    """The files of the settings, with the names of their fields for errors."""
+
     def named(field: str, path: str) -> tls_files.NamedFile | None:
         return tls_files.NamedFile(f"{settings.field}.{field}", pathlib.Path(path)) if path else None
 

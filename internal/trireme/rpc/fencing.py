@@ -189,6 +189,7 @@ class SchedulerEpochs:
 
 
 def _remember_epoch(epochs: "OrderedDict[str, int]", scheduler_id: str, epoch: int) -> None:
+    """Remember a scheduler's epoch; of too many schedulers the one seen longest ago is forgotten."""
     epochs[scheduler_id] = epoch
     epochs.move_to_end(scheduler_id)
     if len(epochs) > MAX_SCHEDULERS:

@@ -34,7 +34,7 @@ ACK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class FollowerStatistics:
-    """State and counters of a follower."""
+    """FollowedState and counters of a follower."""
 
     epoch: int
     generation: int
@@ -43,7 +43,7 @@ class FollowerStatistics:
     refused: int  # calls refused for their generation or configuration
 
 
-class State(Protocol):
+class FollowedState(Protocol):
     """The state that a follower updates. `apply` raises OutOfStepError if a full sync is needed."""
 
     @property
@@ -71,7 +71,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
     def __init__(
         self,
-        snap: State,
+        snap: FollowedState,
         configured: Callable[[snapshot_pb2.Configuration], None],
         instance: str = "",
         *,
@@ -192,7 +192,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             check_epoch(fence.epoch, fence.scheduler_id)
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
-        if not await self._wait_until_at(cycle, context.time_remaining()):
+        if not await self._wait_until_reached(cycle, context.time_remaining()):
             self._refused += 1
             await context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -206,18 +206,20 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                 fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, "cycle.config_hash: not this configuration"),
             )
 
-    def _is_at(self, cycle: cycle_pb2.Cycle) -> bool:
+    def _has_reached(self, cycle: cycle_pb2.Cycle) -> bool:
+        """Whether the snapshot is synced by the cycle's leader, and at its generation or later."""
         fence, synced_by = cycle.fence, self._synced_by
         same_leader = fence.epoch == synced_by.epoch and fence.scheduler_id == synced_by.scheduler_id
         return self._snap.synced and same_leader and self._snap.generation >= cycle.generation
 
-    async def _wait_until_at(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
-        if self._is_at(cycle):
+    async def _wait_until_reached(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
+        """Wait for that until shortly before the call's deadline; False if it was not reached."""
+        if self._has_reached(cycle):
             return True
         seconds = WAIT_SECONDS if remaining is None else min(WAIT_SECONDS, max(remaining - 0.05, 0))
         try:
             async with asyncio.timeout(seconds):
-                while not self._is_at(cycle):
+                while not self._has_reached(cycle):
                     self._advanced.clear()
                     await self._advanced.wait()
         except TimeoutError:
@@ -272,6 +274,7 @@ class _Stream:
 
 
 async def _end_quietly(stream: _Stream) -> None:
+    """End a stream with UNAVAILABLE, if it has not ended."""
     # InternalError: the caller has disconnected meanwhile.
     with contextlib.suppress(aio.AbortError, aio.InternalError):
         await stream.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

@@ -101,6 +101,7 @@ class Forker:
         return bool(data)
 
     def _fork_phase(self, name: str, module: str, arguments: list[str]) -> None:
+        """Fork a phase, and report its process id."""
         forker = os.getpid()
         pid = os.fork()
         if not pid:
@@ -109,6 +110,7 @@ class Forker:
         _write_report({"started": name, "pid": pid})
 
     def _report_ended(self) -> None:
+        """Report the phases that have ended, with their exit codes."""
         for name, pid in list(self._pids.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
@@ -152,6 +154,7 @@ def _run_and_exit(run: Callable[[], int]) -> NoReturn:
 
 
 def _write_report(message: dict[str, Any]) -> None:
+    """Write a report for the frontend, as a line of JSON."""
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
@@ -204,6 +207,7 @@ def _run_forked(frontend: int, requests_read: int, reports_write: int) -> int:
 
 
 def _flush_output() -> None:
+    """Write what is buffered, so that a fork does not write it a second time."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()

@@ -166,6 +166,7 @@ class ReplicaServer:
         await stopped
 
     def _add_port(self, address: Address) -> int:
+        """Listen at the address, with TLS if there are files; returns the port."""
         if self._listener.tls is None:
             return self._server.add_insecure_port(address.text)
         # Imported only with TLS: the library is slow to import.
@@ -223,6 +224,7 @@ async def _until_stopped(stopping: asyncio.Event, supervisor: supervision.Superv
 
 
 def _on_signal(stopping: asyncio.Event) -> None:
+    """Begin to stop at the first signal; at the second exit at once with 1."""
     if stopping.is_set():
         os._exit(1)
     log.info("stopping: calls in flight may finish")
@@ -230,6 +232,7 @@ def _on_signal(stopping: asyncio.Event) -> None:
 
 
 def _server_options(max_message_bytes: int) -> list[tuple[str, Any]]:
+    """The options of the server: sizes of messages, no shared port, keepalive."""
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
@@ -288,12 +291,14 @@ class _IdentityInterceptor(aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
+        """Wrap the handler in the check of the caller's identity, except that of health."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method == _HEALTH_CHECK:
             return handler
         return _with_check_first(handler, self._check_caller_identity)
 
     async def _check_caller_identity(self, context: aio.ServicerContext[Any, Any]) -> None:
+        """End the call with PERMISSION_DENIED if no name of the caller's certificate is allowed."""
         names = caller_identities(context)
         if names.isdisjoint(self._allowed):
             log.warning("refused a call of %s: not among the allowed identities", ", ".join(sorted(names)) or "nobody")
@@ -308,7 +313,8 @@ def _with_check_first(handler: _Handler, check: Callable[[Any], Awaitable[None]]
     two are the same.
     """
 
-    async def only(requests: AsyncIterator[Any], context: Any) -> Any:
+    async def only_request(requests: AsyncIterator[Any], context: Any) -> Any:
+        """The request of a call that has one."""
         async for request in requests:
             return request
         return await abort(context, grpc.StatusCode.INTERNAL, "the call ended before its request came")
@@ -316,12 +322,12 @@ def _with_check_first(handler: _Handler, check: Callable[[Any], Awaitable[None]]
     async def answer_once(requests: AsyncIterator[Any], context: Any) -> Any:
         await check(context)
         behavior: Any = handler.stream_unary or handler.unary_unary
-        return await behavior(requests if handler.request_streaming else await only(requests, context), context)
+        return await behavior(requests if handler.request_streaming else await only_request(requests, context), context)
 
     async def answer_many(requests: AsyncIterator[Any], context: Any) -> Any:
         await check(context)
         behavior: Any = handler.stream_stream or handler.unary_stream
-        answers = behavior(requests if handler.request_streaming else await only(requests, context), context)
+        answers = behavior(requests if handler.request_streaming else await only_request(requests, context), context)
         if inspect.isawaitable(answers):  # a handler that writes to the context itself
             await answers
             return

@@ -41,6 +41,7 @@ class ReloadedCertificates:
         return self._make_configuration() if self._watched.reload_if_changed() else None
 
     def _make_configuration(self) -> grpc.ServerCertificateConfiguration:
+        """Make the configuration for gRPC from the files as they are now."""
         content = self._watched.content
         assert content.private_key is not None
         assert content.certificate is not None
@@ -58,6 +59,7 @@ def identities(auth_context: Mapping[str, Iterable[bytes]]) -> set[str]:
 
 
 def _tls_files(files: TlsFiles) -> tls_files.Files:
+    """The server's files, with the names of their flags for errors."""
     return tls_files.Files(
         tls_files.NamedFile("--tls-cert-file", files.certificate),
         tls_files.NamedFile("--tls-private-key-file", files.private_key),

@@ -85,6 +85,7 @@ class WatchedFiles:
 
 
 def _stamps_of_files(files: Sequence[NamedFile]) -> _FileStamp:
+    """What changes when a file does: inode, time and size. Raises: ListenError if one is missing."""
     stamps = []
     for file in files:
         try:
@@ -118,6 +119,7 @@ def _load_contents(files: Files) -> Content:
 
 
 def _read_certificates(file: NamedFile) -> bytes:
+    """Read a file, and check that it has certificates. Raises: ListenError."""
     content = _read_file(file)
     try:
         x509.load_pem_x509_certificates(content)
@@ -127,6 +129,7 @@ def _read_certificates(file: NamedFile) -> bytes:
 
 
 def _read_file(file: NamedFile) -> bytes:
+    """Read a file. Raises: ListenError naming its flag or field."""
     try:
         return file.path.read_bytes()
     except OSError as error:

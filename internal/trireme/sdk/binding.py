@@ -34,7 +34,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
                     result.status.plugin = self._invoker.name
                     result.timeout.FromNanoseconds(round(answer.seconds * 1e9))
                 else:
-                    result.status.CopyFrom(self._invoker.message("permit", answer))
+                    result.status.CopyFrom(self._invoker.status_message("permit", answer))
         return response
 
     async def PreBindPreFlight(
@@ -58,7 +58,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
                 if isinstance(answer, bind_pb2.PreBindResult):
                     response.results.append(answer)
                 else:
-                    response.results.add(status=self._invoker.message("pre_bind", answer))
+                    response.results.add(status=self._invoker.status_message("pre_bind", answer))
         return response
 
     async def Bind(
@@ -70,7 +70,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
             call = await self._invoker.call_for(request.cycle, context)
             for index, item in enumerate(request.items):
                 answer = await self._invoker.call("bind", call, item)
-                result = bind_pb2.BindResult(index=index, status=self._invoker.message("bind", answer))
+                result = bind_pb2.BindResult(index=index, status=self._invoker.status_message("bind", answer))
                 yield bind_pb2.BindResponse(results=[result])
 
     async def PostBind(

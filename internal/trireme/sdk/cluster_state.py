@@ -39,6 +39,7 @@ class ClusterState:
         self._clear()
 
     def _clear(self) -> None:
+        """Empty the state, as a full sync begins."""
         self.generation, self.synced = 0, False
         self.nodes: dict[int, core_pb2.Node] = {}
         self.classes: dict[int, core_pb2.Pod] = {}
@@ -120,6 +121,7 @@ class ClusterState:
             self._pods[row] = self._pods_by_slot.setdefault(slot, {})[row] = pod
 
     def _remove_pod(self, row: int) -> None:
+        """Remove the pod of a row."""
         pod = self._pods.pop(row)
         neighbours = self._pods_by_slot[pod.slot]
         del neighbours[row]

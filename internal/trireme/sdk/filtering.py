@@ -37,7 +37,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
                     response.narrowed = True
                     response.node_names.extend(answer.nodes)
                 answer = None
-            response.status.CopyFrom(self._invoker.message("pre_filter", answer))
+            response.status.CopyFrom(self._invoker.status_message("pre_filter", answer))
         return response
 
     async def Filter(
@@ -75,7 +75,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
             answer = await self._invoker.call("post_filter", call, request.columns)
             if isinstance(answer, filter_pb2.PostFilterResponse):
                 return answer
-            response.status.CopyFrom(self._invoker.message("post_filter", answer))
+            response.status.CopyFrom(self._invoker.status_message("post_filter", answer))
         return response
 
     async def Reserve(
@@ -91,7 +91,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
                 if isinstance(answer, filter_pb2.Reservation):
                     response.reservations.append(answer)
                 else:
-                    response.reservations.add(status=self._invoker.message("reserve", answer))
+                    response.reservations.add(status=self._invoker.status_message("reserve", answer))
         return response
 
     async def Unreserve(
@@ -105,6 +105,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         return filter_pb2.UnreserveResponse()
 
     async def _dry_runs(self, call: calls.Call, runs: Sequence[filter_pb2.DryRun]) -> Sequence[object]:
+        """Call filter for each dry run: a node with some pods gone and others there."""
         verdicts: list[object] = []
         for run in runs:
             if call.cluster is None:
@@ -116,8 +117,9 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         return verdicts
 
     async def _call_filter(self, call: calls.Call, nodes: Sequence[calls.Node]) -> Sequence[object]:
+        """The verdicts of filter_nodes, or of filter node by node. Raises: InvalidResult if their number is wrong."""
         if self._invoker.method("filter_nodes") is None:
-            return await self._invoker.each("filter", call, nodes)
+            return await self._invoker.call_for_each_node("filter", call, nodes)
         verdicts: Sequence[object] = await self._invoker.call("filter_nodes", call, nodes)
         if len(verdicts) != len(nodes):
             raise InvalidResult(f"filter_nodes returned {len(verdicts)} verdicts about {len(nodes)} nodes")
@@ -132,7 +134,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
             if verdict is None or verdict == status.SUCCESS:
                 continue
             if isinstance(verdict, status.Status):
-                index[at] = table.setdefault(self._invoker.own(verdict), len(table) + 1)
+                index[at] = table.setdefault(self._invoker.with_own_name(verdict), len(table) + 1)
                 capacity[at] = 0
             elif isinstance(verdict, int) and not isinstance(verdict, bool) and verdict > 0:
                 capacity[at] = min(verdict, interfaces.UNLIMITED)

@@ -54,6 +54,7 @@ class Handle:
         return list(response.activated)
 
     async def _call_unless_not_found(self, call: Awaitable[object]) -> bool:
+        """Await the call; False if it ended with NOT_FOUND."""
         try:
             await call
         except aio.AioRpcError as error:

@@ -90,7 +90,7 @@ class Invoker:
         answer = method(*args)
         return await answer if inspect.isawaitable(answer) else answer
 
-    async def each(self, name: str, call: Call, nodes: Sequence[Node]) -> list[Any]:
+    async def call_for_each_node(self, name: str, call: Call, nodes: Sequence[Node]) -> list[Any]:
         """Call the method for each node, one after the other."""
         method = self.method(name)
         if method is None:
@@ -111,16 +111,16 @@ class Invoker:
                 log.exception("plugin %s failed", self.name)
                 await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
 
-    def own(self, value: status.Status) -> status.Status:
+    def with_own_name(self, value: status.Status) -> status.Status:
         """The status with this plugin's name."""
         if value.code in (status.Code.SUCCESS, status.Code.SKIP):
             return value
         return dataclasses.replace(value, plugin=self.name)
 
-    def message(self, step: str, answer: object) -> status_pb2.Status:
+    def status_message(self, step: str, answer: object) -> status_pb2.Status:
         """The status message of a method's result that is None or a status."""
         if answer is None:
             return wire_status.to_message(status.SUCCESS)
         if isinstance(answer, status.Status):
-            return wire_status.to_message(self.own(answer))
+            return wire_status.to_message(self.with_own_name(answer))
         raise InvalidResult(f"{step} returned {answer!r}")

@@ -27,7 +27,7 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
             await self._invoker.require_configuration(request.config_hash, context)
             for pod in request.pods:
                 answer = await self._invoker.call("pre_enqueue", pod, request.profile)
-                response.statuses.append(self._invoker.message("pre_enqueue", answer))
+                response.statuses.append(self._invoker.status_message("pre_enqueue", answer))
         return response
 
     async def QueueingHint(

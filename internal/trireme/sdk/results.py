@@ -53,4 +53,5 @@ class Wait:
 
 
 def _make_reasons(reason: str, parameters: dict[str, object]) -> tuple[status.Reason, ...]:
+    """The reason with its parameters; none if it is empty."""
     return (status.Reason.of(reason, parameters),) if reason else ()

@@ -33,7 +33,7 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
             if isinstance(answer, bytes):
                 response.state = answer
                 answer = None
-            response.status.CopyFrom(self._invoker.message("pre_score", answer))
+            response.status.CopyFrom(self._invoker.status_message("pre_score", answer))
         return response
 
     async def Score(
@@ -46,7 +46,7 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
             call = await self._invoker.call_for(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
             if self._invoker.method("score_nodes") is None:
-                scores = await self._invoker.each("score", call, nodes)
+                scores = await self._invoker.call_for_each_node("score", call, nodes)
             else:
                 scores = await self._invoker.call("score_nodes", call, nodes)
             response.scores.extend(_check_scores("score", scores, len(nodes)))
@@ -67,6 +67,7 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
 
 
 def _check_scores(step: str, scores: Sequence[Any], count: int) -> list[int]:
+    """The scores as integers. Raises: InvalidResult for another number of scores, or what is no whole number."""
     if len(scores) != count:
         raise InvalidResult(f"{step} returned {len(scores)} scores of {count} nodes")
     try:

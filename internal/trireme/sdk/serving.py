@@ -121,6 +121,7 @@ def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(plugin: description.Plugin, listener: listening.Listener) -> int:
+    """Serve on the listener, with the log on stderr; returns the exit code."""
     process_output.ignore_failed_writes()
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
@@ -129,6 +130,7 @@ def _serve(plugin: description.Plugin, listener: listening.Listener) -> int:
 
 
 def _make_parser(info: description.Info) -> argparse.ArgumentParser:
+    """The flags of `main`: address, certificates, allowed callers."""
     text = f"The scheduler plugin {info.name} {info.version}".rstrip() + "."
     parser = argparse.ArgumentParser(prog=info.name, description=text, allow_abbrev=False)
     parser.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
@@ -141,10 +143,12 @@ def _make_parser(info: description.Info) -> argparse.ArgumentParser:
 
 @asynccontextmanager
 async def _lifespan(plugin: description.Plugin) -> AsyncIterator[Sequence[grpc_server.Service]]:
+    """The plugin's services, made on the running loop."""
     yield services(plugin)
 
 
 def _make_service(module: Any, name: str, add: Callable[[Any, aio.Server], None], servicer: Any) -> grpc_server.Service:
+    """A service of the contract with its implementation."""
     return grpc_server.Service(module.DESCRIPTOR.services_by_name[name], lambda server: add(servicer, server))
 
 

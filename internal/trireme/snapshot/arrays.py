@@ -47,9 +47,6 @@ def slot_index(slots: SlotArray) -> SlotArray | slice:
 
 
 def entries_at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
-    """The entries at the slots, indexed by `region`; read-only, since it may be a view of the column.
-
-    Shape: as `slots`.
-    """
+    """Return the entries at the slots; read-only, since it may be a view of the column. Shape: as `slots`."""
     out: npt.NDArray[Any] = column[slot_index(slots)]
     return out

@@ -187,6 +187,7 @@ class ClassCounter:
                         each.add(slots, added, snap.generation)
 
     def _recount_under_keys(self, snap: snapshot.Snapshot, keys: tuple[str, ...]) -> None:
+        """Count all pods again under these keys; sums by domain under them are dropped."""
         table = snap.pods
         size = snap.nodes.capacity
         self._domains = {which: each for which, each in self._domains.items() if which[0] not in keys}

@@ -92,6 +92,7 @@ class PodClass:
         return self.memo("host_ports", _host_ports)
 
     def _amounts_vector(self, kind: str, names: resources.ResourceNames) -> arrays.Int64Array:
+        """The class's amounts of this kind as a vector, made once."""
         vector = self._vectors.get(kind)
         if vector is None:
             vector = self._vectors[kind] = names.vector(getattr(self.amounts, kind))
@@ -99,6 +100,7 @@ class PodClass:
 
 
 def _host_ports(pod_class: PodClass) -> tuple[Port, ...]:
+    """The host ports (IP, protocol, port) that containers and sidecars name."""
     spec = pod_class.pod.spec
     sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
     return tuple(

@@ -67,6 +67,7 @@ class DerivedTable(Generic[SourceT]):
         return cast(Entry, entry)
 
     def _drop_oldest(self, nodes: int) -> None:
+        """Drop the entries used longest ago while there is too much memory in them; measured only now and then."""
         if len(self._entries) < MIN_ENTRIES or self._unmeasured * _MEASURE_PART < len(self._entries):
             return
         self._unmeasured = 0

@@ -44,6 +44,7 @@ class _Image:
         self._bits = np.zeros(0, dtype=np.uint8)  # eight slots per byte
 
     def copy(self) -> "_Image":
+        """The same slots, in an object of its own."""
         out = _Image()
         out.count, out._sizes, out._bits = self.count, self._sizes.copy(), self._bits.copy()
         out._few = None if self._few is None else self._few.copy()
@@ -51,14 +52,15 @@ class _Image:
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size in bytes that counts: the one that most nodes report, of several the smallest."""
         return min(self._sizes, key=lambda size: (-self._sizes[size], size))
 
-    def reported(self, size: int) -> bool:
+    def has_size(self, size: int) -> bool:
         """Whether a node reports this size."""
         return size in self._sizes
 
     def add(self, slot: int, size: int) -> None:
+        """Add a slot whose node reports this size; many slots become a bitmap."""
         self.count += 1
         self._sizes[size] = self._sizes.get(size, 0) + 1
         if self._few is not None:
@@ -71,6 +73,7 @@ class _Image:
         self._set_bit(slot)
 
     def discard(self, slot: int, size: int) -> None:
+        """Remove a slot whose node reported this size."""
         self.count -= 1
         self._sizes[size] -= 1
         if self._sizes[size] == 0:
@@ -90,6 +93,7 @@ class _Image:
         return inside & ((bits & 1) != 0)
 
     def _set_bit(self, slot: int) -> None:
+        """Mark the slot in the bitmap."""
         byte = slot >> 3
         if byte >= self._bits.shape[0]:
             self._bits = arrays.grow_last_axis(self._bits, arrays.grown_capacity(byte + 1, self._bits.shape[0]))
@@ -150,12 +154,14 @@ class ImageIndex:
         return self._by_name.get(name)
 
     def _add_list_of_slot(self, slot: int, listed: _List) -> None:
+        """Remember the slot's list of images, shared with other nodes that have the same."""
         if listed:
             shared = self._lists.setdefault(listed, _SharedImageList(listed))
             shared.nodes += 1
             self._by_slot[slot] = shared.listed
 
     def _drop_list_of_slot(self, slot: int, listed: _List) -> None:
+        """Forget the slot's list of images."""
         if listed:
             del self._by_slot[slot]
             shared = self._lists[listed]
@@ -164,10 +170,11 @@ class ImageIndex:
                 del self._lists[listed]
 
     def _discard_image(self, slot: int, entry: _Listed) -> None:
+        """Remove an image from a slot, and forget it if no node has it any more."""
         name, size = entry
         image = self._by_name[name]
         image.discard(slot, size)
-        if not image.reported(size):
+        if not image.has_size(size):
             del self._images[entry]
         if image.count == 0:
             del self._by_name[name]

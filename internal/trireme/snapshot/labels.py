@@ -79,7 +79,7 @@ class LabelColumn:
         return column[:size]
 
     def at(self, slots: arrays.SlotArray) -> arrays.Int32Array:
-        """Value numbers of the slots. Shape: as `slots`."""
+        """Value numbers of the slots; ABSENT where the label is missing. Shape: as `slots`."""
         if self._dense is not None:
             if self._dense.shape[0] <= (int(slots.max()) if slots.size else 0):
                 self._dense = arrays.grow_last_axis(self._dense, int(slots.max()) + 1)
@@ -112,6 +112,7 @@ class LabelColumn:
 
 
 def _parse_integer(text: str) -> int:
+    """The integer that the label value is, or a number that stands for none."""
     number = selectors.parse_int64(text)
     return _NOT_A_NUMBER if number is None else number
 
@@ -160,6 +161,7 @@ class LabelColumns:
         return {key: value for key, value in pairs if value is not None}
 
     def _set_keys(self, slot: int, keys: frozenset[str]) -> None:
+        """Remember the slot's keys; nodes with the same keys share the set."""
         if not keys:
             self._keys.pop(slot, None)
             return

@@ -48,6 +48,7 @@ def matches_term(table: nodes.NodeTable, term: selectors.NodeTerm, slots: arrays
 
 
 def _slots_of_names(table: nodes.NodeTable, names: frozenset[str]) -> list[int]:
+    """The slots of the nodes of these names, as far as they exist."""
     return [table.slot_of_name[name] for name in names if name in table.slot_of_name]
 
 

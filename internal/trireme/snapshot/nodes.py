@@ -186,6 +186,7 @@ class NodeTable:
         return slot_changes.union([self.changed_since(generation, pods=True), started], self.size)
 
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, meta_pb2.Quantity]) -> None:
+        """Write the slot's allocatable resources, with rows for new ones."""
         allowed_pods, has = _parse_allocatable(tuple([(name, allocatable[name].string) for name in allocatable]))
         self.allowed_pods[slot] = allowed_pods
         vector = self.resource_names.vector(has)
@@ -201,6 +202,7 @@ class NodeTable:
             self.requested = np.concatenate([self.requested, more])
 
     def _ensure_capacity(self, slot: int) -> None:
+        """Grow all columns to include the slot."""
         if slot >= self.size:
             self.names.extend([""] * (slot + 1 - self.size))
             self.size = slot + 1

@@ -101,6 +101,7 @@ class ObjectTable:
         return out
 
     def _record_change(self, kind: str, key: Key, generation: int) -> None:
+        """Log the change, by which callers find what changed; a log that grew too long is dropped."""
         self._ordered.pop(kind, None)
         self._generations[kind] = generation
         log = self._log.setdefault(kind, {})

@@ -164,6 +164,7 @@ class SnapshotOverlay:
         return None if row is None or self.overlaid_pods.is_removed(row) else int(self.base.pods.pod_class[row])
 
     def _add_difference(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """The column with the overlay's differences of that row, which are 0 if there are none."""
         if self._differences is None or row >= self._differences.shape[0]:
             return column
         out: arrays.Int64Array = column + arrays.entries_at(self._differences[row], slots)
@@ -191,6 +192,7 @@ class SnapshotOverlay:
         return np.concatenate([_ONE, pod_class.placed_requests(self.nodes.resource_names)])
 
     def _ensure_capacity(self, rows: int) -> arrays.Int64Array:
+        """The differences with at least so many rows; borrowed from the pool at first."""
         known = self._differences
         if known is None:
             wanted = max(rows, _RESOURCES + len(self.nodes.resource_names))

@@ -144,5 +144,6 @@ class OverlaidPods:
         return self._columns
 
     def _record_change(self) -> None:
+        """Note a change: columns have to be made again."""
         self._columns = None
         self.version += 1

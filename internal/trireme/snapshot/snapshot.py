@@ -44,13 +44,13 @@ class Snapshot:
         self.incarnation = 0
         self._reset()
 
-    def must_still_be(self, incarnation: int) -> None:
+    def check_incarnation(self, incarnation: int) -> None:
         """Check after an await that the snapshot was not reset meanwhile. Raises: OutOfStepError."""
         if self.incarnation != incarnation:
             raise OutOfStepError("the snapshot was replaced meanwhile")
 
-    def keep_nodes(self, *, messages: bool = False, json: bool = False) -> None:
-        """Also store node objects, from the next full sync on, for plugins that need them."""
+    def store_node_objects(self, *, messages: bool = False, json: bool = False) -> None:
+        """Also store node objects (`messages`, `json`), from the next full sync on, for plugins that need them."""
         self._keep_messages |= messages
         self._keep_json |= json
 
@@ -150,6 +150,7 @@ class Snapshot:
         return max((self._generation_of_last_change(kind) for kind in kinds), default=0)
 
     def _generation_of_last_change(self, kind: str) -> int:
+        """The last change of one kind, as `last_change` names them."""
         if kind == "images":
             return self.nodes.images.generation
         if kind == "node_count":
@@ -206,6 +207,7 @@ class Snapshot:
         return table
 
     def _add_class(self, pod_class: classes.PodClass, generation: int) -> None:
+        """Add a class, as the newest."""
         self._class_arrivals += 1
         pod_class.arrival = self._class_arrivals
         # A class that is sent again moves to the end: the table is in order of arrival.
@@ -215,6 +217,7 @@ class Snapshot:
         self.classes_generation = generation
 
     def _apply_nominations(self, delta: snapshot_pb2.Delta, generation: int) -> None:
+        """Apply a delta's nominations; the slots that they leave and enter count as changed."""
         moved = []
         for uid in delta.removed_nominations:
             nominee = self.nominations.remove(uid)
@@ -271,6 +274,7 @@ class Snapshot:
         self._count_pods_on_nodes(rows, 1, generation)
 
     def _remove_pods(self, removed: "list[int] | object", generation: int) -> None:
+        """Empty the rows of removed pods, and count these no more on their nodes."""
         rows = np.array(removed, dtype=np.intp)
         if not rows.size:
             return

@@ -47,7 +47,7 @@ class Preparation:
         async with cached.preparing:
             for number in range(ROUNDS):
                 for plugin in plugins:
-                    self._snap.must_still_be(incarnation)
+                    self._snap.check_incarnation(incarnation)
                     started = timer.now()
                     failed = await self._prepare_by_plugin(plugin, pod_class, cached, only_changed or number > 0)
                     code = status.Code.SUCCESS if failed is None else failed.code
@@ -77,7 +77,7 @@ class Preparation:
                 await plugin.prepare(pod_class, self._snap, np.flatnonzero(live))
             elif not column.prefilter.skip:
                 await plugin.prepare(pod_class, self._snap, column.due_slots(plugin, self._snap, live))
-        self._snap.must_still_be(incarnation)
+        self._snap.check_incarnation(incarnation)
 
     async def prepare_slot(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, slot: int) -> None:
         """As prepare_synchronous, for one slot."""
@@ -88,7 +88,7 @@ class Preparation:
             column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap) or not column.prefilter.skip:
                 await plugin.prepare(pod_class, self._snap, np.array([slot]))
-        self._snap.must_still_be(incarnation)
+        self._snap.check_incarnation(incarnation)
 
     async def _prepare_by_plugin(
         self,
@@ -115,7 +115,7 @@ class Preparation:
         unanswered = False
         if slots.size:
             failed = await plugin.prepare(pod_class, self._snap, state, slots, cached.table)
-            self._snap.must_still_be(incarnation)
+            self._snap.check_incarnation(incarnation)
             if failed is not None:
                 return failed
             verdicts = plugin.filter(pod_class, self._snap, state, slots, cached.table)
@@ -136,7 +136,7 @@ class Preparation:
         """Call PreFilter of an asynchronous plugin and store its answer; a status where that fails the pod."""
         generation, incarnation = self._snap.generation, self._snap.incarnation
         answer = await plugin.pre_filter(pod_class, self._snap)
-        self._snap.must_still_be(incarnation)
+        self._snap.check_incarnation(incarnation)
         if answer.status is not None and answer.status.code == status.Code.ERROR:
             return answer.status
         old = cached.plugins.get(plugin.name)

@@ -55,7 +55,7 @@ class ScoreEvaluator:
             failed = await self._prepare_asynchronous(profile, pod_class, cached, timer)
             if failed is not None:
                 return failed
-            self._snap.must_still_be(incarnation)
+            self._snap.check_incarnation(incarnation)
         for plugin in self._chains[profile].preparing:
             column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap):
@@ -63,7 +63,7 @@ class ScoreEvaluator:
             elif not column.silent:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
-            self._snap.must_still_be(incarnation)
+            self._snap.check_incarnation(incarnation)
         failed = self._refresh_synchronous(profile, pod_class, cached, timer)
         return cached if failed is None else failed
 
@@ -125,7 +125,7 @@ class ScoreEvaluator:
             called: dict[str, int] = {}
             for _ in range(ROUNDS):
                 for plugin in plugins:
-                    self._snap.must_still_be(incarnation)
+                    self._snap.check_incarnation(incarnation)
                     generation, started = self._snap.generation, timer.now()
                     slots = self._due_asynchronous(plugin, cached, called.get(plugin.name))
                     failed = await self._prepare_by_plugin(plugin, pod_class, cached, slots)
@@ -172,7 +172,7 @@ class ScoreEvaluator:
             column = cached.plugins[plugin.name] = score_column.ScoreColumn(None, generation)
         if slots.size:
             prepared = await plugin.prepare(pod_class, self._snap, column.state, slots)
-            self._snap.must_still_be(incarnation)
+            self._snap.check_incarnation(incarnation)
             column.state = prepared.state
             if prepared.failure is not None:
                 return prepared.failure
