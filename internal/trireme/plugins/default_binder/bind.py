@@ -66,6 +66,7 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
 
 
 def _log_binding_attempt(target: BindTarget) -> None:
+    """Log "Attempting to bind pod to node" at verbosity 3, as kube-scheduler does before it sends a binding."""
     pod = klog.Ref(f"{target.pod.namespace}/{target.pod.name}")
     text = "Attempting to bind pod to node"
     klog.info(log, 3, text, **klog.named(log, f"Bind.{NAME}"), pod=pod, node=klog.Ref(target.node))

@@ -19,11 +19,13 @@ _SCHEMA = struct(
 
 
 def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    """Set kube-scheduler's defaults: candidates on 10 % of the nodes, and on at least 100."""
     value.setdefault("minCandidateNodesPercentage", 10)
     value.setdefault("minCandidateNodesAbsolute", 100)
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+    """Return what is wrong with the two limits: out of range, or both 0."""
     problems: list[Problem] = []
     percentage, absolute = args["minCandidateNodesPercentage"], args["minCandidateNodesAbsolute"]
     percentage_path = child(path, "minCandidateNodesPercentage")

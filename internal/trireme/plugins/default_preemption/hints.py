@@ -9,7 +9,10 @@ from trireme.plugin_api.hints import ClusterEventWithHint, HintContext, never
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """A pod that waits for its victims hears when one is gone, but whether that helps is for others to say."""
+    """Register for deleted pods, with a hint that never requeues; nothing without SchedulerAsyncPreemption.
+
+    A preemptor that waits for its victims is tried again by the hints of the plugins that refused it.
+    """
     if not context.features.enabled("SchedulerAsyncPreemption"):
         return ()
     return (ClusterEventWithHint("AssignedPod", ("Delete",), never),)

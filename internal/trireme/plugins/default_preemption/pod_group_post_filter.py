@@ -174,7 +174,7 @@ class _Reprieve:
         return staying
 
     def _pods_of_victim(self, victim: filter_phase_pb2.Victim) -> arrays.Int32Array:
-        """Class and slot of those of the victim's pods whose class and node still exist. Shape: (pod, 2)."""
+        """Return class and slot of those of the victim's pods whose class and node still exist. Shape: (pod, 2)."""
         found = [
             (pod.pod_class, pod.slot)
             for pod in victim.pods
@@ -183,14 +183,18 @@ class _Reprieve:
         return np.array(found, dtype=np.int32).reshape(-1, 2)
 
     def _affected_members(self, victim: filter_phase_pb2.Victim) -> Sequence[_Member]:
-        """The members that may not fit beside the victim."""
+        """Return the members that may not fit beside the victim: those on its nodes, or all if any node may matter."""
         slots = {pod.slot for pod in victim.pods}
         return [each for each in self._members if self._everywhere or each[1] in slots]
 
     async def _fit_by_asynchronous_plugins(
         self, members: Sequence[_Member], reprieved: arrays.Int32Array, over: overlay.SnapshotOverlay
     ) -> bool:
-        """Whether the members fit by the asynchronous plugins, beside these victims, each beside those before it."""
+        """Return whether the members fit by the asynchronous plugins, each beside the victims and members before it.
+
+        `reprieved` are class and slot of the victims' pods that stay. Raises: OutOfStepError where the snapshot
+        changed.
+        """
         dry_runs: dict[int, list[interfaces.DryRun]] = {number: [] for number in self._asynchronous}
         for at, (number, slot, _) in enumerate(members):
             if number in dry_runs:
@@ -205,7 +209,10 @@ class _Reprieve:
         return fits
 
     def _fit_by_synchronous_plugins(self, members: Sequence[_Member], over: overlay.SnapshotOverlay) -> bool:
-        """Whether these members fit where they are, by the synchronous plugins."""
+        """Return whether the members fit on their nodes, by the synchronous plugins, each beside those before it.
+
+        The members are taken out of the overlay for that; afterwards it is as before.
+        """
         rows = np.array([row for _, _, row in members if row != _NOT_IN_CLUSTER], dtype=np.intp)
         mark = over.added_mark
         over.remove(rows)
@@ -215,13 +222,17 @@ class _Reprieve:
         return fits
 
     def _equal_members_fit(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
-        """Whether members of one class in a row fit on the slot; if so they are there then."""
+        """Add members of one class to their slot in the overlay, if they fit; return whether all do.
+
+        `rows` has the row of each member, or _NOT_IN_CLUSTER. At the first that does not fit it ends: the caller undoes
+        all.
+        """
         if self._filters[pod_class].has_exact_capacities:
             return self._copies_fit(pod_class, slot, rows, over)
         return all(self._copies_fit(pod_class, slot, [row], over) for row in rows)
 
     def _copies_fit(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
-        """As _equal_members_fit, by the number of pods of the class that the plugins have room for."""
+        """As `_equal_members_fit`, of as many members at once as the plugins can count: one if they count none."""
         verdict = self._filters[pod_class].filter(np.array([slot], dtype=np.intp), over)
         if verdict.index[0] != interfaces.PASSES:
             return False
@@ -234,18 +245,19 @@ class _Reprieve:
 
 
 def _consecutive_equal_members(members: Sequence[_Member]) -> Iterator[tuple[int, int, list[int]]]:
-    """Class, slot and rows of members in a row that are of one class and on one slot."""
+    """Yield class, slot and rows of members that follow one another and are of one class on one slot."""
     for (pod_class, slot), run in groupby(members, key=lambda member: member[:2]):
         yield pod_class, slot, [row for _, _, row in run]
 
 
 def _never_preempts(member: filter_phase_pb2.PodGroupMember, snap: snapshot.Snapshot) -> bool:
+    """Return whether the member's preemption policy is Never; not if its class is gone."""
     pod_class = snap.classes.get(member.pod_class)
     return pod_class is not None and pod_class.pod.spec.preemption_policy == "Never"
 
 
 def _are_victims_terminating(request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot) -> bool:
-    """Whether a pod of lower priority is being deleted from a node that a member is nominated to."""
+    """Return whether preempted pods of lower priority are still terminating on a node that a member is nominated to."""
     nominated = {member.nominated_node for member in request.members} - {""}
     slots = [snap.nodes.slot_of_name[name] for name in nominated if name in snap.nodes.slot_of_name]
     table = snap.pods
@@ -257,6 +269,7 @@ def _are_victims_terminating(request: filter_phase_pb2.ListPodGroupVictimsReques
 def _victim_message(
     victim: victims_with_groups.Victim, snap: snapshot.Snapshot, violations: int
 ) -> filter_phase_pb2.Victim:
+    """Make the message of a victim: a pod, or all pods of a group, with `violations` of disruption budgets."""
     out = filter_phase_pb2.Victim(violations=violations, of_group=victim.of_group)
     table = snap.pods
     for row in victim.rows:
@@ -270,14 +283,16 @@ def _victim_message(
 
 
 def _response_without_victims(entry: status.Status) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+    """Make the response that lists no victims and says why, prefixed as kube-scheduler does."""
     return filter_phase_pb2.ListPodGroupVictimsResponse(status=_status_with_prefix(entry))
 
 
 def _status_with_prefix(entry: status.Status) -> status_pb2.Status:
+    """Return the status as a message, "preemption: " before each of its texts."""
     texts = tuple(_PREFIX + text for text in entry.messages)
     return wire_status.to_message(status.Status(entry.code, entry.plugin, texts))
 
 
 def make(context: plugin_context.PluginContext) -> PodGroupPreemption:
-    """The plugin."""
+    """Make the plugin for PodGroupPostFilter; it has no arguments."""
     return PodGroupPreemption()

@@ -65,11 +65,11 @@ class _CandidateSearch:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there are as many candidates as wanted, and one that violates no budget."""
+        """Whether as many candidates as wanted were found, one of which violates no disruption budget."""
         return len(self.candidates) >= self.wanted and len(self.candidates) > self.violating
 
     def add(self, candidate: dry_run.Candidate) -> None:
-        """Add the candidate, unless there are as many like it as wanted."""
+        """Add the candidate, unless as many as wanted of its sort (violating a budget, or none) are there already."""
         violating = bool(candidate.violations)
         alike = self.violating if violating else len(self.candidates) - self.violating
         if alike < self.wanted:
@@ -120,6 +120,11 @@ class DefaultPreemption:
         return self._response_without_candidates(found, snap.nodes.count)
 
     def _response_without_candidates(self, found: _CandidateSearch, nodes: int) -> filter_pb2.PostFilterResponse:
+        """Say that no node helps: the errors of dry runs if there were any, else how often each refusal occurred.
+
+        Nodes without a pod of lower priority are counted as "not helpful". The nomination is cleared, except after an
+        error.
+        """
         if found.errors:
             texts = list(dict.fromkeys(found.errors))
             return _response_with_prefix(
@@ -237,7 +242,10 @@ class _DryRuns:
 def _with_class_cache(
     runs: dry_run_cache.DryRuns, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
 ) -> dry_run_cache.DryRuns:
-    """The dry runs with the cache of the class: the result on a node follows from this node alone."""
+    """Wrap dry runs so that they reuse the class's results on nodes that have not changed.
+
+    Only for dry runs whose result on a node depends on that node alone.
+    """
     pending = context.pending
     if pending is not None:
         pending.independent = True
@@ -248,7 +256,7 @@ def _with_class_cache(
 
 
 def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
-    """The slots of those of the victims that are evicted with all of their group. Shape: (slot,)."""
+    """Return the slots with a victim that would be evicted together with all of its group. Shape: (slot,)."""
     whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.pod_class[victims]]
     return np.unique(snap.pods.slot[victims[whole_group > 0]])
 
@@ -274,6 +282,7 @@ def _add_result(
 
 
 def _first_node_to_try(context: post_filter_context.PostFilterContext, nodes: int) -> int:
+    """Return a random position among `nodes`; the same request (seed, class and pod) gets the same one."""
     cycle = context.cycle
     return random.Random(f"{context.seed} {cycle.pod_class} {cycle.pod.metadata.uid}").randrange(nodes)
 
@@ -281,7 +290,7 @@ def _first_node_to_try(context: post_filter_context.PostFilterContext, nodes: in
 def _nominate_and_evict(
     context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot, candidate: dry_run.Candidate
 ) -> filter_pb2.PostFilterResponse:
-    """Nominate the candidate's node and evict its victims, but for those that are being deleted already."""
+    """Nominate the candidate's node and evict its victims, except those that are terminating already."""
     node_name = snap.nodes.names[candidate.slot]
     text = f"found a potential placement for pod on node {node_name}, preempting {len(candidate.rows)} victims"
     response = _response_with_prefix(status.Status(status.Code.SUCCESS, "", (text,)))
@@ -304,12 +313,13 @@ def _nominate_and_evict(
 
 
 def _response_with_prefix(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
+    """Make the response of a failed preemption, "preemption: " before each of its texts."""
     prefixed = status.Status(entry.code, entry.plugin, tuple(_PREFIX + text for text in entry.messages))
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)
 
 
 def make(context: plugin_context.PluginContext) -> DefaultPreemption:
-    """The plugin, by its arguments and the feature gates."""
+    """Make the plugin for PostFilter, by its arguments and the gate GenericWorkload (groups as victims)."""
     percentage = context.args.get("minCandidateNodesPercentage", 10)
     count = WantedCandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", 100))
     return DefaultPreemption(count, groups=context.features.get("GenericWorkload", False))

@@ -15,11 +15,11 @@ class VictimsToDelete:
         self._preempting = preempting
 
     def refuses(self, pod: PodToEnqueue) -> bool:
-        """Whether victims of the pod are still to be deleted."""
+        """Whether evictions of the pod's victims have not all been sent yet."""
         return self._preempting(pod.uid)
 
     def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
-        """Nothing: the report names the victims."""
+        """Return nothing to add to the report of waiting pods: it names the victims itself."""
         return {}
 
 

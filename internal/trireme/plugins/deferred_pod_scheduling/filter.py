@@ -34,7 +34,7 @@ class DeferredPodScheduling:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """Only pods whose resize is deferred are looked at."""
+        """Skip all pods but those whose resize is deferred, and these too without the feature gate."""
         return interfaces.PreFilterResult(skip=not (self._enabled and pod_class.resize_deferred))
 
     def filter(

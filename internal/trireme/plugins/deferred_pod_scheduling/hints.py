@@ -11,7 +11,7 @@ from trireme.v1 import core_pb2
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """DeferredPodScheduling: the pod's own node lets resizes preempt now."""
+    """Register for the pod's own node: it came, or it allows resizes to preempt now and did not before."""
     enabled = context.features.enabled(resizes.GATE)
 
     def after_change(old: core_pb2.Node, new: core_pb2.Node) -> ClassHint:
@@ -30,4 +30,5 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _forbids_resizes(node: core_pb2.Node) -> bool:
+    """Whether the node's preemption policy forbids that resizes of its pods preempt."""
     return bool(node.spec.pod_preemption_policy.disable_resize_preemption)

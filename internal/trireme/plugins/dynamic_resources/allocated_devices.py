@@ -34,22 +34,23 @@ class AllocatedDevices:
         self._consumers: Counter[devices.DeviceId] = Counter()
 
     def add(self, claimed: ClaimedDevice) -> None:
-        """A claim holds this."""
+        """Count what a claim holds."""
         self._change_count(claimed, 1)
 
     def remove(self, claimed: ClaimedDevice) -> None:
-        """A claim holds this no longer."""
+        """Count what a claim held no longer; it must have been added before."""
         self._change_count(claimed, -1)
 
     def consumed_amounts(self, device: devices.DeviceId) -> devices.Amounts:
-        """How much of the device is allocated, by capacity name; in nanos."""
+        """Return how much of the device's capacities claims consume, by capacity name, in nanos; empty if none does."""
         return self._consumed.get(device, {})
 
     def contains(self, device: devices.DeviceId) -> bool:
-        """Whether any claim holds any of it."""
+        """Whether any claim holds the device or a share of it."""
         return device in self.dedicated or device in self.shared
 
     def _change_count(self, claimed: ClaimedDevice, sign: int) -> None:
+        """Count the claim's use of the device and its amounts once more (`sign` 1), or once less (−1)."""
         counts = self.shared if claimed.shared else self.dedicated
         counts[claimed.device] += sign
         if not counts[claimed.device]:
@@ -65,7 +66,10 @@ class AllocatedDevices:
 
 
 def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool) -> Iterator[ClaimedDevice]:
-    """What a claim with this allocation holds."""
+    """Yield what a claim with this allocation holds of each device.
+
+    `consumable`: the gate DRAConsumableCapacity is on; without it, no device is shared.
+    """
     for result in allocation.devices.results:
         if result.admin_access:
             continue
@@ -81,6 +85,7 @@ def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool)
 
 
 def _nanos_or_zero(text: str) -> int:
+    """Parse a quantity to nanos; 0 if it is invalid."""
     try:
         return quantity.parse_quantity(text).nanos
     except ValueError:

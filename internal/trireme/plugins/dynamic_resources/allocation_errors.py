@@ -16,5 +16,5 @@ class TimedOutError(Exception):
 
 
 def claim_name(claim: resource_pb2.ResourceClaim) -> str:
-    """The claim as errors name it."""
+    """Return `namespace/name`, as messages of errors name the claim."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}" if claim.metadata.namespace else claim.metadata.name

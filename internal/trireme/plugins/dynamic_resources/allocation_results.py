@@ -83,6 +83,7 @@ def _add_device_configurations(out: resource_pb2.AllocationResult, solution: all
 
 
 def _lists_request(named: Iterable[str], request: device_request.DeviceRequest) -> bool:
+    """Whether the names contain the request: its full name, or that of the request it is an alternative of."""
     return bool({request.parent or request.name, request.full_name} & set(named))
 
 
@@ -114,12 +115,14 @@ def _node_selector(
 
 
 def _placement_of_device(device: devices.Device) -> devices.DevicePlacement:
+    """Return where the device is: by itself where its slice says so device by device, else by its slice."""
     return device.placement if device.slice.per_device else device.slice.placement
 
 
 def _add_missing_requirements(
     stated: Sequence[core_pb2.NodeSelectorRequirement], to: MutableSequence[core_pb2.NodeSelectorRequirement]
 ) -> None:
+    """Append to `to` the requirements that it lacks; the order of a requirement's values does not matter."""
     known = {(each.key, each.operator, frozenset(each.values)) for each in to}
     for requirement in stated:
         key = (requirement.key, requirement.operator, frozenset(requirement.values))

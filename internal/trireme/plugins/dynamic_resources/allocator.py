@@ -140,6 +140,7 @@ class Allocator:
         return self._solutions
 
     def _constraints_of(self, claim: resource_pb2.ResourceClaim) -> list[constraints.Constraint]:
+        """Make the constraints of a claim. Raises: AllocationError for one of an unknown kind."""
         made = []
         for at, stated in enumerate(claim.spec.devices.constraints):
             constraint = constraints.make_constraint(stated, self._matcher.attribute, self._on)
@@ -151,7 +152,7 @@ class Allocator:
         return made
 
     def _raise_recursion_limit(self) -> None:
-        """Each device is some calls deep in the one before: many claims go deeper than Python's default."""
+        """Raise Python's recursion limit to what the search needs: it goes some calls deeper with each device."""
         count = sum(
             max(request.count for request in alternatives) + 1
             for requests in self._requests
@@ -165,7 +166,7 @@ class Allocator:
     # The search. Each method allocates the rest from its start on, and returns whether that succeeded.
 
     def _allocate_claims_from(self, number: int) -> bool:
-        """All claims from this one on."""
+        """Allocate the claim of this number and all after it; return whether that works."""
         if number >= len(self._claims):
             return True
         return self._allocate_requests_from(number, 0)
@@ -229,7 +230,7 @@ class Allocator:
         return False
 
     def _devices_from(self, start: Start) -> Iterator[tuple[devices.Device, Start]]:
-        """The devices in order, each with where to go on after it."""
+        """Yield the devices of all pools in order, each with the position to go on from after it."""
         for pool_at in range(start[0], len(self._pools)):
             offered = self._pools[pool_at].offered
             for slice_at in range(start[1] if pool_at == start[0] else 0, len(offered)):
@@ -241,7 +242,10 @@ class Allocator:
     def _allocate_all_after(
         self, number: int, at: int, request: DeviceRequest, have: int, start: Start, deselect: Callable[[], None]
     ) -> bool:
-        """All after a device that was selected, which is deselected if that fails."""
+        """Allocate all that comes after a selected device; return whether that works. If not, deselect the device.
+
+        Raises: _TooManyDevicesError, AllocationError, TimedOutError, after deselecting it.
+        """
         try:
             done = self._allocate_devices_of_request(number, at, request, have + 1, start)
         except (_TooManyDevicesError, AllocationError, TimedOutError):
@@ -252,6 +256,10 @@ class Allocator:
         return done
 
     def _is_candidate(self, number: int, request: DeviceRequest, device: devices.Device) -> bool:
+        """Whether the device is free for the request, matches its selectors and has the requested capacity left.
+
+        Whether counters, taints and constraints allow it, `_select_device` finds out. Raises: AllocationError.
+        """
         if self._is_in_use(number, request, device):
             return False
         claim = self._claims[number]
@@ -260,6 +268,7 @@ class Allocator:
         return not self._on.consumable or self._has_capacity(claim, request, device, "checking")
 
     def _is_in_use(self, number: int, request: DeviceRequest, device: devices.Device) -> bool:
+        """Whether the device is taken as a whole; a request with admin access cares only for its own claim."""
         selected_for = self._selected_for.get(device.id)
         if request.admin_access:
             return selected_for is not None and number in selected_for
@@ -268,6 +277,10 @@ class Allocator:
     def _has_capacity(
         self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, device: devices.Device, doing: str
     ) -> bool:
+        """Whether the device has the requested capacity left, beside allocated shares and those selected so far.
+
+        Raises: AllocationError if that cannot be computed; `doing` is the verb of its message.
+        """
         consumed = self._allocated.consumed_amounts(device.id)
         selected: dict[str, int] = {}
         for share in self._shares.get(device.id, ()):
@@ -317,7 +330,7 @@ class Allocator:
     def _consumed_share(
         self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, device: devices.Device
     ) -> Mapping[str, quantity.Quantity]:
-        """What the request consumes of a device that is shared."""
+        """Return what the request takes of a shared device, by capacity name. Raises: AllocationError."""
         try:
             return consumable_capacity.consumption(request.capacity, device.capacity, self._on.fractional)
         except consumable_capacity.CapacityError as error:
@@ -370,12 +383,12 @@ class Allocator:
         return True
 
     def _undo_constraints(self, number: int, request: DeviceRequest, count: int) -> None:
-        """The first constraints of the claim, so many, no longer count the request's last device."""
+        """Have the claim's first `count` constraints forget the device that was selected last for the request."""
         for constraint in reversed(self._constraints[number][:count]):
             constraint.remove(request)
 
     def _has_allocated_shares(self, device: devices.Device) -> bool:
-        """Whether a claim has a share of the device: then its counters are consumed already."""
+        """Whether anyone has a share of the device: then its counters are consumed already."""
         allocated = self._allocated
         return device.id in allocated.shared or bool(allocated.consumed_amounts(device.id)) or device.id in self._shares
 

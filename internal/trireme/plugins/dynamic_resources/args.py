@@ -25,6 +25,7 @@ _SCHEMA = struct(
 
 
 def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
+    """Set the two time-outs to kube-scheduler's defaults, each where its feature gates are on."""
     if gates.enabled("DRASchedulerFilterTimeout"):
         value.setdefault("filterTimeout", Duration(10 * golang.SECOND))
     if gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus"):
@@ -60,7 +61,7 @@ class Args:
 
 
 def read(args: JsonArgs, gates: Mapping[str, bool]) -> Args:
-    """The arguments from their JSON, and the feature gates."""
+    """Read a profile's checked arguments; a gate that `gates` does not name is at its default."""
     return Args(
         # Null without the gate DRASchedulerFilterTimeout: no limit.
         filter_timeout=durations.parse_seconds(args.get("filterTimeout", "10s") or "0"),

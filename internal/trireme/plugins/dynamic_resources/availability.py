@@ -17,9 +17,9 @@ _SKIPS_OPERATIONS: Final = f"allocation requires {node_operations.FEATURE} featu
 def unavailable_slots(
     allocation: resource_pb2.AllocationResult, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray, *, skips: bool
 ) -> arrays.BoolArray:
-    """From which slots the devices cannot be used. Shape: (slot,).
+    """Mark the slots from which the allocation's devices cannot be used. Shape: (slot,).
 
-    `skips`: nor where they skip steps that the node does not support.
+    `skips`: also those whose node does not support devices that skip steps on the node.
     """
     out = np.zeros(slots.shape[0], dtype=np.bool_)
     if allocation.HasField("node_selector"):
@@ -37,7 +37,7 @@ def claim_refusals(
     slots: arrays.SlotArray,
     on: features.Features,
 ) -> Iterator[tuple[arrays.BoolArray, str]]:
-    """Yield masks of the slots where an allocated claim's devices must not be used by the pod, each with the reason.
+    """Yield a mask of slots and a reason for each allocated claim that the pod must not use there.
 
     The last that is true of a slot counts: claims come in reverse, so that the first one's reason is given. Shapes:
     (slot,).

@@ -44,7 +44,7 @@ Json = Mapping[str, Any]
 
 
 class _PreBindError(Exception):
-    """The pod goes back; the text is kube-scheduler's."""
+    """PreBind fails, and the pod returns to the queue; the text is kube-scheduler's."""
 
 
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
@@ -104,7 +104,7 @@ class _PodClaims:
         return self._wait_result(replace(claims, claims=tuple(one for one, _ in written)), timeout)
 
     def _wait_result(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
-        """Until a claim changes; the message is what the pod fails with when the time is over."""
+        """Answer WAIT until a claim changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
         result = bind_pb2.PreBindResult(
             status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=[text]),
@@ -131,7 +131,10 @@ class _PodClaims:
     # Writing
 
     async def _write_claim(self, one: reserve_state.ClaimToReserve) -> tuple[reserve_state.ClaimToReserve, Json]:
-        """Write what is not written yet; answers the claim as it is now."""
+        """Create the claim if need be, and reserve it; return its updated entry and the claim as it is now.
+
+        A claim that was created here is deleted if reserving it fails. Raises: _PreBindError.
+        """
         if one.make and not one.name:
             one = await self._create_extended_claim(one)
         try:
@@ -187,7 +190,10 @@ class _PodClaims:
     async def _try_to_put_reservation(
         self, one: reserve_state.ClaimToReserve, claim: Json
     ) -> tuple[str, api_writes.Outcome]:
-        """Protect the claim if necessary, and write its status; returns what was done last, and the outcome of that."""
+        """Add the claim's finalizer if it lacks it, and write its status, once.
+
+        Returns the name of the last step and its outcome, for the message if it failed.
+        """
         path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         reserved = self._claim_with_reservation(one, claim)
         if reserved is None:
@@ -200,9 +206,9 @@ class _PodClaims:
         return doing, await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
 
     async def _add_finalizer(self, one: reserve_state.ClaimToReserve) -> api_writes.Written | None:
-        """The claim, protected from deletion; None if it has to be read first.
+        """Patch the finalizer onto a claim that was not read; None: the claim has to be read first.
 
-        Most need not be read, which spares a request.
+        Most claims need not be read, which spares a request.
         """
         if one.allocation is None or one.reserved or one.make:
             return None
@@ -244,7 +250,7 @@ class _PodClaims:
         return claim_bodies.reserved_claim(claim, allocation, user, now)
 
     async def _write_extended_resource_status(self, one: reserve_state.ClaimToReserve) -> None:
-        """Tell in the pod's status which requests give its containers what they ask for."""
+        """Write into the pod's status which requests of the claim give containers their extended resources."""
         if not one.mappings:
             return
         pod = self._item.pod
@@ -259,7 +265,7 @@ class _PodClaims:
             raise _PreBindError(f"update pod {full} ExtendedResourceClaimStatus: {outcome.message}")
 
     async def _write_node_allocatable_status(self, statuses: Sequence[Json]) -> None:
-        """Tell in the pod's status what its claims take of the node."""
+        """Write into the pod's status what its claims take of the node's own resources."""
         if not statuses:
             return
         pod = self._item.pod
@@ -274,7 +280,7 @@ class _PodClaims:
 
 
 def _are_same_devices(reserved: Json, known: Json) -> bool:
-    """Whether both are the same devices; when they were given is not looked at."""
+    """Whether two allocations, as JSON, are the same apart from their timestamps."""
     one, other = (decode.decode(each, resource_pb2.AllocationResult) for each in (reserved, known))
     one.ClearField("allocation_timestamp")
     other.ClearField("allocation_timestamp")
@@ -282,4 +288,5 @@ def _are_same_devices(reserved: Json, known: Json) -> bool:
 
 
 def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
+    """Make the result of a pod that needs no text: SUCCESS or SKIP."""
     return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))

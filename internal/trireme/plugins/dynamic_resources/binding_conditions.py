@@ -36,7 +36,10 @@ def are_devices_ready(claim: resource_pb2.ResourceClaim) -> bool:
 
 
 def timed_out(claim: resource_pb2.ResourceClaim, timeout_seconds: float, now: float) -> bool:
-    """Whether its devices have been waited for long enough. `now` in seconds since 1970."""
+    """Whether the claim's devices have been waited for longer than allowed; never without binding conditions.
+
+    The time counts from the allocation. `now` in seconds since 1970.
+    """
     allocation = claim.status.allocation
     if not allocation.HasField("allocation_timestamp"):
         return False
@@ -45,13 +48,17 @@ def timed_out(claim: resource_pb2.ResourceClaim, timeout_seconds: float, now: fl
 
 
 def has_conditions(claim: resource_pb2.ResourceClaim) -> bool:
-    """Whether any of its devices must be prepared."""
+    """Whether any of the claim's devices has binding conditions: it must be prepared before the pod is bound."""
     return any(result.binding_conditions for result in claim.status.allocation.devices.results)
 
 
 def _conditions_of_device(
     claim: resource_pb2.ResourceClaim, result: resource_pb2.DeviceRequestAllocationResult
 ) -> dict[str, meta_pb2.Condition] | None:
+    """Return the conditions that the claim's status has for a device, by type; None if the driver reported none yet.
+
+    Of several conditions of one type the first counts.
+    """
     device_id = (result.driver, result.pool, result.device)
     for device in claim.status.devices:
         if (device.driver, device.pool, device.device) == device_id:
@@ -60,5 +67,6 @@ def _conditions_of_device(
 
 
 def _go_quoted(text: str) -> str:
+    """Quote a text as Go's `%q` does."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

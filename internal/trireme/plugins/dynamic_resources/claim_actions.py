@@ -17,7 +17,10 @@ ROUNDS = 4
 
 
 async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
-    """Take a claim's allocation away, or delete the claim."""
+    """Take a claim's allocation away, or delete the claim; read it first, and start over after a conflict.
+
+    A claim that is gone counts as done. Refused: another user than the stated one uses it.
+    """
     requested = action.deallocate
     path = claim_writes.claim_path(requested.namespace, requested.name)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
@@ -34,7 +37,7 @@ async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionC
 async def _deallocate_claim_read(
     writer: ApiWriter, path: str, action: bind_pb2.Action, found: api_writes.Written
 ) -> api_writes.Outcome:
-    """As deallocate, of the claim as it was read."""
+    """Deallocate or delete the claim, given as just read; Gone if another claim has its name by now."""
     requested = action.deallocate
     if found.obj["metadata"].get("uid") != requested.uid:
         return api_writes.Gone(f"resourceclaim {requested.namespace}/{requested.name} is another one now")
@@ -48,7 +51,7 @@ async def _deallocate_claim_read(
 
 
 async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
-    """Remove a user from a claim's reservedFor."""
+    """Remove a user from a claim's reservedFor; a claim that is gone counts as done."""
     requested = action.remove_claim_user
     path = f"{claim_writes.claim_path(requested.namespace, requested.name)}/status"
     patch = claim_bodies.remove_user_patch(requested.uid, requested.user_uid)
@@ -61,6 +64,7 @@ async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.Action
 
 
 async def _delete_unprotected(writer: ApiWriter, path: str, claim: Mapping[str, Any], uid: str) -> api_writes.Outcome:
+    """Remove the scheduler's finalizer from the claim, if it has it, and delete the claim."""
     freed = claim_bodies.unprotected_claim(claim)
     if freed is not None:
         outcome = await writer.put(path, freed, claim_writes.DEADLINE_SECONDS)
@@ -70,5 +74,5 @@ async def _delete_unprotected(writer: ApiWriter, path: str, claim: Mapping[str, 
 
 
 def _gone_as_written(outcome: api_writes.Outcome) -> api_writes.Outcome:
-    """A claim that is gone holds nothing, and nobody uses it."""
+    """Count a claim that is gone as done: it holds nothing, and nobody uses it."""
     return api_writes.Written({}) if isinstance(outcome, api_writes.Gone) else outcome

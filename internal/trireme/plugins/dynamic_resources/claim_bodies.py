@@ -18,10 +18,9 @@ CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"
 
 
 def deallocated_claim(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any] | None:
-    """The claim without its allocation, or None if there is nothing to take away.
+    """Return a copy of the claim without allocation and users; None if it has neither.
 
-    Raises:
-        ValueError: another user than that, a pod or a PodGroup, uses it.
+    Raises: ValueError where a pod or PodGroup other than `user_uid` uses it.
     """
     status = claim.get("status") or {}
     users = status.get("reservedFor") or []
@@ -34,28 +33,28 @@ def deallocated_claim(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any]
 
 
 def protected_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The claim with the finalizer that keeps it while it has devices."""
+    """Return a copy of the claim with the finalizer that keeps it from being deleted while it has devices."""
     finalizers = [*(claim["metadata"].get("finalizers") or ()), DELETE_PROTECTION]
     return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
 
 
 def protection_patch(claim_uid: str) -> dict[str, Any]:
-    """The patch that gives a claim the finalizer, whatever finalizers it has."""
+    """Return the patch that adds the finalizer to a claim, whatever other finalizers it has."""
     return {"metadata": {"uid": claim_uid, "finalizers": [DELETE_PROTECTION]}}
 
 
 def pod_user(pod: cycle_pb2.PodIdentity) -> dict[str, Any]:
-    """The pod as a user of a claim."""
+    """Return the pod's entry for a claim's reservedFor."""
     return {"resource": "pods", "name": pod.name, "uid": pod.uid}
 
 
 def group_user(name: str, uid: str) -> dict[str, Any]:
-    """The PodGroup as a user of a claim."""
+    """Return the PodGroup's entry for a claim's reservedFor."""
     return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": name, "uid": uid}
 
 
 def remove_user_patch(claim_uid: str, user_uid: str) -> dict[str, Any]:
-    """The patch that takes one user out of a claim's list, whatever else is in it by now."""
+    """Return the patch that removes one user from a claim's reservedFor, whatever else is in it by now."""
     return {"metadata": {"uid": claim_uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": user_uid}]}}
 
 
@@ -76,7 +75,7 @@ def reserved_claim(
 
 
 def unprotected_claim(claim: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The claim without the finalizer that the scheduler put on it, or None if it has none."""
+    """Return a copy of the claim without the scheduler's finalizer; None if it has none."""
     finalizers = claim["metadata"].get("finalizers") or []
     if DELETE_PROTECTION not in finalizers:
         return None

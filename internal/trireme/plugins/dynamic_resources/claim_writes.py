@@ -12,12 +12,12 @@ ROUNDS = 5
 
 
 def claims_path(namespace: str) -> str:
-    """Where the API has the claims of the namespace."""
+    """Return the API path of the namespace's ResourceClaims."""
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
 
 def claim_path(namespace: str, name: str) -> str:
-    """Where the API has the claim."""
+    """Return the API path of the ResourceClaim."""
     return f"{claims_path(namespace)}/{name}"
 
 

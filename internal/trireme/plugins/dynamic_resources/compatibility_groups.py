@@ -51,15 +51,18 @@ class CompatibilityGroups:
 
 
 def _groups_by_counter_set(device: devices.Device) -> Iterable[tuple[str, frozenset[str]]]:
+    """Return each counter set that the device draws on, with the compatibility groups that it names there."""
     return ((each.counter_set, frozenset(each.compatibility_groups)) for each in device.message.consumes_counters)
 
 
 def _is_compatible(common: _Common, groups: frozenset[str]) -> bool:
+    """Whether a device with these groups may join: all devices name none, or all share one at least."""
     without, shared = common
     return without if not groups else not without and bool(shared & groups)
 
 
 def _common_groups_with(common: _Common | None, groups: frozenset[str]) -> _Common:
+    """Return what the devices have in common once one with these groups has joined; `common` None: it is the first."""
     if common is None:
         return not groups, groups
     without, shared = common

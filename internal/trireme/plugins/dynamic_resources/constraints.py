@@ -31,18 +31,19 @@ class Constraint(abc.ABC):
         self._lookup = lookup
 
     def add(self, request: DeviceRequest, device: devices.Device) -> bool:
-        """Whether the device may be selected; if so it is counted."""
+        """Return whether the device is allowed; if so, count it. All are if the constraint is not about the request."""
         if not self._applies_to(request):
             return True
         value = self._lookup(request, device, self._attribute)
         return value is not None and self._count_if_allowed(value)
 
     def remove(self, request: DeviceRequest) -> None:
-        """The device selected last for this request is no longer counted."""
+        """Forget the device that was added last for this request."""
         if self._applies_to(request):
             self._uncount_last()
 
     def _applies_to(self, request: DeviceRequest) -> bool:
+        """Whether the constraint names the request or its alternative; one that names no requests is about all."""
         name, alternative = request.name_and_alternative
         if not self._requests or name in self._requests:
             return True
@@ -50,11 +51,11 @@ class Constraint(abc.ABC):
 
     @abc.abstractmethod
     def _count_if_allowed(self, value: resource_pb2.DeviceAttribute) -> bool:
-        """Whether a device with this value goes with those selected; if so it is one of them."""
+        """Return whether a device with this value of the attribute is allowed beside those counted; if so, count it."""
 
     @abc.abstractmethod
     def _uncount_last(self) -> None:
-        """The device selected last is none of them any more."""
+        """Forget the device that was counted last."""
 
 
 class _ScalarConstraint(Constraint):
@@ -76,11 +77,11 @@ class _ScalarConstraint(Constraint):
 
     @abc.abstractmethod
     def _allows(self, value: resource_pb2.DeviceAttribute) -> bool:
-        """Whether a device with this value goes with those selected, of which there are some."""
+        """Whether a device with this value is allowed beside those counted; called only if there are any."""
 
 
 class MatchAttribute(_ScalarConstraint):
-    """All devices have the same value."""
+    """matchAttribute: all devices have the same value."""
 
     def _allows(self, value: resource_pb2.DeviceAttribute) -> bool:
         found = devices.scalar_value(value)
@@ -88,7 +89,7 @@ class MatchAttribute(_ScalarConstraint):
 
 
 class DistinctAttribute(_ScalarConstraint):
-    """No two devices have the same value."""
+    """distinctAttribute: no two devices have the same value."""
 
     def _allows(self, value: resource_pb2.DeviceAttribute) -> bool:
         found = devices.scalar_value(value)
@@ -96,7 +97,7 @@ class DistinctAttribute(_ScalarConstraint):
 
 
 class MatchListAttribute(Constraint):
-    """There is a value that all devices have."""
+    """matchAttribute where an attribute may be a list: there is a value that all devices have."""
 
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
         super().__init__(requests, attribute, lookup)
@@ -121,7 +122,7 @@ class MatchListAttribute(Constraint):
 
 
 class DistinctListAttribute(Constraint):
-    """No two devices have a value in common."""
+    """distinctAttribute where an attribute may be a list: no two devices have a value in common."""
 
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
         super().__init__(requests, attribute, lookup)
@@ -139,7 +140,7 @@ class DistinctListAttribute(Constraint):
 
 
 def values_of(attribute: resource_pb2.DeviceAttribute) -> Values | None:
-    """The values of an attribute, one or a list; None where there is none of a known kind."""
+    """Return kind and values of an attribute, a single value or a list; None where it is of no known kind."""
     for kind, name in _LISTS:
         values = getattr(attribute, name)
         if values:
@@ -149,7 +150,7 @@ def values_of(attribute: resource_pb2.DeviceAttribute) -> Values | None:
 
 
 def make_constraint(stated: resource_pb2.DeviceConstraint, lookup: Lookup, on: features.Features) -> Constraint | None:
-    """The constraint; None where it is of a kind that is not known."""
+    """Make the constraint that the claim states; None where it is of a kind that is not known."""
     if stated.HasField("match_attribute"):
         match = MatchListAttribute if on.list_attributes else MatchAttribute
         return match(stated.requests, stated.match_attribute, lookup)

@@ -65,6 +65,11 @@ def consumption(requests: Requests, capacities: Capacities, fractional: bool) ->
 def _consumed_amount(
     requested: quantity.Quantity | None, capacity: devices.DeviceCapacity, fractional: bool
 ) -> quantity.Quantity:
+    """Return what a request takes of one capacity by its policy; `requested` None: the default, or all of it.
+
+    The amount is rounded up to the policy's next allowed value; an amount beyond them stays as it is. Raises:
+    CapacityError.
+    """
     policy = capacity.policy
     if requested is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
@@ -102,12 +107,14 @@ def _rounded_up_by_policy(
 
 
 def _round_up_to_step(requested: int, least: int, step: int) -> int:
+    """Round up to `least` plus a multiple of `step`. Raises: CapacityError if the step is 0, as in Go."""
     if step == 0:
         raise CapacityError("integer divide by zero")
     return least - (least - requested) // step * step
 
 
 def _violates_policy(taken: quantity.Quantity, policy: devices.CapacityPolicy | None, fractional: bool) -> bool:
+    """Whether the capacity's policy forbids an amount: outside its range or steps, or none of its values."""
     if policy is None or (policy.default is not None and taken == policy.default):
         return False
     if policy.valid_range is not None:
@@ -116,6 +123,7 @@ def _violates_policy(taken: quantity.Quantity, policy: devices.CapacityPolicy | 
 
 
 def _is_out_of_range(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
+    """Whether the amount is above the range's maximum, or on none of its steps; the minimum is not checked."""
     if limits.max is not None and taken.nanos > limits.max.nanos:
         return True
     if limits.step is None or limits.min is None:

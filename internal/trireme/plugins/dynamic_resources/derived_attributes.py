@@ -38,7 +38,7 @@ _GO_TYPES: Final = {
 
 
 def attribute_of(value: Any) -> resource_pb2.DeviceAttribute:
-    """The value as an attribute. Raises: ValueError where no attribute can have it."""
+    """Convert an expression's value to a device attribute. Raises: ValueError where no attribute can have it."""
     value = _as_go_value(value)
     out = resource_pb2.DeviceAttribute()
     fields = _FIELDS.get(type(value))
@@ -69,10 +69,12 @@ def _as_go_value(value: Any) -> Any:
 
 
 def _version_as_text(value: Any) -> Any:
+    """Return a semantic version as text, and any other value as it is."""
     return str(value) if isinstance(value, semver.Version) else value
 
 
 def _go_type(value: Any) -> str:
+    """Return the name of the value's type in Go, for messages."""
     if isinstance(value, values.Optional):
         return "<nil>"
     name = values.type_name(value)

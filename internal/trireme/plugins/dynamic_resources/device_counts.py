@@ -101,14 +101,16 @@ def _count_devices(
 def _matches_class(
     known: inventory.DeviceInventory, device_class: resource_pb2.DeviceClass, device: devices.Device
 ) -> bool:
+    """Whether the device meets all selectors of the device class. Raises what `Device.matches` does."""
     selectors = [each.cel.expression for each in device_class.spec.selectors if each.HasField("cel")]
     return all(device.matches(expression, known.selectors, _never_expired) for expression in selectors)
 
 
 def _never_expired() -> bool:
+    """Stand for a time limit that is never reached."""
     return False
 
 
 def make(gates: Mapping[str, bool]) -> DeviceCounter:
-    """What counts devices, by the feature gates."""
+    """Make the counter, by the feature gates; scores of nodes' resources use it."""
     return DeviceCounter(features.of_gates(gates))

@@ -30,29 +30,29 @@ class DeviceDemand:
 
     @property
     def claims_to_allocate(self) -> list[resource_pb2.ResourceClaim]:
-        """The pod's own claims that have nothing yet."""
+        """The pod's own claims that have no devices yet."""
         return [claim for claim in self.claims if not claim.status.HasField("allocation")]
 
     @property
     def needs_allocation(self) -> bool:
-        """Whether devices have to be found."""
+        """Whether devices have to be found: for a claim without any, or for extended resources."""
         return bool(self.extended_resources) or bool(self.claims_to_allocate)
 
     @property
     def claim_specs(self) -> bytes:
-        """What the claims ask for, without whose they are."""
+        """The specs of the claims to allocate, serialized: equal for claims that ask for the same."""
         return b"\0".join(claim.spec.SerializeToString(deterministic=True) for claim in self.claims_to_allocate)
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedError(Exception):
-    """PreFilter ends with this."""
+    """PreFilter refuses the pods, or fails, with the status that this carries."""
 
     status: status.Status
 
 
 def unresolvable(text: str) -> status.Status:
-    """No node will do as long as claims and devices are what they are."""
+    """Make the refusal of all nodes that holds as long as claims and devices are what they are."""
     return status.unresolvable(NAME, text, reasons=(status.Reason("claim"),))
 
 
@@ -120,6 +120,7 @@ def _check_claim(
 
 
 def _check_class(name: str, request: str, known: inventory.DeviceInventory) -> None:
+    """Check that the request's device class is stated and exists. Raises: RefusedError."""
     if not name:
         text = f'running PreFilter plugin "{NAME}": request {request}: unsupported request type'
         raise RefusedError(status.error(NAME, text))

@@ -30,7 +30,7 @@ class DeviceMatcher:
         self._matching: dict[tuple[int, devices.DeviceId], bool] = {}
 
     def matches(self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, device: devices.Device) -> bool:
-        """Whether class and request accept the device, and the node can reach it."""
+        """Return whether the device meets the selectors of its class and of the request, and the node reaches it."""
         if device.message.binding_conditions and not self._on.binding_conditions:
             return False
         key = (id(request), device.id)
@@ -47,7 +47,7 @@ class DeviceMatcher:
     def attribute(
         self, request: DeviceRequest, device: devices.Device, name: str
     ) -> resource_pb2.DeviceAttribute | None:
-        """An attribute of the device: one that the request computes comes before the driver's."""
+        """Return the device's attribute of that name, None if it has none; one that the request derives comes first."""
         expression = request.derived_attributes.get(name)
         if expression is None:
             return device.attribute(name)
@@ -62,6 +62,7 @@ class DeviceMatcher:
             raise AllocationError(text) from error
 
     def _is_reachable(self, device: devices.Device) -> bool:
+        """Whether the node reaches the device. Raises: AllocationError where the device's node selector is invalid."""
         if device.placement.problem:
             raise AllocationError(device.placement.problem)
         return self._reachable(device)

@@ -35,27 +35,27 @@ class DeviceRequest:
 
     @property
     def full_name(self) -> str:
-        """As an allocation names it."""
+        """The name that an allocation has for it: `request/alternative` if it is an alternative."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     @property
     def is_for_all(self) -> bool:
-        """Whether it is for all matching devices."""
+        """Whether its allocation mode is All: every matching device."""
         return self.spec.allocation_mode == ALL
 
     @property
     def admin_access(self) -> bool:
-        """Whether it is for access to devices that other claims may have."""
+        """Whether it is for administrative access, also to devices that other claims hold."""
         return isinstance(self.spec, resource_pb2.ExactDeviceRequest) and self.spec.admin_access
 
     @property
     def name_and_alternative(self) -> tuple[str, str]:
-        """Request and alternative, as constraints name them."""
+        """The names of the request and of its alternative; the latter is empty if it is none."""
         return (self.parent, self.name) if self.parent else (self.name, "")
 
 
 def capacity_requests(
     spec: RequestSpec,
 ) -> dict[str, quantity.Quantity]:
-    """How much of each capacity it is for. Raises: ValueError where one cannot be read."""
+    """Return how much of each capacity is requested, by name. Raises: ValueError where an amount is invalid."""
     return {name: quantity.parse_quantity(value.string) for name, value in spec.capacity.requests.items()}

@@ -128,6 +128,7 @@ class DeviceSearch:
     def _prepared_outcomes(
         self, snap: snapshot_view.SnapshotView
     ) -> "dict[tuple[int, NodeKind], tuple[int, SearchOutcome]]":
+        """Return the snapshot's prepared outcomes, to be read and changed in place."""
         return snap.derived(self._key, _PreparedOutcomes).found
 
     def _first_kind_to_search(
@@ -237,7 +238,7 @@ class DeviceSearch:
     def _slots_by_kind(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
     ) -> tuple[dict[NodeKind, list[int]], list[int], list[int]]:
-        """Sort positions in `slots`: by kind of node, where there is nothing to search for, where nothing can fit."""
+        """Sort positions in `slots`: by kind of node, where nothing has to be searched for, where nothing can fit."""
         kinds: dict[NodeKind, list[int]] = {}
         without_search: list[int] = []
         unfit: list[int] = []
@@ -258,7 +259,7 @@ class DeviceSearch:
     def _lacks_extended_resource(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
     ) -> bool:
-        """Whether neither the node nor devices can give one of the extended resources."""
+        """Whether an extended resource is missing: the node has none, and no device class stands for it."""
         classes_of = demand.inventory.class_of_resource
         return any(
             name not in classes_of and not _allocatable_amount(snap, name, slot) for name in demand.extended_resources
@@ -267,7 +268,7 @@ class DeviceSearch:
     def resources_lacking_on(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
     ) -> tuple[str, ...]:
-        """The extended resources that devices must give on the node, by name."""
+        """Return the names of the extended resources that the node itself lacks, so that devices must provide them."""
         lacking = [name for name in demand.extended_resources if not _allocatable_amount(snap, name, slot)]
         return tuple(sorted(name for name in lacking if name in demand.inventory.class_of_resource))
 
@@ -340,6 +341,10 @@ class DeviceSearch:
         return SearchOutcome(solutions=solutions)
 
     def _make_deadline_check(self) -> Callable[[], bool]:
+        """Return a function that the search calls often: it lets other work run, and says whether the time is up.
+
+        The time starts now; it is never up without a filter timeout.
+        """
         limited = self.on.filter_timeout and self.args.filter_timeout > 0
         ends = self._clock() + self.args.filter_timeout if limited else math.inf
 
@@ -350,12 +355,12 @@ class DeviceSearch:
         return expired
 
     def error_outcome(self, text: str) -> SearchOutcome:
-        """An error, which ends the attempt."""
+        """Return the outcome of a failed search: an error of Filter, which ends the attempt."""
         return SearchOutcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
 
 
 def _allocatable_amount(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:
-    """How much of the resource the node itself has."""
+    """Return how much of the resource the node has by its own status; 0 if no node has any."""
     number = snap.nodes.resource_names.find(name)
     if number is None:
         return 0

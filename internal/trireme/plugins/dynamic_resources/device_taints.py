@@ -11,6 +11,7 @@ def is_tolerated(taint: resource_pb2.DeviceTaint, tolerations: Sequence[resource
 
 
 def _tolerates_taint(toleration: resource_pb2.DeviceToleration, taint: resource_pb2.DeviceTaint) -> bool:
+    """Whether the toleration accepts the taint; an empty key or effect matches any."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -106,7 +106,7 @@ class Device:
         return result
 
     def cel_values(self) -> cel_values.Map:
-        """As expressions see it. Raises: DeviceExpressionError where an attribute cannot be read."""
+        """Return the `device` variable of expressions. Raises: DeviceExpressionError for an invalid attribute."""
         if self._values is None:
             try:
                 self._values = _cel_attributes_and_capacity(self)
@@ -136,7 +136,7 @@ class Device:
         return computed
 
     def attribute(self, name: str) -> resource_pb2.DeviceAttribute | None:
-        """The attribute of this full name; one of the driver's own may be stated without the domain."""
+        """Return the attribute of this full name; the driver may state it without its domain. None: there is none."""
         attributes = self.message.attributes
         if name in attributes:
             return attributes[name]
@@ -227,6 +227,7 @@ def _rule_applies_to_pool(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) 
 
 
 def _read_placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> DevicePlacement:
+    """Read where a slice or a device is; `problem` says why a node selector is invalid."""
     selector = spec.node_selector if spec.HasField("node_selector") else None
     if selector is None or spec.node_name or spec.all_nodes:
         return DevicePlacement(spec.node_name, spec.all_nodes, selector)
@@ -235,6 +236,7 @@ def _read_placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) 
 
 
 def _counter_amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
+    """Return the amounts of counters in nanos, by name. Raises: ValueError."""
     return {name: _read_amount(counter.value).nanos for name, counter in counters.items()}
 
 
@@ -257,17 +259,19 @@ def _read_capacity(message: resource_pb2.DeviceCapacity) -> DeviceCapacity:
 
 
 def _optional_amount(message: Any, name: str) -> quantity.Quantity | None:
+    """Parse the quantity in an optional field; None if it is not set. Raises: ValueError."""
     if not message.HasField(name):
         return None
     return _read_amount(getattr(message, name))
 
 
 def _read_amount(message: meta_pb2.Quantity) -> quantity.Quantity:
-    """The amount; none stated is nothing."""
+    """Parse a quantity; an empty one is 0. Raises: ValueError."""
     return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 
 
 def _cel_attributes_and_capacity(device: Device) -> cel_values.Map:
+    """Make the `device` variable of expressions. Raises: DeviceExpressionError for an attribute that cannot be read."""
     driver = device.id[0]
     attributes: dict[str, dict[str, Any]] = {}
     for full, attribute in device.message.attributes.items():
@@ -284,11 +288,13 @@ def _cel_attributes_and_capacity(device: Device) -> cel_values.Map:
 
 
 def _split_attribute_name(name: str, driver: str) -> tuple[str, str]:
+    """Split an attribute's name into domain and identifier; without a domain, it is the driver's name."""
     domain, slash, bare = name.partition("/")
     return (domain, bare) if slash else (driver, name)
 
 
 def _attribute_value(attribute: resource_pb2.DeviceAttribute) -> Any:
+    """Return the attribute's value as CEL has it, lists included. Raises: ValueError where it is of no known kind."""
     for name in ("ints", "bools", "strings"):
         if getattr(attribute, name):
             return list(getattr(attribute, name))
@@ -313,6 +319,7 @@ def scalar_value(attribute: resource_pb2.DeviceAttribute) -> tuple[str, int | bo
 
 
 def _parse_version(text: str) -> Any:
+    """Parse a semantic version. Raises: ValueError with Kubernetes' message."""
     try:
         return semver.parse(text)
     except ValueError as error:

@@ -37,11 +37,11 @@ _NO_BOOL: Final = {
 
 
 class CompileError(Exception):
-    """The expression is not one."""
+    """The text is no valid expression."""
 
 
 class DeviceExpressionError(Exception):
-    """The expression has no answer for this device."""
+    """Evaluating the expression failed for this device."""
 
 
 class CompiledExpressions:
@@ -75,6 +75,7 @@ class CompiledExpressions:
             raise DeviceExpressionError(str(error)) from error
 
     def _evaluate(self, compiled: program.Program, device: values.Map, expired: Callable[[], bool] | None) -> Any:
+        """Evaluate the expression for a device. Raises: DeviceExpressionError, InterruptedEvaluationError."""
         try:
             return compiled.evaluate({"device": device}, expired)[0]
         except program.CostLimitError:
@@ -111,7 +112,7 @@ def cel_device(
     attributes: Mapping[str, Mapping[str, Any]],
     capacity: Mapping[str, Mapping[str, Any]],
 ) -> values.Map:
-    """A device as expressions see it: attributes and capacities by domain and name; unknown domains are empty."""
+    """Make the `device` variable of expressions; a domain that the device does not have is an empty map."""
     return values.Map(
         {
             "driver": driver,
@@ -123,6 +124,7 @@ def cel_device(
 
 
 def _as_bool(value: Any) -> bool:
+    """Convert a selector's value to a boolean. Raises: DeviceExpressionError with Kubernetes' message if it is none."""
     if isinstance(value, bool):
         return value
     kind = values.type_name(value)

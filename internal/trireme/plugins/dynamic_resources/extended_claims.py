@@ -30,7 +30,7 @@ Json = Mapping[str, Any]
 
 
 class ClaimNotCreatedError(Exception):
-    """The claim could not be made; the text says why."""
+    """The claim for extended resources could not be created; the text says why."""
 
 
 async def create_claim(
@@ -71,7 +71,10 @@ async def find_created_claim(
     one: reserve_state.ClaimToReserve,
     deadline: float,
 ) -> AsyncIterator[str]:
-    """Yield the name of the claim that was made for this, if there is one. Ends where one cannot be read."""
+    """Yield the name of the claim that an earlier call created for this, if there is one.
+
+    It tries the names that `create_claim` tries, and ends at one that is free or cannot be read.
+    """
     for number in range(_NAMES):
         name = _generated_claim_name(pod, one, number)
         there = await writer.get(f"{collection}/{name}", deadline)
@@ -83,6 +86,7 @@ async def find_created_claim(
 
 
 def _generated_claim_name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, number: int) -> str:
+    """Return the name to try as number `number`; the same for the same inputs, so that a repeated call finds it."""
     wanted = [pod.uid, one.requests, one.allocation, one.stale, number]
     digest = hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).digest()
     suffix = "".join(_CHARACTERS[byte % len(_CHARACTERS)] for byte in digest[:_SUFFIX_LENGTH])
@@ -90,10 +94,12 @@ def _generated_claim_name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimTo
 
 
 def _claim_name_prefix(pod: cycle_pb2.PodIdentity) -> str:
+    """Return the claim's generateName."""
     return f"{pod.name}-extended-resources-"
 
 
 def _claim_body(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, name: str) -> Json:
+    """Make the claim, owned by the pod, as it is sent to the API server."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -110,7 +116,7 @@ def _claim_body(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, n
 
 
 def _is_created_for(claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve) -> bool:
-    """Whether the claim was made for this pod and for what is wanted now."""
+    """Whether an existing claim was created for this pod and for these requests."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(EXTENDED_CLAIM) != "true":
         return False

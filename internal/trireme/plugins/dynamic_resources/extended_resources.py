@@ -38,11 +38,12 @@ class _Request:
 
 
 def device_backed_requests(pod_class: classes.PodClass) -> Mapping[str, int]:
-    """The resources among those asked for that devices might stand for, with amounts."""
+    """Return the pod's requests, by resource name, that devices might provide in the place of the node."""
     return pod_class.memo("DynamicResources.extended", _requested_extended_resources)
 
 
 def _requested_extended_resources(pod_class: classes.PodClass) -> dict[str, int]:
+    """Compute `device_backed_requests` once for a class; amounts of 0 are left out."""
     return {
         name: amount
         for name, amount in pod_class.amounts.filtering.items()
@@ -53,7 +54,7 @@ def _requested_extended_resources(pod_class: classes.PodClass) -> dict[str, int]
 def extended_claim(
     namespace: str, requests: Iterable[resource_pb2.DeviceRequest] = (), uid: str = ""
 ) -> resource_pb2.ResourceClaim:
-    """The claim of a pod for these requests, as it is before the API server has it."""
+    """Make the pod's claim for extended resources in memory, before the API server has it."""
     out = resource_pb2.ResourceClaim()
     out.metadata.namespace, out.metadata.name = namespace, IN_MEMORY + uid
     out.metadata.annotations[inventory.EXTENDED_CLAIM] = "true"

@@ -53,9 +53,11 @@ def of_gates(gates: Mapping[str, bool]) -> Features:
     """Return the features that the gates turn on; one that is not named is at Kubernetes' default."""
 
     def on(name: str) -> bool:
+        """Whether a gate is on that is on by default."""
         return gates.get(name, True)
 
     def chosen(name: str) -> bool:
+        """Whether a gate is on that is off by default."""
         return gates.get(name, False)
 
     return Features(

@@ -126,7 +126,7 @@ class DynamicResourcesFilter:
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
     ) -> status.Status | None:
-        """Why the node has too little left for what the claims' devices stand for; None: it has enough."""
+        """Return why the node has too few resources for what the claims' devices take of them; None: it has enough."""
         try:
             stated = self._search.claim_statuses(pod_class, demand, snap, slot, solutions)
         except node_allocatable.NodeAllocatableError as error:
@@ -142,7 +142,7 @@ class DynamicResourcesFilter:
         slots: arrays.SlotArray,
         pending_allocations: Mapping[str, resource_pb2.AllocationResult] | None = None,
     ) -> list[resource_pb2.ResourceClaim]:
-        """The allocated claims of the class that cannot be used on one of these slots at least.
+        """Return the allocated claims of the class that cannot be used on at least one of these slots.
 
         `pending_allocations` (by UID) are those that pods before it in its group were to get.
         """
@@ -167,7 +167,7 @@ class DynamicResourcesFilter:
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
     ) -> interfaces.ReserveResult:
-        """The claims with the devices found for them on the node."""
+        """Return the pod's claims, with the devices found on the node, to be assumed; see `DeviceReserve.reserve`."""
         return self._reserve.reserve(pod_class, pod, snap, slot)
 
     def _unavailable_claim_mask(
@@ -195,7 +195,7 @@ class DynamicResourcesFilter:
         return out
 
     def _is_allocation_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
-        """Whether the claim's devices are waited for in vain."""
+        """Whether waiting for the claim's devices is in vain: preparing one failed, or took too long."""
         try:
             ready = binding_conditions.are_devices_ready(claim)
         except binding_conditions.BindingFailedError:

@@ -14,9 +14,10 @@ from trireme.v1 import core_pb2, resource_pb2
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """DynamicResources: devices, classes or nodes came, devices were given back, or the pod's own claim changed.
+    """Register for all that may help: devices, classes, nodes and taint rules, claims, and the pod's own claims.
 
-    A claim that loses its allocation helps every pod whose claims all exist; any other change only its users.
+    A claim that loses its allocation helps every pod whose claims all exist; any other change of a claim only its
+    users.
     """
     if not context.features.enabled("DynamicResourceAllocation"):
         return ()

@@ -99,7 +99,7 @@ class DeviceInventory:
         return view
 
     def version(self, view: NodeView) -> int:
-        """Another number than before if its devices were allocated or deallocated since, or classes have changed."""
+        """Return a number that grows whenever a device of the view is allocated or freed, or device classes change."""
         touched = self._touched
         return max(self._classes_at, *(touched.get(pool, 0) for pool in view.pool_ids), 0)
 
@@ -119,7 +119,7 @@ class DeviceInventory:
         return found
 
     def pools(self, view: NodeView) -> tuple[pools.Pool, ...]:
-        """The pools of a view."""
+        """Return the pools of a view; made at the first call."""
         if view.pools is None:
             view.pools = pools.gather_pools(view.slices, self.by_pool, self._on)
         return view.pools
@@ -127,7 +127,7 @@ class DeviceInventory:
     # Classes
 
     def _apply_class_changes(self) -> None:
-        """Take in changed device classes: outcomes that are remembered for the old ones are dropped."""
+        """Update the device classes; if one changed, remembered outcomes are dropped."""
         generation = self._snap.objects.last_change(CLASS)
         if generation == self._classes_at:
             return
@@ -150,6 +150,7 @@ class DeviceInventory:
     # Claims
 
     def _apply_claim_changes(self, seen: int) -> None:
+        """Count the devices of claims that changed after the generation `seen`; of all, if that is too long ago."""
         keys = self._snap.objects.changed_since(CLAIM, seen)
         if keys is None:
             self._held.clear()
@@ -186,9 +187,9 @@ class DeviceInventory:
     # Slices
 
     def _apply_slice_changes(self, seen: int) -> bool:
-        """Read the slices that changed after the generation `seen`; returns whether views have to be found anew.
+        """Read slices that changed after the generation `seen`; return whether nodes' views have to be found anew.
 
-        Where taint rules changed, all slices are read. What nodes see of changed pools is forgotten.
+        Where taint rules changed, all slices are read. The views' pools of changed slices are dropped.
         """
         table = self._snap.objects
         rules_at = table.last_change(RULE) if self._on.taint_rules else 0
@@ -276,7 +277,7 @@ class DeviceInventory:
             )
 
     def _slots_declaring_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
-        """Those of the slots whose nodes support slices that skip steps on the node."""
+        """Return those of the slots whose nodes declare support for skipping steps on the node."""
         declared = node_operations.declares_skipping(self._snap.nodes, slots)
         return frozenset(slots[declared].tolist())
 
@@ -319,6 +320,7 @@ class DeviceInventory:
         return list(slots[node_selection.matches_any(nodes, placement.terms, slots)].tolist())
 
     def _view_of_slices(self, key: _Key) -> NodeView:
+        """Return the view of nodes that see the same; one object for all of them."""
         view = self._view_of.get(key)
         if view is None:
             slices = tuple(self._slices[name] for name in key[0])
@@ -328,17 +330,20 @@ class DeviceInventory:
 
 
 def _keep_first_problem(problems: dict[int, tuple[str, str]], slots: Iterable[int], name: str, text: str) -> None:
+    """Note a problem on the slots, unless one of a slice earlier by name is noted there."""
     for slot in slots:
         if slot not in problems or name < problems[slot][0]:
             problems[slot] = name, text
 
 
 def _creation_order(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
+    """Return the sort key by which the older device class comes first."""
     created = entry.metadata.creation_timestamp
     return created.seconds, created.nanos
 
 
 def _claim_key(claim: resource_pb2.ResourceClaim) -> objects.Key:
+    """Return namespace and name."""
     return claim.metadata.namespace, claim.metadata.name
 
 

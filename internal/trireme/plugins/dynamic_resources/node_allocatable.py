@@ -86,6 +86,7 @@ class NodeDevices:
         raise NodeAllocatableError(f"device {name} not found in pool {pool} for driver {driver}")
 
     def _is_at(self, placement: devices.DevicePlacement) -> bool:
+        """Whether devices of this placement can be used from the node."""
         if placement.node_name == self._table.names[self._slot] or placement.all_nodes:
             return True
         slots = np.array([self._slot])
@@ -93,7 +94,7 @@ class NodeDevices:
 
 
 def is_mapped(claim: resource_pb2.ResourceClaim, known: inventory.DeviceInventory) -> bool:
-    """Whether a device of the claim stands for a resource of the node: then pods cannot share the claim."""
+    """Whether a device of the claim stands for a resource of its node: pods cannot share such a claim."""
     for result in claim.status.allocation.devices.results:
         slices = sorted(known.by_pool.get((result.driver, result.pool), ()), key=lambda entry: entry.name)
         there = (each.message for entry in slices for each in entry.devices if each.message.name == result.device)
@@ -108,10 +109,9 @@ def is_mapped(claim: resource_pb2.ResourceClaim, known: inventory.DeviceInventor
 def claim_statuses(
     pod: core_pb2.Pod, claims: Iterable[ClaimDevices], uids: Mapping[str, str], there: NodeDevices
 ) -> tuple[Status, ...] | None:
-    """What the pod's claims come to on a node, for the pod's status. Raises: NodeAllocatableError.
+    """Return what the claims' devices take of the node's own resources, for the pod's status; None: nothing.
 
-    None: no device concerns resources of the node. `uids` are the UIDs of the pod's claims by the names that containers
-    use.
+    `uids` are the UIDs of the pod's claims by the names that containers use. Raises: NodeAllocatableError.
     """
     concerned = [each for each in claims if _uses_node_resources(each, there)]
     if not concerned:
@@ -147,6 +147,7 @@ def resource_refusal(
 
 
 def _uses_node_resources(claim: ClaimDevices, there: NodeDevices) -> bool:
+    """Whether a device of the claim stands for a resource of the node; devices that the node lacks are passed over."""
     for held in claim.devices:
         try:
             if there.find(held.id).node_allocatable_resources:
@@ -214,6 +215,7 @@ def _multiply(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.
 
 
 def _add_amounts(before: quantity.Quantity | None, amount: quantity.Quantity) -> quantity.Quantity:
+    """Add two amounts in the format of the first one that is not 0; `before` None counts as 0."""
     if before is None or not before.nanos:
         return amount
     return quantity.Quantity(before.nanos + amount.nanos, before.format)
@@ -224,6 +226,7 @@ def _add_overhead(
     resource: str,
     stated: resource_pb2.NodeAllocatableOverhead,
 ) -> None:
+    """Add what a device costs per pod and per container to the totals of the resource."""
     if not (stated.HasField("per_pod") or stated.HasField("per_container")):
         return
     total = totals.setdefault(resource, core_pb2.NodeAllocatableOverheadResources(name=resource))
@@ -236,11 +239,12 @@ def _add_overhead(
 
 
 def _read_amount(message: meta_pb2.Quantity) -> quantity.Quantity:
+    """Parse a quantity; an empty one is 0."""
     return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 
 
 def _containers_using_claim(pod: core_pb2.Pod, uid: str, uids: Mapping[str, str]) -> Iterator[str]:
-    """The containers that use the claim, as often as they name it."""
+    """Yield the names of the containers that use the claim, once for each time that they name it."""
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         for named in container.resources.claims:
             if uids.get(named.name) == uid:

@@ -14,7 +14,7 @@ FEATURE: Final = "DRAOptionalNodeOperations"
 
 
 def declares_skipping(table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
-    """Which of the slots' nodes declare the support. Shape: (slot,)."""
+    """Mark the slots whose nodes declare support for skipping steps on the node. Shape: (slot,)."""
     by_set = np.array([False, *(FEATURE in each for each in table.feature_sets.values_from(1))], dtype=np.bool_)
     found: arrays.BoolArray = by_set[table.feature_set[slots]]
     return found

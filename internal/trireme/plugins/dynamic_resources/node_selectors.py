@@ -10,7 +10,7 @@ from trireme.v1 import core_pb2
 
 
 def selector_problem(selector: core_pb2.NodeSelector) -> str:
-    """Why the selector cannot be read; empty: it can."""
+    """Return why the node selector is invalid; empty if it is valid."""
     found = [
         text
         for at, term in enumerate(selector.node_selector_terms)
@@ -24,7 +24,7 @@ def selector_problem(selector: core_pb2.NodeSelector) -> str:
 
 
 def _go_selector_text(selector: core_pb2.NodeSelector) -> str:
-    """The selector as its Go type writes itself."""
+    """Return the selector as Go's String method prints it, for messages."""
     terms = "".join(
         f"NodeSelectorTerm{{MatchExpressions:{_go_requirements_text(term.match_expressions)},"
         f"MatchFields:{_go_requirements_text(term.match_fields)},}},"
@@ -34,6 +34,7 @@ def _go_selector_text(selector: core_pb2.NodeSelector) -> str:
 
 
 def _go_requirements_text(stated: Sequence[core_pb2.NodeSelectorRequirement]) -> str:
+    """Return the requirements as Go's String method prints them."""
     written = "".join(
         f"NodeSelectorRequirement{{Key:{each.key},Operator:{each.operator},Values:[{' '.join(each.values)}],}},"
         for each in stated

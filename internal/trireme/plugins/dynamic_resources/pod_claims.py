@@ -94,14 +94,17 @@ def claims_of_group(
 
 
 def is_reserved_for(claim: resource_pb2.ResourceClaim, uid: str, group: str = "") -> bool:
-    """Whether the claim lists the pod, or its group, as one that uses it. `group`: the name; empty: none counts."""
+    """Return whether the claim's reservedFor lists the UID or the pod's group; `group`: its name, empty for none."""
     return any(user.uid == uid for user in claim.status.reserved_for) or (
         bool(group) and group_claims.used_by_group(claim, group)
     )
 
 
 def _resolve_claim_name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | None, bool]:
-    """The claim's name, None where the pod does without it; and whether it was made for the pod or its group."""
+    """Return the claim's name (None: the pod needs none) and whether it was generated for the pod or its group.
+
+    Raises: ClaimError where a claim is not generated yet, or the entry is of an unknown kind.
+    """
     full = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if stated.HasField("resource_claim_name"):
         return stated.resource_claim_name, False
@@ -128,6 +131,7 @@ def _check_owner(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups
 
 
 def _controller_uid(claim: resource_pb2.ResourceClaim) -> str | None:
+    """Return the UID of the claim's controlling owner; None if it has none."""
     return next((owner.uid for owner in claim.metadata.owner_references if owner.controller), None)
 
 
@@ -144,7 +148,10 @@ def _pod_group_of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView) -> schedu
 
 
 def _is_claim_of_group(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.PodGroup) -> bool:
-    """Whether what the pod states is the group's claim. Raises: ClaimError for a claim of the group of no kind."""
+    """Return whether the pod's entry is the group's claim: it names the same claim or template.
+
+    Raises: ClaimError where the group's entry names neither.
+    """
     for own in group.spec.resource_claims:
         if not _names_claim_or_template(own):
             full = f"{group.metadata.namespace}/{group.metadata.name}"
@@ -155,11 +162,12 @@ def _is_claim_of_group(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.
 
 
 def _names_claim_or_template(stated: Stated) -> bool:
+    """Whether the entry names a claim or a template; other sources of a claim are unknown."""
     return stated.HasField("resource_claim_name") or stated.HasField("resource_claim_template_name")
 
 
 def _claim_and_template_names(stated: Stated) -> tuple[str | None, str | None]:
-    """The claim that is named, and the template."""
+    """Return the names of claim and template that the entry states, None for each that it does not."""
     return (
         stated.resource_claim_name if stated.HasField("resource_claim_name") else None,
         stated.resource_claim_template_name if stated.HasField("resource_claim_template_name") else None,

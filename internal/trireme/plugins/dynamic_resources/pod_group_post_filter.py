@@ -31,7 +31,7 @@ _Unavailable = Sequence[resource_pb2.ResourceClaim]
 
 
 def make(context: plugin_context.PluginContext) -> "ClaimRelease":
-    """The plugin, on what the filter found."""
+    """Make the plugin for PodGroupPostFilter; it asks the filter side of the same profile, if there is one."""
     plugin = context.filter_plugin
     return ClaimRelease(plugin if isinstance(plugin, device_filter.DynamicResourcesFilter) else None)
 
@@ -46,7 +46,10 @@ class ClaimRelease:
     def post_filter(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest, snap: snapshot.Snapshot
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
-        """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
+        """Return claims to release so that the group's pods may get other devices.
+
+        Raises: ValueError, DecodeError where a member's state is none that Reserve made.
+        """
         return _list_releasable_claims(self._plugin, request, snap)
 
 
@@ -109,7 +112,7 @@ def _unusable_claims_by_member(
 
 
 def _pending_allocations(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
-    """What a member was to get, by the claim's UID."""
+    """Yield the allocations that Reserve had chosen for a member, each with its claim's UID."""
     own_state = bind_phase_pb2.PluginStates.FromString(state).plugin_states.get(device_filter.NAME, b"")
     for claim in reserve_state.DeviceClaims.from_bytes(own_state).claims if own_state else ():
         if claim.allocation is not None:

@@ -36,7 +36,7 @@ class Pool:
 
 
 def is_usable(entry: devices.DeviceSlice, on: features.Features) -> bool:
-    """Whether slices like this one are looked at at all."""
+    """Return whether the slice is looked at: the features can handle it, and it says where its devices are."""
     if not on.partitionable and (entry.message.spec.HasField("per_device_node_selection") or entry.counter_sets):
         return False
     if _is_unsafe_without_groups(entry, on):
@@ -50,7 +50,7 @@ def is_seen_everywhere(entry: devices.DeviceSlice, on: features.Features) -> boo
 
 
 def _is_unsafe_without_groups(entry: devices.DeviceSlice, on: features.Features) -> bool:
-    """Whether the slice has compatibility groups, without which its devices must not be allocated."""
+    """Whether the slice's devices have compatibility groups, which the gates turn off: they must not be allocated."""
     return entry.uses_groups and not on.compatibility_groups
 
 
@@ -129,7 +129,7 @@ def _make_checked_pool(
 
 
 def _has_all_counters(entry: devices.DeviceSlice, counter_sets: Mapping[str, devices.Amounts]) -> bool:
-    """Whether all counters that its devices draw on are there."""
+    """Whether the counter sets contain all counters that the slice's devices draw on."""
     return all(
         name in counter_sets and counters.keys() <= counter_sets[name].keys()
         for device in entry.devices

@@ -54,6 +54,7 @@ class Deallocation:
         return _response_with(status.unschedulable(self.name))
 
     def _was_filter_called(self, context: post_filter_context.PostFilterContext) -> bool:
+        """Whether this plugin's PreFilter ran: no plugin before it in the profile had refused all nodes."""
         refusal, order = context.pre_filter, list(context.chain.order)
         ended = refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         if not ended or refusal is None or refusal.plugin not in order:
@@ -63,7 +64,7 @@ class Deallocation:
     def _slots_refused_for_claims(
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
     ) -> arrays.SlotArray:
-        """The slots where a claim cannot be used, of those that this plugin was called for."""
+        """Return the slots that this plugin refused because of a claim; none if Filter did not run."""
         if context.index is None:
             return np.zeros(0, dtype=np.intp)
         return slots_refused_for_claims(context.statuses, context.index, snap)
@@ -72,7 +73,7 @@ class Deallocation:
 def slots_refused_for_claims(
     refusals: Sequence[status.Status], index: arrays.Int16Array, snap: snapshot.Snapshot
 ) -> arrays.SlotArray:
-    """The slots where a claim cannot be used; `index` has by slot the number of its refusal, from 1."""
+    """Return the slots refused because of a claim; `index` has the number of each slot's refusal, from 1."""
     numbers = [
         number
         for number, refusal in enumerate(refusals, start=1)
@@ -87,7 +88,10 @@ def slots_refused_for_claims(
 def release_action(
     pod: cycle_pb2.PodIdentity, claim: resource_pb2.ResourceClaim, *, delete: bool = False, user_uid: str = ""
 ) -> bind_pb2.Action:
-    """Take the claim's devices away, or the claim itself, where nobody but the pod uses it, or that user."""
+    """Make the action that deallocates the claim, or deletes it.
+
+    It fails if anyone but the pod, or but the user `user_uid`, uses the claim by then.
+    """
     identity = claim.metadata
     return bind_pb2.Action(
         pod=pod,
@@ -98,7 +102,7 @@ def release_action(
 
 
 def is_used_by_nobody_else(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
-    """Whether nobody else than this user is in the claim's list."""
+    """Whether reservedFor is empty or lists this user alone."""
     users = claim.status.reserved_for
     return not users or (len(users) == 1 and users[0].uid == uid)
 
@@ -108,6 +112,6 @@ def _response_with(result: status.Status, *actions: bind_pb2.Action) -> filter_p
 
 
 def make(context: plugin_context.PluginContext) -> Deallocation | None:
-    """The plugin, on what the filter found; None: the profile does not filter by it."""
+    """Make the plugin for PostFilter; None if the profile does not filter by DynamicResources."""
     plugin = context.filter_plugin
     return Deallocation(plugin) if isinstance(plugin, device_filter.DynamicResourcesFilter) else None

@@ -26,7 +26,7 @@ class MissingClaims:
         return claim_uids_of_pod(pod.pod, self._cluster, of_groups=self._of_groups) is None
 
     def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
-        """Nothing to add."""
+        """Return nothing to add to the report of waiting pods."""
         return {}
 
 
@@ -36,9 +36,9 @@ def make(context: PreEnqueueContext) -> MissingClaims:
 
 
 def claim_uids_of_pod(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> set[str] | None:
-    """The UIDs of the pod's claims; None: one of them is missing, being deleted, or another owner's.
+    """Return the UIDs of the pod's claims; None if one is missing, being deleted, or made for another owner.
 
-    `of_groups`: those of its PodGroup are its own.
+    `of_groups`: claims of its PodGroup count as its own.
     """
     out = set()
     for pod_claim in pod.spec.resource_claims:
@@ -64,6 +64,7 @@ def claim_uids_of_pod(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: b
 
 
 def _is_made_for(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> bool:
+    """Whether the claim was made for the pod or, with `of_groups`, for its PodGroup."""
     controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     if controller is not None and controller.uid == pod.metadata.uid:
         return True

@@ -13,7 +13,7 @@ _BEST: Final = 8
 
 
 def alternatives_score(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
-    """How good the alternatives are that were taken for the claim's requests."""
+    """Return a score, the higher the earlier in their lists the chosen alternatives (`names`) are."""
     return sum(
         _BEST - at
         for request in claim.spec.devices.requests
@@ -29,5 +29,5 @@ def solution_request_names(solution: allocator.ClaimSolution) -> set[str]:
 
 
 def allocated_request_names(claim: resource_pb2.ResourceClaim) -> set[str]:
-    """The same of a claim that has its devices."""
+    """Return the requests that an allocated claim has devices for, alternatives by their own names."""
     return {result.request for result in claim.status.allocation.devices.results}

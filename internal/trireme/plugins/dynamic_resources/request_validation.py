@@ -58,6 +58,7 @@ class RequestValidator:
         return requests
 
     def _check_features(self, claim: resource_pb2.ResourceClaim, request: resource_pb2.DeviceRequest) -> None:
+        """Check that the gates allow alternatives and capacity requests. Raises: AllocationError."""
         where = f"claim {claim_name(claim)}, request {request.name}"
         if request.first_available and not self._on.prioritized_list:
             raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
@@ -98,6 +99,7 @@ class RequestValidator:
         return request
 
     def _check_support(self, where: str, spec: RequestSpec) -> None:
+        """Check that the gates and this version know all that a request states. Raises: AllocationError."""
         if spec.derived_attributes and not self._on.derived_attributes:
             raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
         for at, selector in enumerate(spec.selectors):
@@ -108,6 +110,7 @@ class RequestValidator:
             raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
 
     def _device_class_of(self, where: str, spec: RequestSpec) -> resource_pb2.DeviceClass:
+        """Return the request's device class. Raises: AllocationError if it is missing."""
         if not spec.device_class_name:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
         device_class = self._classes.get(spec.device_class_name)
@@ -137,6 +140,10 @@ class RequestValidator:
         request.count = len(request.all_devices)
 
     def _has_enough_capacity(self, where: str, request: DeviceRequest, device: devices.Device) -> bool:
+        """Whether the device, if it were unused, has the requested capacity; always without DRAConsumableCapacity.
+
+        Raises: AllocationError if that cannot be computed.
+        """
         if not self._on.consumable:
             return True
         try:

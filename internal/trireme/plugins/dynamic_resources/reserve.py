@@ -63,7 +63,7 @@ class DeviceReserve:
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
     ) -> interfaces.ReserveResult:
-        """What to assume, and what PreBind has to write: first the pod's claims, then one for extended resources."""
+        """Return the claims to assume and PreBind's work: the pod's claims, then one for extended resources."""
         assumed = []
         entries = []
         # A pod may name a claim twice: the first of what was found for it counts.
@@ -112,7 +112,7 @@ class DeviceReserve:
     def _claim_with_allocation(
         self, solution: allocator.ClaimSolution, owner: str, snap: snapshot_view.SnapshotView, slot: int
     ) -> resource_pb2.ResourceClaim:
-        """The claim as it will be."""
+        """Return the claim as it will be once PreBind has written the solution's devices into it."""
         # The same question has the same answer, so shares are named after it.
         names = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{owner} {snap.generation} {number}")) for number in range(1000))
         out = resource_pb2.ResourceClaim()
@@ -124,8 +124,10 @@ class DeviceReserve:
 
 
 def _namespace_and_name(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
+    """Return the claim's namespace and name."""
     return claim.metadata.namespace, claim.metadata.name
 
 
 def _reserve_error(text: str) -> status.Status:
+    """Make the error status of Reserve, in kube-scheduler's words."""
     return status.error(NAME, f'running Reserve plugin "{NAME}": {text}')

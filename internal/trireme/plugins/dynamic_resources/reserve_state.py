@@ -50,12 +50,12 @@ class DeviceClaims:
     node_allocatable: tuple[Json, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Encode it for the wire."""
+        """Encode it as the plugin's state between Reserve and PreBind."""
         return orjson.dumps(asdict(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> "DeviceClaims":
-        """Decode it. Raises: ValueError for anything else."""
+        """Decode what `to_bytes` made. Raises: ValueError for anything else."""
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             claims = tuple(_claim_from_json(entry) for entry in fields["claims"])
@@ -65,4 +65,5 @@ class DeviceClaims:
 
 
 def _claim_from_json(entry: Mapping[str, Any]) -> ClaimToReserve:
+    """Make the record of one claim from its JSON, whose lists become tuples."""
     return ClaimToReserve(**{**entry, "requests": tuple(entry["requests"]), "mappings": tuple(entry["mappings"])})

@@ -41,7 +41,7 @@ class DynamicResourcesScore:
             await self._search.prepare(pod_class, snap, slots)
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The claims; a pod without alternatives gets 0 on every node."""
+        """Return the class's demand as state; all nodes score 0 if no request of its claims has alternatives."""
         if not self._search.on.prioritized_list or not pod_class.pod.spec.resource_claims:
             return _Unscored()
         try:
@@ -87,6 +87,7 @@ class DynamicResourcesScore:
         snap: snapshot_view.SnapshotView,
         slot: int,
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
+        """Return what the allocated claims take of the node's resources; None: nothing, or it cannot be counted."""
         try:
             return self._search.claim_statuses(pod_class, state, snap, slot, ())
         except node_allocatable.NodeAllocatableError:

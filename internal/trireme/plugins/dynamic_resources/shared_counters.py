@@ -21,11 +21,11 @@ class SharedCounters:
         self._groups: dict[devices.PoolId, compatibility_groups.CompatibilityGroups] = {}
 
     def can_take(self, device: devices.Device) -> bool:
-        """Whether the device can be taken: it may share counters with their other users, and enough is available."""
+        """Return whether the pool's counters suffice for the device, and its compatibility groups fit the others."""
         return self._is_compatible(device) and self._has_enough_for(device)
 
     def take(self, device: devices.Device) -> Callable[[], None]:
-        """Take what the device consumes; returns what gives it back, which is called in reverse order."""
+        """Subtract what the device consumes; return what adds it back. The latter must be called in reverse order."""
         self._change_available(device, 1)
         before = self._groups_of(device).add(device) if self._on.compatibility_groups else None
 
@@ -37,6 +37,7 @@ class SharedCounters:
         return give_back
 
     def _is_compatible(self, device: devices.Device) -> bool:
+        """Whether the device's compatibility groups fit the devices in use; always without the feature."""
         if not self._on.compatibility_groups:
             return True
         groups = self._groups_of(device)
@@ -57,6 +58,7 @@ class SharedCounters:
         return known
 
     def _has_enough_for(self, device: devices.Device) -> bool:
+        """Whether no counter of the pool would be overdrawn; one that is already lets no device be taken."""
         available = self._available_in(self._pool_of[device.id])
         self._change_available(device, 1)
         # All counters of the pool are checked: one that was overdrawn before keeps every device from being taken.
@@ -65,13 +67,14 @@ class SharedCounters:
         return enough
 
     def _change_available(self, device: devices.Device, sign: int) -> None:
+        """Subtract what the device consumes from its pool's counters (`sign` 1), or add it back (−1)."""
         available = self._available_in(self._pool_of[device.id])
         for counter_set, counters in device.consumes:
             for name, amount in counters.items():
                 available[counter_set, name] -= sign * amount
 
     def _available_in(self, pool: pools.Pool) -> dict[tuple[str, str], int]:
-        """What is available of the pool's counters, by set and name."""
+        """Return what is left of the pool's counters, by set and name; counted at the first call."""
         available = self._available.get(pool.id)
         if available is None:
             sets = pool.counter_sets or {}

@@ -22,7 +22,10 @@ _Key = tuple[str, str]
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """GangScheduling. A pod never changes its group, so only new pods matter."""
+    """Register for new pods and groups of the pod's tree, and for a gang whose minimum shrinks.
+
+    A pod never changes its group, so updates of pods do not matter.
+    """
     composite = context.features.enabled("CompositePodGroup")
     hints = _Hints(context.cluster if composite else None)
     wanted = (
@@ -41,6 +44,7 @@ class _Hints:
         self._cluster = cluster
 
     def after_pod(self, old: None, new: Any) -> ClassHint:
+        """Make the hint for a new pod: it helps the pods of its group's tree. One without a group helps none."""
         pod: core_pb2.Pod = new.pod
         if not pod.spec.HasField("scheduling_group"):
             return helps_none
@@ -49,19 +53,22 @@ class _Hints:
         )
 
     def after_group(self, old: None, new: scheduling_pb2.PodGroup) -> ClassHint:
+        """Make the hint for a new PodGroup: it helps the pods of its tree."""
         return self._hint_for_members_of_tree(new.metadata.namespace, ("pod_group", new.metadata.name))
 
     def after_composite(self, old: None, new: scheduling_pb2.CompositePodGroup) -> ClassHint:
+        """Make the hint for a new CompositePodGroup: it helps the pods of its tree."""
         return self._hint_for_members_of_tree(new.metadata.namespace, ("composite_pod_group", new.metadata.name))
 
     def after_update(self, old: scheduling_pb2.PodGroup, new: scheduling_pb2.PodGroup) -> ClassHint:
+        """Make the hint for an updated PodGroup: it helps its tree if the gang needs fewer pods than before."""
         before, after = old.spec.scheduling_policy, new.spec.scheduling_policy
         if not before.HasField("gang") or not after.HasField("gang") or after.gang.min_count >= before.gang.min_count:
             return helps_none
         return self.after_group(None, new)
 
     def _hint_for_members_of_tree(self, namespace: str, key: _Key) -> ClassHint:
-        """The pods of the tree that the group is in."""
+        """Make the hint that helps all pods of the tree that the group is in; none, if the tree is incomplete."""
         root = self._root_of_tree(namespace, key)
 
         def helps(pod_class: classes.PodClass) -> bool:
@@ -82,5 +89,6 @@ class _Hints:
 
 
 def _parent_of(key: _Key, group: group_ancestry.Group) -> _Key | None:
+    """Return the key of the composite group that a group is in; None: it is in none."""
     parent = group.spec.parent_composite_pod_group_name
     return ("composite_pod_group", parent) if parent else None

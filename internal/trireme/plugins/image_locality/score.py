@@ -48,6 +48,7 @@ def normalized_name(image: str) -> str:
 
 
 def _image_names(pod_class: classes.PodClass) -> tuple[str, ...]:
+    """Compute the state of `pre_score`, once for a class."""
     spec = pod_class.pod.spec
     named = [container.image for container in (*spec.init_containers, *spec.containers)]
     named += [volume.volume_source.image.reference for volume in spec.volumes if volume.volume_source.HasField("image")]

@@ -24,7 +24,7 @@ class AffinityTerm:
     weight: int = 0
 
     def matches_pods_of(self, other: classes.PodClass, namespace_labels: Mapping[str, str]) -> bool:
-        """Whether it is about pods of the other class, whose namespace has these labels."""
+        """Return whether pods of the other class match the term; `namespace_labels` are those of their namespace."""
         if other.namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(other.labels)
@@ -92,17 +92,17 @@ class ResolvedTerms:
 
 
 def terms_with_namespaces(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> AffinityTerms:
-    """The class's terms as they are asked when it is to be placed."""
+    """Return the class's terms with their namespace selectors resolved, as pods that are there are checked by them."""
     return snap.derived(("resolved_affinity_terms", pod_class.id), lambda _: ResolvedTerms(pod_class)).terms
 
 
 def matches_all(terms: Sequence[AffinityTerm], other: classes.PodClass) -> bool:
-    """Whether resolved terms, of which there is one, are all about pods of the other class."""
+    """Return whether pods of the other class match all of the resolved terms; False if there are none."""
     return bool(terms) and all(term.matches_pods_of(other, _NO_LABELS) for term in terms)
 
 
 def weights_by_key(terms: Iterable[AffinityTerm], other: classes.PodClass, sign: int = 1) -> Iterable[tuple[str, int]]:
-    """Of resolved terms that are about the other class, the key and the weight, times `sign`."""
+    """Yield topology key and weight, times `sign`, of the resolved terms that pods of the other class match."""
     return ((term.key, sign * term.weight) for term in terms if term.matches_pods_of(other, _NO_LABELS))
 
 
@@ -113,10 +113,12 @@ def namespace_labels(snap: snapshot_view.SnapshotView, name: str) -> dict[str, s
 
 
 def _resolve_namespaces(terms: Sequence[AffinityTerm], snap: snapshot_view.SnapshotView) -> tuple[AffinityTerm, ...]:
+    """Return the terms with their namespace selectors replaced by the names of the matching namespaces."""
     return tuple(_resolve_namespaces_of_term(term, snap) for term in terms)
 
 
 def _resolve_namespaces_of_term(term: AffinityTerm, snap: snapshot_view.SnapshotView) -> AffinityTerm:
+    """Replace the term's namespace selector by the names of the matching namespaces; an empty one, or none, stays."""
     selector = term.namespace_selector
     if selector.empty or selector == label_selectors.NOTHING:
         return term
@@ -162,6 +164,10 @@ def _read_terms(pod_class: classes.PodClass) -> AffinityTerms:
 
 
 def _read_term(pod_class: classes.PodClass, stated: core_pb2.PodAffinityTerm, weight: int = 0) -> AffinityTerm:
+    """Read one term; without namespaces it is about the pod's own. Raises: InvalidSelectorError.
+
+    A missing selector matches nothing. `weight`: of a preferred term.
+    """
     selector = namespace_selector = label_selectors.NOTHING
     if stated.HasField("label_selector"):
         selector = label_selectors.parse(stated.label_selector)

@@ -9,24 +9,24 @@ Sums = Mapping[str, class_counters.DomainSums]
 
 
 def domain_sums_of(snap: snapshot_view.SnapshotView, counter: class_counters.AnyClassCounter) -> Sums:
-    """What the counter counts, for each topology key that it has."""
+    """Return the counter's sums by domain, for each topology key that it counts under."""
     return {key: sums_over_domains(snap, key, counter, key) for key in counter.keys}
 
 
 def sums_over_domains(
     snap: snapshot_view.SnapshotView, key: str, counter: class_counters.AnyClassCounter, under: str
 ) -> class_counters.DomainSums:
-    """What the counter counts under a name, over the domains of one key."""
+    """Return what the counter has counted under the name `under`, summed over the domains of a topology key."""
     return counter.by_domain(key, lambda: domain_values(snap, key), domain_count(snap, key), under, snap)
 
 
 def domain_count(snap: snapshot_view.SnapshotView, key: str) -> int:
-    """How many values the label has, and one more for nodes without it."""
+    """Return the number of values that the label has on any node, and one more for nodes without it."""
     return len(snap.nodes.labels.column(key).dictionary)
 
 
 def domain_values(snap: snapshot_view.SnapshotView, key: str) -> arrays.Int32Array:
-    """The numbers of all slots' values of a label. Shape: (slot,)."""
+    """Return the number of the label's value on each slot's node. Shape: (slot,)."""
     return snap.nodes.labels.column(key).values(snap.nodes.size)
 
 

@@ -200,6 +200,7 @@ class InterPodAffinityFilter:
     def _existing_anti_affinity_counter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> class_counters.AnyClassCounter:
+        """Count, by topology key, the placed pods whose required anti-affinity matches pods of the class."""
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
@@ -273,7 +274,10 @@ class _IsolatedSums:
 def _capacity_by_anti_affinity(
     apart: Sequence[str], snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
 ) -> arrays.Int32Array | None:
-    """One pod a node under keys by which the class keeps itself out, where each domain is one node. Shape: (slot,)."""
+    """Return how many pods of the class each node can take by its anti-affinity to itself; None: no such limit.
+
+    It is one pod under keys whose domains are single nodes; other keys are left to `constraints`. Shape: (slot,).
+    """
     capacity: arrays.Int32Array | None = None
     for key in apart:
         if _are_domains_single_nodes(snap, key):
@@ -287,7 +291,7 @@ def _capacity_by_anti_affinity(
 def _affinity_counter(
     terms: tuple[affinity_terms.AffinityTerm, ...], snap: snapshot_view.SnapshotView
 ) -> class_counters.AnyClassCounter:
-    """Pods that all of the terms are about."""
+    """Return the counter of placed pods that match all of the terms: required affinity counts as one condition."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return {"": 1} if affinity_terms.matches_all(terms, existing) else {}
@@ -298,7 +302,7 @@ def _affinity_counter(
 def _anti_affinity_counter(
     terms: tuple[affinity_terms.AffinityTerm, ...], snap: snapshot_view.SnapshotView
 ) -> class_counters.AnyClassCounter:
-    """Pods that any of the terms is about, per topology key."""
+    """Return the counter of placed pods that match a term, under that term's topology key."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return Counter(key for key, _ in affinity_terms.weights_by_key(terms, existing))
@@ -309,7 +313,7 @@ def _anti_affinity_counter(
 def _keys_excluding_own_class(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, terms: Terms
 ) -> tuple[str, ...]:
-    """The keys of anti-affinity by which the class keeps itself out, seen from either side."""
+    """Return the topology keys within whose domains two pods of the class exclude each other."""
     labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
     keys = [key for key, _ in affinity_terms.weights_by_key(terms.anti_affinity, pod_class)]
     stated = affinity_terms.terms_of(pod_class).anti_affinity
@@ -318,7 +322,7 @@ def _keys_excluding_own_class(
 
 
 def _slots_with_values(snap: snapshot_view.SnapshotView, key: str, values: arrays.SlotArray) -> arrays.SlotArray:
-    """The slots whose nodes have one of these values of a label. Shape: values (n,)."""
+    """Return the slots whose nodes have one of these values of a label. Shape: values (n,)."""
     if not values.shape[0]:
         return values
     alone = snap.derived(("one_node_each", key), lambda _: _SingleNodeDomains(key))
@@ -332,12 +336,12 @@ def _slots_with_values(snap: snapshot_view.SnapshotView, key: str, values: array
 
 
 def _domain_numbers(snap: snapshot_view.SnapshotView, key: str) -> arrays.Int32Array:
-    """All slots' domains, −1 where they lack the label. Shape: (slot,)."""
+    """Return the number of each slot's domain, −1 where the node lacks the label. Shape: (slot,)."""
     return domain_sums.domain_values(snap, key) - 1
 
 
 def _are_domains_single_nodes(snap: snapshot_view.SnapshotView, key: str) -> bool:
-    """Whether no two nodes have the same value of the label."""
+    """Return whether every domain of the topology key is one node, as with the hostname."""
     return snap.derived(("one_node_each", key), lambda _: _SingleNodeDomains(key)).so
 
 

@@ -20,7 +20,7 @@ _UNKNOWN: _Labels = {}
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """InterPodAffinity: a pod came that is liked, one went that is disliked or dislikes, or a node changed domains."""
+    """Register for pods that come, go or change labels, and for nodes that change domains."""
 
     def after_pod(old: Any, new: Any) -> ClassHint:
         if any(pod is not None and not on_node(pod) for pod in (old, new)):
@@ -48,6 +48,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _after_node_of_terms(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
+    """Make the hint for a node that came or changed labels: it helps pods with terms on a key whose value changed."""
     after = new.metadata.labels
     before: _Labels = {} if old is None else old.metadata.labels
 
@@ -63,22 +64,24 @@ def _after_node_of_terms(old: core_pb2.Node | None, new: core_pb2.Node) -> Class
 
 
 def _required_terms(pod_class: classes.PodClass) -> tuple[Sequence[_Term], Sequence[_Term]]:
-    """The terms that must hold. Raises: InvalidSelectorError."""
+    """Return the required terms of affinity, and of anti-affinity. Raises: InvalidSelectorError."""
     return pod_class.memo("hints/required_terms", affinity_terms.required_terms)
 
 
 def _anti_affinity_ends(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:
-    """Whether the pod dislikes the one that is gone, or that one disliked it."""
+    """Return whether either pod's required anti-affinity matched the other, which is gone."""
     if _any_matches(_required_terms(pod_class)[1], gone):
         return True
     return _any_matches(_required_terms(gone)[1], pod_class)
 
 
 def _all_match(terms: Sequence[_Term], pod_class: classes.PodClass | None) -> bool:
+    """Return whether pods of the class match all terms; False without a class or without terms."""
     if pod_class is None:
         return False
     return bool(terms) and all(term.matches_pods_of(pod_class, _UNKNOWN) for term in terms)
 
 
 def _any_matches(terms: Sequence[_Term], pod_class: classes.PodClass) -> bool:
+    """Return whether pods of the class match any of the terms."""
     return any(term.matches_pods_of(pod_class, _UNKNOWN) for term in terms)

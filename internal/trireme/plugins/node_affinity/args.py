@@ -86,6 +86,7 @@ def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) ->
 
 
 def _selector_term_problems(path: str, term: JsonArgs) -> list[Problem]:
+    """Return what is wrong with one term of a node selector: its label and its field requirements."""
     problems: list[Problem] = []
     for position, requirement in enumerate(term.get("matchExpressions") or ()):
         problems.extend(_label_requirement_problems(index(child(path, "matchExpressions"), position), requirement))

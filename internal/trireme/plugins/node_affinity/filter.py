@@ -64,7 +64,7 @@ class NodeAffinityFilter:
 
 
 def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
-    """The nodes that the terms name, if every term names some; else None."""
+    """Return the nodes that the terms name by metadata.name; None unless every term names some."""
     union: frozenset[str] | None = None
     for term in required.node_selector_terms:
         names: frozenset[str] | None = None

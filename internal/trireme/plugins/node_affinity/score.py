@@ -56,6 +56,7 @@ class NodeAffinityScore:
 
 
 def _preferred_terms(affinity: core_pb2.NodeAffinity) -> tuple[_PreferredTerm, ...]:
+    """Return the preferred terms that count: those with a weight, and not empty."""
     out = []
     for entry in affinity.preferred_during_scheduling_ignored_during_execution:
         term = selectors.parse_term(entry.preference)
@@ -65,7 +66,7 @@ def _preferred_terms(affinity: core_pb2.NodeAffinity) -> tuple[_PreferredTerm, .
 
 
 def _preferred_terms_problem(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> str:
-    """Why the terms that count cannot be read; empty where they can."""
+    """Return why preferred terms with a weight are invalid; empty if they are valid."""
     found = [
         problem
         for index, entry in enumerate(stated)

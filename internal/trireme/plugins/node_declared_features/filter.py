@@ -63,6 +63,7 @@ def needed_features(pod: core_pb2.Pod) -> frozenset[str]:
 
 
 def _iterate_needed_features(pod: core_pb2.Pod) -> Iterable[str]:
+    """Yield the features that the pod needs by its restart rules, host users and mount options."""
     spec = pod.spec
     containers = (*spec.containers, *spec.init_containers)
     if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules):

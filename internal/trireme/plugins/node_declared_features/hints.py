@@ -12,7 +12,7 @@ from trireme.v1 import core_pb2
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """NodeDeclaredFeatures: a node declares other features, or the pod needs others."""
+    """Register for nodes that declare other features, and for updates of the pod that change what it needs."""
     if not context.features.enabled("NodeDeclaredFeatures"):
         return ()
 

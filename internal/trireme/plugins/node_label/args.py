@@ -44,6 +44,7 @@ def read(args: JsonArgs) -> Args:
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+    """Return what is wrong with the arguments: a label that is both demanded and forbidden, or preferred and not."""
     return [
         *_problems_of_labels_in_both(path, args, "presentLabels", "absentLabels"),
         *_problems_of_labels_in_both(path, args, "presentLabelsPreference", "absentLabelsPreference"),
@@ -51,7 +52,7 @@ def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) ->
 
 
 def _problems_of_labels_in_both(path: str, args: JsonArgs, present: str, absent: str) -> list[Problem]:
-    """No label may be in both lists; of one that is listed twice as present, the last place is named."""
+    """Return a problem for each label that is in both lists, at its place in the list `present`."""
     places = {label: place for place, label in enumerate(args.get(present) or ())}
     return [
         invalid(index(child(path, present), places[label]), label, f"conflict with {index(child(path, absent), place)}")

@@ -48,6 +48,7 @@ class NodeLabelFilter:
         return interfaces.Verdicts(index)
 
     def _refusal(self, code: str, label: str) -> status.Status:
+        """Make the refusal of nodes because of one label; preemption cannot help."""
         return status.unresolvable(self.name, _REASON, reasons=(status.Reason.of(code, {"label": label}),))
 
 

@@ -21,7 +21,7 @@ _ANY = "0.0.0.0"
 
 
 def ports_conflict(wanted: classes.Port, used: classes.Port) -> bool:
-    """Whether a port in use keeps a wanted one from being given."""
+    """Return whether a port in use excludes a wanted one: same number and protocol, and the addresses overlap."""
     same_port = wanted[1:] == used[1:]
     return same_port and (wanted[0] == used[0] or _ANY in (wanted[0], used[0]))
 
@@ -72,7 +72,7 @@ class NodePorts:
 def _slots_with_taken_ports(
     changes: pod_overlay.OverlaidPods, snap: snapshot_view.SnapshotView, having: arrays.BoolArray
 ) -> arrays.BoolArray:
-    """Slots where a port is taken that pods of these classes have. Shapes: having (class,), answer (slot,)."""
+    """Mark the slots with a pod of these classes, by the dry run's state. Shapes: having (class,), result (slot,)."""
     taken = snap.count_pods(having) > 0
     taken[changes.slots_with_removed(having)] = False
     taken[changes.slots_with_added(having)] = True

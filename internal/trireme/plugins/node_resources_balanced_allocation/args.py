@@ -20,12 +20,14 @@ _SCHEMA = struct(
 
 
 def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    """Set kube-scheduler's default resources (cpu and memory) and weights."""
     if not value.get("resources"):
         value["resources"] = args_schema.default_resources()
     args_schema.set_default_weights(value["resources"])
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+    """Return what is wrong with the resources: listed twice, or a weight other than 1."""
     problems: list[Problem] = []
     seen: set[str] = set()
     for position, resource in enumerate(args.get("resources") or ()):

@@ -46,6 +46,7 @@ _SCHEMA = struct(
 
 
 def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    """Set kube-scheduler's defaults: LeastAllocated by cpu and memory, weight 1."""
     strategy = value.setdefault("scoringStrategy", {"type": "LeastAllocated"})
     if not strategy.get("resources"):
         strategy["resources"] = args_schema.default_resources()
@@ -53,6 +54,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+    """Return what is wrong with ignored resources and groups, and with the scoring strategy."""
     problems: list[Problem] = []
     for position, name in enumerate(args.get("ignoredResources") or ()):
         problems.extend(qualified_name_problems(index(child(path, "ignoredResources"), position), name))

@@ -113,11 +113,16 @@ class NodeResourcesFitFilter:
         return interfaces.Verdicts(index, np.minimum(np.maximum(copies, 0), interfaces.UNLIMITED).astype(np.int32))
 
     def _is_ignored(self, name: str) -> bool:
+        """Whether the arguments have the resource ignored, by its name or its group; only extended resources can be."""
         if not amounts.is_extended(name):
             return False
         return name in self._args.ignored_resources or name.split("/", 1)[0] in self._args.ignored_groups
 
     def _refusal(self, unresolvable: bool, crowded: bool, lacking: Sequence[bool], demand: _Demand) -> status.Status:
+        """Make the refusal that names all that is short; `crowded`: the node has no room for another pod.
+
+        `lacking` says of each resource of the demand whether it is short; `unresolvable`: preemption cannot help.
+        """
         messages = []
         reasons = []
         if crowded:
@@ -140,7 +145,10 @@ class _OwnNode:
     counted: Mapping[str, int]
 
     def give_back(self, name: str, amount: int, free: arrays.Int64Array) -> None:
-        """On its own node only what the pod grows by must be free; of a scalar resource that it has, nothing."""
+        """Add to what is free on the pod's own node what the pod itself has there: only its growth must be free.
+
+        Of a scalar resource that does not grow, nothing must be free.
+        """
         counted = self.counted.get(name, 0)
         free[self.at] += min(amount, counted)
         if amounts.is_scalar(name) and counted >= amount:
@@ -149,7 +157,7 @@ class _OwnNode:
     def check_growth_only(
         self, name: str, amount: int, allocatable: arrays.Int64Array, too_much: arrays.BoolArray
     ) -> None:
-        """Of a scalar resource it is the growth that the node may be too small for, not all that the pod asks for."""
+        """Clear the own node's mark in `too_much` where only the growth of a scalar resource fits the node."""
         if too_much[self.at] and amounts.is_scalar(name):
             too_much[self.at] = amount - min(amount, self.counted.get(name, 0)) > allocatable[self.at]
 
@@ -157,7 +165,7 @@ class _OwnNode:
 def _own_node(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
 ) -> _OwnNode | None:
-    """Where the class's one pod is; None where its node is not given, or the pod is not there."""
+    """Return where the resized pod is and what it counts as; None if its node is not among `slots`, or it is gone."""
     slot = snap.nodes.slot_of_name.get(pod_class.pod.spec.node_name, -1)
     at = np.flatnonzero(slots == slot)
     if not at.size:
@@ -180,7 +188,7 @@ def _distinct_combinations(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.Sl
 
 
 def _device_backed_resources(snap: snapshot_view.SnapshotView) -> frozenset[str]:
-    """Extended resources that a device class stands for: the one that it names, and one by its own name."""
+    """Return the extended resources that some device class stands for, by the name it states or by its own."""
     out = set()
     for entry in snap.objects.all("device_class"):
         out |= {entry.spec.extended_resource_name, device_resources.CLASS_RESOURCE_PREFIX + entry.metadata.name}

@@ -61,6 +61,8 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
+    """Make the hint for a deleted pod: it helps all pods, except one that is resized on another node (`elsewhere`)."""
+
     def after(old: Any, new: Any) -> ClassHint:
         return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else helps_none
 
@@ -73,6 +75,7 @@ def _after_scale_up(old: Any, new: Any) -> ClassHint:
 
 
 def _is_resize_deferred(pod_class: classes.PodClass) -> bool:
+    """Whether the class is a pod whose resize is deferred."""
     return pod_class.resize_deferred
 
 
@@ -82,6 +85,7 @@ def _is_resized_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
 
 
 def _never_resized_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
+    """Stand for `_is_resized_elsewhere` without the feature gate."""
     return False
 
 
@@ -106,6 +110,7 @@ def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[
 
 
 def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.DeviceClass) -> ClassHint:
+    """Make the hint for a device class that newly stands for an extended resource: it helps pods that ask for it."""
     stands_for = new.spec.extended_resource_name
     if old is not None and old.spec.extended_resource_name == stands_for:
         return helps_none
@@ -147,7 +152,7 @@ def _has_more_of_requested(
 
 
 def _backed_resources(context: HintContext) -> _Backed:
-    """Which resources a device class stands for; computed at the first call."""
+    """Return a function that says whether a device class stands for a resource; its first call reads the classes."""
 
     @functools.cache
     def names() -> frozenset[str]:
@@ -161,10 +166,12 @@ def _backed_resources(context: HintContext) -> _Backed:
 
 
 def _never_backed(name: str) -> bool:
+    """Stand for `_backed_resources` without the feature gate."""
     return False
 
 
 def _amounts_if_valid(pod_class: classes.PodClass) -> amounts.PodAmounts:
+    """Return the class's amounts. Raises: ValueError if one is invalid, so that the hint fails and the pod is tried."""
     if pod_class.invalid is not None:
         raise ValueError(pod_class.invalid)
     return pod_class.amounts

@@ -82,6 +82,7 @@ class NodeResourcesFitScore:
         return total // divisor
 
     def _score_by_strategy(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
+        """Return the score of one resource, 0 to 100, for what is requested of each capacity. Shape: as `requested`."""
         over = requested > capacity
         if self._args.strategy == fit_args.LEAST_ALLOCATED:
             return np.where(over, 0, _percentage(capacity - requested, capacity))

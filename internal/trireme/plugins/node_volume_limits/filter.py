@@ -162,6 +162,7 @@ class NodeVolumeLimits:
             index[subset.at[lacking]] = table.intern(refusal)
 
     def _error_status(self, text: str) -> status.Status:
+        """Make the error that ends the attempt, with kube-scheduler's text."""
         return status.error(self.name, f'running "{self.name}" filter plugin: {text}')
 
 

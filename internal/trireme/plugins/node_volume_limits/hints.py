@@ -30,13 +30,14 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _after_limits(old: storage_pb2.CSINode, new: storage_pb2.CSINode) -> ClassHint:
+    """Make the hint for an updated CSINode: it helps if a driver's limit grew."""
     before = {driver.name: driver.allocatable.count for driver in old.spec.drivers}
     more = any(driver.allocatable.count > before.get(driver.name, 0) for driver in new.spec.drivers)
     return helps_all if more else helps_none
 
 
 def _may_be_attached_by(pod: core_pb2.Pod, attacher: str) -> bool:
-    """Whether the pod has a claim, or a volume of its own that the attacher attaches.
+    """Return whether the pod has a claim, or a volume of its own that the attacher attaches.
 
     Raises: TranslationError where that cannot be told.
     """

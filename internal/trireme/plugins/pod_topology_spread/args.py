@@ -60,6 +60,7 @@ _SCHEMA = struct(
 
 
 def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    """Set kube-scheduler's default, the built-in constraints (`System`)."""
     value["defaultingType"] = value.get("defaultingType") or "System"
 
 

@@ -41,7 +41,7 @@ class ConstraintRules:
 
 
 def rules_of(stated: Mapping[str, Any], match_label_keys: bool, comparing: bool = False) -> ConstraintRules:
-    """The rules, from the JSON of the arguments and the gates."""
+    """Make the rules from the JSON of PodTopologySpreadArgs (`stated`) and two feature gates."""
     system = stated.get("defaultingType", "System") == "System"
     listed = [decode.decode(each, core_pb2.TopologySpreadConstraint) for each in stated.get("defaultConstraints") or ()]
     return ConstraintRules(SYSTEM_DEFAULTS if system else tuple(listed), system, match_label_keys, comparing)
@@ -105,7 +105,11 @@ class SpreadConstraints:
 def read_constraints(
     action: str, pod_class: classes.PodClass, rules: ConstraintRules, objects: ServicesAndOwners
 ) -> tuple[Constraint, ...]:
-    """The constraints of a class for one action. Raises: InvalidSelectorError."""
+    """Return the class's constraints with this action (DoNotSchedule or ScheduleAnyway), else the default ones.
+
+    Default constraints count only if services or an owner of the pod give them a selector. Raises:
+    InvalidSelectorError.
+    """
     own = pod_class.pod.spec.topology_spread_constraints
     found = tuple(
         _make_constraint(each, pod_class, rules) for each in own or rules.defaults if each.when_unsatisfiable == action
@@ -116,6 +120,7 @@ def read_constraints(
 def _with_selector(
     constraints: Iterable[Constraint], selector: label_selectors.LabelSelector
 ) -> tuple[Constraint, ...]:
+    """Return the default constraints with the selector that was found; none if it is empty."""
     if selector.empty:
         return ()
     return tuple(
@@ -182,4 +187,5 @@ _OWNERS = {
 
 
 def _selector_matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Return whether the labels have all pairs of a service's or ReplicationController's selector."""
     return all(labels.get(key) == value for key, value in selector.items())

@@ -208,6 +208,7 @@ class PodTopologySpreadFilter:
     def _constraints_of_class(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> tuple[Constraint, ...]:
+        """Return the class's hard constraints, cached with the snapshot. Raises: InvalidSelectorError."""
         key = (self._key, pod_class.id)
         return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._rules)).constraints
 
@@ -218,16 +219,19 @@ class PodTopologySpreadFilter:
         domains: spread_domains.ConstraintDomains,
         count: arrays.Int64Array,
     ) -> _HardConstraint:
+        """Put together a constraint, its domains and what it has counted by domain."""
         matches = constraint.self_match(pod_class)
         adds = constraint.counts_self(pod_class)
         return _HardConstraint(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)
 
     def _refusal_numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
+        """Return the numbers of two refusals in the table: the node lacks the key, the skew would be too large."""
         reason = status.Reason.of("topologyKeyMissing", {"topologyKey": key})
         missing = status.unresolvable(self.name, _MISSING, reasons=(reason,))
         return table.intern(missing), table.intern(self._skew_refusal(key))
 
     def _skew_refusal(self, key: str) -> status.Status:
+        """Return the refusal because of the skew; one object for each topology key."""
         refusal = self._refusals.get(key)
         if refusal is None:
             reason = status.Reason.of("topologySpread", {"topologyKey": key})
@@ -241,7 +245,7 @@ def _pods_per_domain(
     constraint: Constraint,
     domains: spread_domains.ConstraintDomains,
 ) -> arrays.Int64Array:
-    """What the constraint counts by domain, changes included. Shape: (domain,)."""
+    """Count the pods that match the constraint by domain, a dry run's changes included. Shape: (domain,)."""
     return pod_counts.matching_pods_per_domain(pod_class, snap, constraint, domains, domains.counted, domains.domains)
 
 

@@ -87,6 +87,7 @@ class _Hints:
         return pod_class.memo("hints/spread", self._read_constraints)
 
     def _read_constraints(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
+        """Read the class's hard constraints; default ones by the services and owners of now."""
         return tuple(spread.read_constraints(spread.HARD, pod_class, self._rules, self._cluster))
 
 
@@ -96,4 +97,5 @@ def _is_counted_differently(constraints: Sequence[_Constraint], before: _Labels,
 
 
 def _has_all_keys(labels: _Labels | None, keys: Sequence[str]) -> bool:
+    """Return whether the node has all topology keys; False for a node that is not there (None)."""
     return labels is not None and all(key in labels for key in keys)

@@ -31,7 +31,10 @@ def matching_pods_per_domain(
     numbers: Callable[[], arrays.Int32Array],
     count: int,
 ) -> arrays.Int64Array:
-    """What the constraint counts by how slots are numbered (`numbering` stands for that), changes included."""
+    """Count the pods that match the constraint by domain, a dry run's changes included. Shape: (domain,).
+
+    `numbers` returns the domain of each slot, of which there are `count`; `numbering` is equal where these are.
+    """
     if constraint.selector.empty:
         per_slot = matching_pods_per_slot(pod_class, snap, constraint)[1]
         return class_counters.DomainSums(numbers(), count, per_slot, 0).sums
@@ -51,7 +54,7 @@ def _matching_pods_counter(
 
 
 def _count_moved_pods(namespace: str, snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
-    """What an empty selector counts: none of the pods that are there, but in a dry run each that is added or removed.
+    """Count by slot what an empty selector counts: in a dry run each pod added or removed, else nothing.
 
     Shape: (slot,). Source: podtopologyspread (countPodsMatchSelector, updateWithPod).
     """

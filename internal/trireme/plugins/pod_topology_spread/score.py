@@ -80,6 +80,7 @@ class PodTopologySpreadScore:
         return joint_scores.SpreadScores(terms, ignored)
 
     def _constraints_of_class(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
+        """Return the class's soft constraints, cached with the snapshot. Raises: InvalidSelectorError."""
         key = (self._key, pod_class.id)
         return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._rules)).constraints
 

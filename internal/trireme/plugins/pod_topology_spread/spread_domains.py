@@ -33,14 +33,14 @@ class ConstraintDomains:
     domains: int
 
     def counted(self) -> arrays.Int32Array:
-        """The domains of eligible nodes, −1 for others. Shape: (slot,)."""
+        """Return the domain of each slot whose node is eligible, −1 for others. Shape: (slot,)."""
         return np.where(self.eligible, self.domain, domain_rules.NO_DOMAIN)
 
     @staticmethod
     def of(
         value: arrays.Int32Array, values: int, has_key: arrays.BoolArray, eligible: arrays.BoolArray
     ) -> "ConstraintDomains":
-        """The domains, numbered."""
+        """Number the domains: the label's values that an eligible node has."""
         seen = np.zeros(values, dtype=np.bool_)
         seen[value[eligible]] = True
         number = np.where(seen, np.cumsum(seen) - 1, domain_rules.NO_DOMAIN).astype(np.int32)
@@ -121,7 +121,10 @@ def spread_domains_of(
     require_all: bool,
     comparing: bool,
 ) -> SpreadDomains:
-    """The domains, shared by all classes that spread alike."""
+    """Return the constraints' domains as the class sees them; classes that count the same nodes share them.
+
+    `require_all`: nodes must have all keys; `comparing`: tolerations may compare numbers.
+    """
     demands = pod_class.memo("spread_demands", _inclusion_policy_inputs)
     which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
     key = ("spread_domains", which, require_all, comparing, demands)
@@ -129,7 +132,7 @@ def spread_domains_of(
 
 
 def _inclusion_policy_inputs(pod_class: classes.PodClass) -> tuple[object, ...]:
-    """What inclusion policies look at in a class, in a form that can be compared."""
+    """Return what node inclusion policies read of a class: node selector, affinity and tolerations, comparable."""
     spec = pod_class.pod.spec
     affinity = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
     return (

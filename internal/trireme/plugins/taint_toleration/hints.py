@@ -36,4 +36,5 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _taints_of_node(node: core_pb2.Node) -> list[tolerations.Taint]:
+    """Return the node's taints as tuples of key, value and effect."""
     return [(taint.key, taint.value, taint.effect) for taint in node.spec.taints]

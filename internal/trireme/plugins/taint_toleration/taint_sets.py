@@ -18,7 +18,7 @@ class ValueByTaintSet:
         self._numbers = np.zeros(1, dtype=np.int64)
 
     def at(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.Int64Array:
-        """The number of each slot. Shape: as `slots`."""
+        """Return the number of each slot's taint set; those of new sets are computed here. Shape: as `slots`."""
         known = self._numbers.shape[0]
         if known < len(table.taint_sets):
             new = [self._of(taints) for taints in table.taint_sets.values_from(known)]

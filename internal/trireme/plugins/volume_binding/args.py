@@ -21,12 +21,14 @@ _SCHEMA = struct(
 
 
 def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
+    """Set kube-scheduler's default time-out and, with StorageCapacityScoring, its default shape."""
     value.setdefault("bindTimeoutSeconds", 600)
     if not value.get("shape") and gates.enabled("StorageCapacityScoring"):
         value["shape"] = [{"utilization": 0, "score": args_schema.MAX_SHAPE_SCORE}, {"utilization": 100, "score": 0}]
 
 
 def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
+    """Return what is wrong with the time-out and the shape; a shape needs the gate StorageCapacityScoring."""
     problems: list[Problem] = []
     timeout = args["bindTimeoutSeconds"]
     if timeout < 0:

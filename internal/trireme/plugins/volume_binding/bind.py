@@ -44,16 +44,16 @@ _Done = Callable[[Mapping[str, Any]], bool]
 
 
 class _PreBindError(Exception):
-    """The pod goes back; the text is kube-scheduler's."""
+    """PreBind fails, and the pod returns to the queue; the text is kube-scheduler's."""
 
 
 class _NotYetBoundError(Exception):
-    """Something is still to happen."""
+    """Nothing is wrong, but a volume or claim is not bound yet: the pod waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ChosenNode:
-    """What volumes are checked against."""
+    """What volumes' node affinity is checked against: the node that the pod is to be bound to."""
 
     name: str
     labels: Mapping[str, str]
@@ -61,7 +61,7 @@ class _ChosenNode:
 
 
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
-    """The plugin; how long binding may take is in the arguments of each profile."""
+    """Make the plugin of the bind phase (PreBind); the time-out of binding is in each profile's arguments."""
     timeouts = {
         profile: float(DEFAULT_TIMEOUT_SECONDS if (stated := args.get("bindTimeoutSeconds")) is None else stated)
         for profile, args in context.args.items()
@@ -111,10 +111,11 @@ class _PodVolumes:
         return _result_with_code(status_pb2.CODE_SUCCESS)
 
     def _pod_ref_for_log(self) -> klog.Ref:
+        """Return the pod's name for log lines."""
         return klog.Ref(f"{self._item.pod.namespace}/{self._item.pod.name}")
 
     def _wait_result(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
-        """Until something changes; the message is what the pod fails with when the time is over."""
+        """Answer WAIT until a volume or claim changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": binding volumes: context deadline exceeded'
         result = bind_pb2.PreBindResult(
             status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=[text]),
@@ -131,7 +132,10 @@ class _PodVolumes:
     # Writing
 
     async def _write_remaining(self, bindings: volume_bindings.VolumeBindings) -> volume_bindings.VolumeBindings:
-        """Write what is not written yet, volumes first. What was written stays where a later write fails."""
+        """Write the bindings that are not written yet, volumes first; return all, marked as written.
+
+        What was written stays where a later write fails.
+        """
         to_bind = [one if one.written else await self._write_claim_ref(one) for one in bindings.to_bind]
         to_provision = [one if one.written else await self._write_selected_node(one) for one in bindings.to_provision]
         return volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
@@ -167,6 +171,7 @@ class _PodVolumes:
         return replace(one, volume_version=version, written=True)
 
     async def _write_selected_node(self, one: volume_bindings.ClaimToProvision) -> volume_bindings.ClaimToProvision:
+        """Write the chosen node into the claim's annotations, for the provisioner; return the entry as written."""
         node = self._item.node_name
         annotations = {volumes_objects.SELECTED_NODE: node}
         patch = {"metadata": {"resourceVersion": one.claim_version, "annotations": annotations}}
@@ -178,7 +183,7 @@ class _PodVolumes:
         return replace(one, claim_version=version, written=True)
 
     async def _patch_object(self, path: str, patch: Mapping[str, Any], done: _Done) -> str:
-        """Patch the object; answers its version."""
+        """Patch the object and return its resourceVersion; after a conflict, `done` says whether it is so already."""
         outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS, content_type=api_writes.MERGE)
         if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
             # It may have been this very write, asked for before.
@@ -192,7 +197,7 @@ class _PodVolumes:
     # Waiting
 
     async def _check_all_bound(self, bindings: volume_bindings.VolumeBindings) -> None:
-        """Return where all is bound. Raises: _NotYetBoundError, _PreBindError."""
+        """Return once all claims are bound as chosen. Raises: _NotYetBoundError, _PreBindError."""
         await self._check_pod()
         for to_bind in bindings.to_bind:
             await self._check_bound(to_bind)
@@ -200,6 +205,7 @@ class _PodVolumes:
             await self._check_provisioned(to_provision)
 
     async def _check_bound(self, binding: volume_bindings.VolumeToBind) -> None:
+        """Check that a volume is bound to its claim. Raises: _NotYetBoundError; _PreBindError if it never will be."""
         volume = await self._read_volume(binding.volume)
         claim = await self._read_claim(binding.namespace, binding.claim, "failed to check binding")
         if volume is None:
@@ -211,6 +217,7 @@ class _PodVolumes:
             raise _NotYetBoundError
 
     async def _check_provisioned(self, provisioning: volume_bindings.ClaimToProvision) -> None:
+        """Check that the claim got its volume on the node. Raises: _NotYetBoundError; _PreBindError if that failed."""
         claim = await self._read_claim(provisioning.namespace, provisioning.claim, "failed to check provisioning pvc")
         if not claim.metadata.annotations:
             raise _PreBindError(f'selectedNode annotation reset for PVC "{provisioning.claim}"')
@@ -225,6 +232,7 @@ class _PodVolumes:
             raise _NotYetBoundError
 
     async def _check_pod(self) -> None:
+        """Check that the pod still exists. Raises: _PreBindError if not; _NotYetBoundError if it cannot be read now."""
         pod = self._item.pod
         outcome = await self._writer.get_pod(api_writes.PodName(pod.namespace, pod.name, pod.uid), DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Gone):
@@ -232,6 +240,7 @@ class _PodVolumes:
         _object_of_outcome(outcome)
 
     async def _read_volume(self, name: str) -> core_pb2.PersistentVolume | None:
+        """Read a volume; None if it does not exist. Raises: _NotYetBoundError, _PreBindError."""
         outcome = await self._writer.get(_volume_path(name), DEADLINE_SECONDS)
         return (
             None
@@ -240,6 +249,7 @@ class _PodVolumes:
         )
 
     async def _read_claim(self, namespace: str, name: str, doing: str) -> core_pb2.PersistentVolumeClaim:
+        """Read a claim; `doing` begins the message if it does not exist. Raises: _PreBindError, _NotYetBoundError."""
         outcome = await self._writer.get(_claim_path(namespace, name), DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Gone):
             raise _PreBindError(f'{doing}: persistentvolumeclaims "{namespace}/{name}" not found')
@@ -267,6 +277,7 @@ class _PodVolumes:
             raise _PreBindError(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')
 
     async def _read_node(self) -> _ChosenNode:
+        """Read the node's labels and its migrated plugins, once. Raises: _PreBindError, _NotYetBoundError."""
         if self._node is None:
             name = self._item.node_name
             outcome = await self._writer.get(f"/api/v1/nodes/{name}", DEADLINE_SECONDS)
@@ -283,18 +294,22 @@ class _PodVolumes:
 
 
 def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
+    """Make the result of a pod that needs no text: SUCCESS or SKIP."""
     return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))
 
 
 def _are_all_written(bindings: volume_bindings.VolumeBindings) -> bool:
+    """Whether the API server has all of the bindings."""
     return all(one.written for one in bindings.to_bind) and all(one.written for one in bindings.to_provision)
 
 
 def _volume_path(name: str) -> str:
+    """Return the API path of the PersistentVolume."""
     return f"/api/v1/persistentvolumes/{name}"
 
 
 def _claim_path(namespace: str, name: str) -> str:
+    """Return the API path of the PersistentVolumeClaim."""
     return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
 
 
@@ -311,13 +326,14 @@ def _object_of_outcome(outcome: api_writes.Outcome) -> Mapping[str, Any]:
 
 
 def _term_matches(term: selectors.NodeTerm, labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels, and no name, is as a volume's term demands."""
+    """Return whether a node with these labels matches a term; one that names nodes matches none."""
     return term.names is None and all(
         _requirement_holds(requirement, labels.get(requirement.key)) for requirement in term.requirements
     )
 
 
 def _requirement_holds(requirement: selectors.Requirement, value: str | None) -> bool:
+    """Return whether a label's value (None: the node lacks it) meets the requirement."""
     match requirement.operator:
         case selectors.EXISTS:
             return value is not None

@@ -93,6 +93,7 @@ class VolumeBindingFilter:
         return interfaces.Verdicts(index)
 
     def _refusal(self, conflicts: int) -> status.Status:
+        """Make the refusal with all reasons whose bits are set in `conflicts`."""
         found = [(text, code) for bit, text, code in _REASONS if conflicts & bit]
         return status.unresolvable(
             self.name, *(text for text, _ in found), reasons=tuple(status.Reason(code) for _, code in found)
@@ -121,6 +122,7 @@ class VolumeBindingFilter:
         return _objects_to_assume(matches, slot, snap.nodes.names[slot])
 
     def _reserve_error(self, text: str) -> status.Status:
+        """Make the error status of Reserve, in kube-scheduler's words."""
         return status.error(self.name, f'running Reserve plugin "{self.name}": {text}')
 
 
@@ -145,10 +147,7 @@ def _claim_problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
 
 
 def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.ReserveResult:
-    """Volumes with the claims that they are chosen for, and claims with the node where theirs is to be made.
-
-    The state for PreBind says the same as what it has to write.
-    """
+    """Return the objects to assume, and PreBind's work: volumes with their claims, claims with the chosen node."""
     assumed = []
     to_bind = []
     for entry in matches.static:
@@ -191,7 +190,7 @@ def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node:
 def _volume_with_claim_ref(
     volume: core_pb2.PersistentVolume, claim: core_pb2.PersistentVolumeClaim, by_controller: bool
 ) -> core_pb2.PersistentVolume:
-    """The volume as it will be once it names the claim."""
+    """Return the volume as it will be once it names the claim; `by_controller`: as its controller would write it."""
     out = core_pb2.PersistentVolume()
     out.CopyFrom(volume)
     out.spec.claim_ref.CopyFrom(

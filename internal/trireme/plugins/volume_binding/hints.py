@@ -36,11 +36,13 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _after_storage_class(old: storage_pb2.StorageClass | None, new: storage_pb2.StorageClass) -> ClassHint:
+    """Make the hint for a StorageClass: it helps if it is new, or its allowed topologies changed."""
     same = old is not None and old.allowed_topologies == new.allowed_topologies
     return helps_none if same else helps_all
 
 
 def _after_migration(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) -> ClassHint:
+    """Make the hint for a CSINode: it helps if it is new, or its migrated plugins changed."""
     if old is None:
         return helps_all
     before, after = (entry.metadata.annotations.get(_MIGRATED, "") for entry in (old, new))
@@ -48,6 +50,7 @@ def _after_migration(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) 
 
 
 def _after_capacity(old: storage_pb2.CSIStorageCapacity | None, new: storage_pb2.CSIStorageCapacity) -> ClassHint:
+    """Make the hint for a CSIStorageCapacity: it helps if it is new, or the largest possible volume grew."""
     if old is None:
         return helps_all
     before, after = _max_volume_bytes(old), _max_volume_bytes(new)

@@ -75,7 +75,7 @@ class _StorageUsage:
     counted: arrays.BoolArray  # the class plays a part on the slot
 
     def utilization(self) -> arrays.Int64Array:
-        """In percent; full where it would not fit."""
+        """Return what would be used, in percent; 100 where the request does not fit."""
         full = (self.capacity == 0) | (self.requested > self.capacity)
         percent = self.requested * _FULL // np.maximum(self.capacity, 1)
         return np.where(full, _FULL, percent)
@@ -119,6 +119,7 @@ def _provisioned_usage(
 
 
 def _usage_of_class(known: dict[str, _StorageUsage], storage_class: str, slots: arrays.SlotArray) -> _StorageUsage:
+    """Return the usage of a storage class; one that is all zero is added to `known` at the first call."""
     if storage_class not in known:
         count = slots.shape[0]
         nothing = np.zeros(count, dtype=np.int64)
@@ -127,6 +128,7 @@ def _usage_of_class(known: dict[str, _StorageUsage], storage_class: str, slots: 
 
 
 def _requested_bytes(claim: core_pb2.PersistentVolumeClaim) -> int:
+    """Return the storage that the claim requests, in bytes; 0 if it states none."""
     size = volumes_objects.storage_size(claim.spec.resources.requests)
     return 0 if size is None else size.value()
 

@@ -13,7 +13,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class VolumeToBind:
-    """A volume to bind to a claim. Versions are resourceVersions; `written`: the API server has it."""
+    """An existing volume that PreBind is to bind to a claim. Versions are resourceVersions; `written`: that is done."""
 
     volume: str
     volume_version: str
@@ -27,7 +27,7 @@ class VolumeToBind:
 
 @dataclass(frozen=True, slots=True)
 class ClaimToProvision:
-    """A claim that is to name the node that its volume is wanted for."""
+    """A claim into which PreBind is to write the node that its volume is to be provisioned for."""
 
     namespace: str
     claim: str
@@ -43,12 +43,12 @@ class VolumeBindings:
     to_provision: tuple[ClaimToProvision, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
+        """Encode it as the plugin's state between Reserve and PreBind."""
         return orjson.dumps(asdict(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> "VolumeBindings":
-        """Raises: ValueError where it is something else."""
+        """Decode what `to_bytes` made. Raises: ValueError for anything else."""
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             return VolumeBindings(

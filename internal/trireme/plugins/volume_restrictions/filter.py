@@ -69,7 +69,7 @@ class VolumeRestrictions:
                 exclusive.add(use.name)
         disks = any(volumes_index.has_disk(volume.volume_source) for volume in pod_class.pod.spec.volumes)
         max_batch = 1 if exclusive else 0
-        in_use = sum(_exclusive_claims_in_use(pod_class.namespace, claim, snap) for claim in exclusive)
+        in_use = sum(_is_claim_in_use(pod_class.namespace, claim, snap) for claim in exclusive)
         if not disks and not in_use:
             return interfaces.PreFilterResult(skip=True, max_batch=max_batch)
         return interfaces.PreFilterResult(state=_State(disks, frozenset(exclusive), in_use), max_batch=max_batch)
@@ -133,8 +133,8 @@ class VolumeRestrictions:
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
 
-def _exclusive_claims_in_use(namespace: str, claim: str, snap: snapshot_view.SnapshotView) -> bool:
-    """Whether a pod uses the claim, without a dry run's changes."""
+def _is_claim_in_use(namespace: str, claim: str, snap: snapshot_view.SnapshotView) -> bool:
+    """Return whether a placed pod uses the claim, as without the overlay's changes."""
     users = snap.class_mask(volumes_index.volume_index_of(snap).classes_naming_claim(namespace, claim))
     if not users.any():
         return False
@@ -143,7 +143,7 @@ def _exclusive_claims_in_use(namespace: str, claim: str, snap: snapshot_view.Sna
 
 
 def _change_in_claim_users(exclusive: frozenset[str], snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
-    """How many more volumes of each slot name one of the claims by a dry run's changes. Shape: (slot,)."""
+    """Return how many users of these claims a dry run adds on each slot, less those it removes. Shape: (slot,)."""
     none = np.zeros(snap.nodes.size, dtype=np.int64)
     if snap.dry_run is None:
         return none

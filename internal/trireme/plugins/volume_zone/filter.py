@@ -28,7 +28,7 @@ _TODAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A label that a volume has, and the values of it that it can be used with."""
+    """A zone or region label of a volume, and the values that nodes may have."""
 
     key: str
     values: frozenset[str]
