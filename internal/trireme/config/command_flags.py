@@ -24,6 +24,7 @@ _NO_BYTES = Quantity(0)
 
 
 def _misc_flags() -> Section:
+    """Declare the flags of the configuration file and the API server's address."""
     return Section(
         "misc",
         (
@@ -357,6 +358,7 @@ def _logging_flags() -> Section:
 
 
 def _global_flags() -> Section:
+    """Declare the flags that every Kubernetes component has."""
     return Section(
         "global",
         (
@@ -372,6 +374,7 @@ def _global_flags() -> Section:
 
 
 def _trireme_flags() -> Section:
+    """Declare the flags that kube-scheduler does not have."""
     return Section(
         "Trireme",
         (

@@ -115,7 +115,7 @@ class StartOutcome:
     completed: CompletedConfig | None = field(default=None, repr=False)
 
 
-class _Stopped(Exception):
+class _StartStopped(Exception):
     """Ends the start, with or without an error: help was shown, or something is wrong; holds the outcome."""
 
     def __init__(self, outcome: StartOutcome) -> None:
@@ -142,12 +142,13 @@ class Start:
         """Run everything that needs no API server."""
         try:
             return StartOutcome(0, completed=self._complete_configuration())
-        except _Stopped as stopped:
+        except _StartStopped as stopped:
             return stopped.outcome
 
-    def _log_failure(self, stage: str, error: str) -> _Stopped:
+    def _log_failure(self, stage: str, error: str) -> _StartStopped:
+        """Log why the start fails; return the exception that ends it with exit code 1."""
         self.log(f'E "command failed" err={start_log.value(error)}')
-        return _Stopped(StartOutcome(1, stage, error, "log"))
+        return _StartStopped(StartOutcome(1, stage, error, "log"))
 
     # The command line.
 
@@ -165,19 +166,20 @@ class Start:
             if hint:
                 self.stderr.write(f"{hint}\n\n")
             self.stderr.write(f"{usage}\nError: {error}\n")
-            raise _Stopped(StartOutcome(1, "load", str(error), "usage")) from error
+            raise _StartStopped(StartOutcome(1, "load", str(error), "usage")) from error
         if parsed["help"]:
             about = flags.wrapped(_ABOUT.replace("\n", " "), self.columns) if self.columns else _ABOUT
             self.stdout.write(f"{about}\n\n{usage}")
-            raise _Stopped(StartOutcome(0))
+            raise _StartStopped(StartOutcome(0))
         if any(parsed.positional):
             arguments = quote_list(parsed.positional)
             text = f'"{command_flags.PROGRAM}" does not take any arguments, got {arguments}'
             self.stderr.write(f"Error: {text}\n")
-            raise _Stopped(StartOutcome(1, "load", text, "usage"))
+            raise _StartStopped(StartOutcome(1, "load", text, "usage"))
         return parsed
 
     def _parse_gates(self, parsed: Parsed) -> FeatureGates:
+        """The feature gates of the flags; invalid ones end the start."""
         try:
             result = from_flags(
                 parsed["emulated-version"], parsed["min-compatibility-version"], parsed["feature-gates"]
@@ -200,7 +202,7 @@ class Start:
             self.stdout.write(f"{release.build_information()}\n")
         else:
             return version if version.startswith("v") else versions.KUBERNETES
-        raise _Stopped(StartOutcome(0))
+        raise _StartStopped(StartOutcome(0))
 
     # The configuration.
 
@@ -224,6 +226,7 @@ class Start:
     def _load_configuration(
         self, settings: Options, gates: FeatureGates, default: SchedulerConfiguration
     ) -> SchedulerConfiguration:
+        """The configuration of the file, or the default one, with the flags that count. Raises: ConfigurationError."""
         if not settings.config_file:
             return settings.with_leader_election(settings.with_deprecated(default))
         config = settings.with_leader_election(load_file(settings.config_file, gates, self.log))
@@ -242,7 +245,7 @@ class Start:
         if problems:
             text = join_messages(problems)
             self.stderr.write(f"{text}\n")
-            raise _Stopped(StartOutcome(1, "load", text, "plain"))
+            raise _StartStopped(StartOutcome(1, "load", text, "plain"))
         self.on_logging(settings.logging)
         if settings.logging.verbosity >= 1:
             for line in flags.dump(command_flags.flag_set(), parsed):
@@ -268,7 +271,7 @@ class Start:
             return self._construct_profiles(
                 config, trireme, settings=settings, gates=gates, connection=connection, served=served, version=version
             )
-        except _Stopped:
+        except _StartStopped:
             if served:
                 served.listener.close()
             raise
@@ -319,6 +322,7 @@ class Start:
         return completed
 
     def _log_profiles(self, profiles: Sequence[CompletedProfile]) -> None:
+        """Log the plugins of each profile, as kube-scheduler does."""
         for profile in profiles:
             shown = golang.json_text(plugin_lists(profile))
             self.log(f'I "the scheduler starts to work with those plugins" Plugins={shown}')
@@ -345,7 +349,7 @@ class Start:
         self.log(f'I "Wrote configuration" file={quote(path)}')
         if completed.serving:
             completed.serving.listener.close()
-        raise _Stopped(StartOutcome(0, completed=completed))
+        raise _StartStopped(StartOutcome(0, completed=completed))
 
 
 def plugin_lists(profile: CompletedProfile) -> dict[str, dict[str, object]]:
@@ -394,7 +398,8 @@ def run(
     output = stdout or sys.stdout
     lines = start_log.StartLog(error_stream)
 
-    def adopt(logging: LoggingOptions) -> None:
+    def use_log_format(logging: LoggingOptions) -> None:
+        """Write further lines in the format that the flags name."""
         lines.format = logging.format
 
     columns = shutil.get_terminal_size((0, 0)).columns if output.isatty() else 0
@@ -406,7 +411,7 @@ def run(
         log=log or lines.write,
         columns=columns,
         lookup=lookup,
-        on_logging=adopt,
+        on_logging=use_log_format,
     )
     outcome = start.run()
     if outcome.code == 0 and outcome.completed is not None and not outcome.completed.options.write_config_to:

@@ -99,7 +99,7 @@ def from_kubeconfig(path: str, master: str, environment: Mapping[str, str]) -> C
     config = kubeconfig_loading.load(path) if path else {}
     try:
         return _connection_of_context(config, path, master)
-    except _EmptyError:
+    except _EmptyKubeconfigError:
         host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
         if host and port and (_SERVICE_ACCOUNT / "token").is_file():
             return in_cluster(environment)
@@ -130,10 +130,11 @@ def check_connection(connection: Connection, *, qps: float = 0.0, burst: int = 1
 
 
 def _has_tls_settings(tls: ClientTLS) -> bool:
+    """Whether anything of TLS is set, so that a host without a scheme means https."""
     return bool(tls.ca_file or tls.ca_data or tls.cert_file or tls.cert_data or tls.insecure)
 
 
-class _EmptyError(ConfigurationError):
+class _EmptyKubeconfigError(ConfigurationError):
     """The kubeconfig names no cluster at all."""
 
 
@@ -141,7 +142,7 @@ def _connection_of_context(config: Mapping[str, Any], path: str, master: str) ->
     """The connection of the kubeconfig's current context; `master` replaces the server.
 
     Raises:
-        _EmptyError: neither names a server.
+        _EmptyKubeconfigError: neither names a server.
         ConfigurationError: with all problems of the context, its user and its cluster.
     """
     context_name = config.get("current-context", "")
@@ -162,7 +163,7 @@ def _connection_of_context(config: Mapping[str, Any], path: str, master: str) ->
     # A cluster's origin is part of it: one in a file is not empty, whatever its fields.
     if not cluster and cluster_name not in clusters:
         if not problems:
-            raise _EmptyError(_NO_CONFIGURATION)
+            raise _EmptyKubeconfigError(_NO_CONFIGURATION)
         problems.append("cluster has no server defined")
     else:
         problems.extend(kubeconfig_validation.cluster_problems(cluster_name, cluster))

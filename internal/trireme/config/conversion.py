@@ -52,6 +52,7 @@ def to_model(value: Value) -> SchedulerConfiguration:
 
 
 def _leader_election(value: Value) -> LeaderElection:
+    """Make the model of leader election."""
     return LeaderElection(
         leader_elect=value["leaderElect"],
         lease_duration=value["leaseDuration"],
@@ -64,6 +65,7 @@ def _leader_election(value: Value) -> LeaderElection:
 
 
 def _client_connection(value: Value) -> ClientConnection:
+    """Make the model of the connection to the API server."""
     return ClientConnection(
         kubeconfig=value.get("kubeconfig", ""),
         accept_content_types=value.get("acceptContentTypes", ""),
@@ -74,17 +76,20 @@ def _client_connection(value: Value) -> ClientConnection:
 
 
 def _plugin_list(values: list[Value] | None) -> tuple[Plugin, ...] | None:
+    """Make the plugins of a list; None: it is unset."""
     if values is None:
         return None
     return tuple(Plugin(plugin.get("name", ""), plugin.get("weight", 0)) for plugin in values)
 
 
 def _plugin_set(value: Value | None) -> PluginSet:
+    """Make the plugins enabled and disabled at one point."""
     value = value or {}
     return PluginSet(_plugin_list(value.get("enabled")), _plugin_list(value.get("disabled")))
 
 
 def _profile(value: Value) -> Profile:
+    """Make the model of a profile."""
     plugins = value["plugins"]
     return Profile(
         scheduler_name=value.get("schedulerName", ""),
@@ -98,6 +103,7 @@ def _profile(value: Value) -> Profile:
 
 
 def _plugin_config(value: Value) -> PluginConfig:
+    """Make the arguments of a plugin; those of a plugin that is not in-tree stay as they are."""
     name = value.get("name", "")
     schema = ARGS.get(f"{name}Args")
     args = value.get("args")
@@ -135,6 +141,7 @@ def _extender(value: Value) -> Extender:
 
 
 def _extender_tls(value: Value) -> ExtenderTLS:
+    """Make the TLS settings of an extender; what is missing has its zero value."""
     return ExtenderTLS(
         insecure=value.get("insecure", False),
         server_name=value.get("serverName", ""),
@@ -186,6 +193,7 @@ def to_document(config: SchedulerConfiguration) -> dict[str, Any]:
 
 
 def _plugin_set_value(plugins: PluginSet) -> dict[str, Any]:
+    """The plugins enabled and disabled at one point, as they are encoded."""
     return {
         name: None if entries is None else [{"name": plugin.name, "weight": plugin.weight} for plugin in entries]
         for name, entries in (("enabled", plugins.enabled), ("disabled", plugins.disabled))
@@ -193,6 +201,7 @@ def _plugin_set_value(plugins: PluginSet) -> dict[str, Any]:
 
 
 def _profile_value(profile: Profile) -> dict[str, Any]:
+    """The fields of a profile, as they are encoded."""
     plugins = {point.value: _plugin_set_value(profile.plugins.at(point)) for point in ExtensionPoint}
     plugins[MULTI_POINT] = _plugin_set_value(profile.plugins.multi_point)
     return {
@@ -204,6 +213,7 @@ def _profile_value(profile: Profile) -> dict[str, Any]:
 
 
 def _args_value(config: PluginConfig) -> Any:
+    """The arguments of a plugin, as they are encoded."""
     schema = None if config.raw else ARGS.get(f"{config.name}Args")
     return encode(config.args, schema) if schema is not None else config.args
 

@@ -49,6 +49,7 @@ def set_defaults(value: Value, gates: FeatureGates, log: Log) -> None:
 
 
 def _set_leader_election_defaults(value: Value) -> None:
+    """Fill in the defaults of leader election."""
     for name, default in (
         ("leaseDuration", Duration(15 * golang.SECOND)),
         ("renewDeadline", Duration(10 * golang.SECOND)),
@@ -63,6 +64,7 @@ def _set_leader_election_defaults(value: Value) -> None:
 
 
 def _set_client_connection_defaults(value: Value) -> None:
+    """Fill in the defaults of the connection to the API server."""
     value["contentType"] = value.get("contentType") or "application/vnd.kubernetes.protobuf"
     value["qps"] = value.get("qps") or 50.0
     value["burst"] = value.get("burst") or 100

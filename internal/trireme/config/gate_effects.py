@@ -37,14 +37,17 @@ class Section:
 
 
 def _implemented_row(*gates: str, text: str = "") -> Row:
+    """Gates that Trireme implements."""
     return Row(gates, Effect.IMPLEMENTED, text)
 
 
 def _not_applicable_row(*gates: str, text: str) -> Row:
+    """Gates that say nothing about what the scheduler decides; `text` says why."""
     return Row(gates, Effect.NOT_APPLICABLE, text)
 
 
 def _ineffective_row(*gates: str, value: bool, text: str) -> Row:
+    """Gates that have no effect at this value; `text` says what is done instead."""
     return Row(gates, Effect.INEFFECTIVE, text, value)
 
 

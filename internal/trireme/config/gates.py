@@ -66,6 +66,7 @@ class GateTable:
 
 
 def _parse_spec(text: str) -> GateSpec:
+    """Parse an entry of the table. Raises: ValueError."""
     found = _SPEC.fullmatch(text)
     if not found:
         raise ValueError(f"malformed entry in the table of feature gates: {text}")
@@ -222,6 +223,7 @@ def _set_all(name: str, value: bool, effective: Effective, values: dict[str, boo
 
 
 def _unmet_dependencies(gates: FeatureGates) -> list[str]:
+    """An error message for each gate that is on and needs one that is off."""
     problems: list[str] = []
     for name, needs in table().dependencies.items():
         missing = [need for need in needs if not gates.enabled(need)]

@@ -50,7 +50,7 @@ def feature_gates(texts: Sequence[str]) -> FeatureGates:
 
 
 def is_own(data: bytes) -> bool:
-    """Whether a file has Trireme's own settings, or seems to have them if it cannot be parsed."""
+    """Whether a file has a TriremeConfiguration, or seems to if it cannot be parsed."""
     try:
         return loading.read_kind(loading.parse(data).node).group == trireme_configuration.API_GROUP
     except ConfigurationError:

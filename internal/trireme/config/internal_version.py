@@ -53,10 +53,12 @@ def internal_schema(of: Struct) -> Struct:
 
 
 def _internal_name(entry: Field) -> str:
+    """The field's name in kube-scheduler's own struct."""
     return _NAMES.get(entry.name, entry.name[0].upper() + entry.name[1:])
 
 
 def _internal_type(of: Type) -> Type:
+    """The field's type with kube-scheduler's own names in it."""
     if isinstance(of, Many):
         return Many(_internal_type(of.of))
     return internal_schema(of) if isinstance(of, Struct) else of
@@ -83,6 +85,7 @@ def with_all_fields(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
 
 
 def _with_all_fields(value: Any, of: Type) -> Any:
+    """As `with_all_fields`, for a value of any type."""
     if isinstance(of, Struct):
         return with_all_fields(value, of)
     if isinstance(of, Many):

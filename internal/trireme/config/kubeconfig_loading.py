@@ -44,7 +44,7 @@ def _decode_kubeconfig(data: bytes) -> dict[str, Any]:
         node = yaml_document.parse(data).node
     except yaml_document.MalformedYAMLError as error:
         raise ConfigurationError(str(error)) from error
-    kind = read_kind(node).or_else("", "v1", "Config")
+    kind = read_kind(node).with_missing_parts("", "v1", "Config")
     if (kind.group, kind.version, kind.kind) != ("", "v1", "Config"):
         raise ConfigurationError(not_registered(kind))
     try:
@@ -104,9 +104,11 @@ def _format_user(user: Value) -> list[str]:
     """The fields of a user in Go's order, as Go prints a struct, with secrets masked."""
 
     def data(name: str) -> str:
+        """Bytes of the user, as Go prints them."""
         return f"[{' '.join(map(str, user.get(name) or b''))}]"
 
     def secret(name: str) -> str:
+        """REDACTED in place of a value; empty if it is not set."""
         return "REDACTED" if user.get(name) else ""
 
     extra = user.get("as-user-extra") or {}

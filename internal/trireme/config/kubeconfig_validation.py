@@ -90,6 +90,7 @@ def _exec_problems(name: str, user: Value) -> list[str]:
 
 
 def _proxy_problem(proxy: str) -> str:
+    """Why the proxy's URL cannot be used; empty: it can."""
     try:
         scheme = server_url.parse(proxy).scheme
     except ValueError:
@@ -100,6 +101,7 @@ def _proxy_problem(proxy: str) -> str:
 
 
 def _open_problem(path: str) -> str:
+    """Why the file cannot be opened; empty: it can."""
     try:
         with Path(path).open("rb"):
             return ""

@@ -64,8 +64,8 @@ class GroupVersionKind:
         """Kind and group as one text."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
-    def or_else(self, group: str, version: str, kind: str) -> "GroupVersionKind":
-        """This kind, with missing parts taken from another."""
+    def with_missing_parts(self, group: str, version: str, kind: str) -> "GroupVersionKind":
+        """This kind, with missing parts taken from another group, version and kind."""
         mine = GroupVersionKind(self.group, self.version, self.kind or kind)
         if not mine.version and mine.group in ("", group):
             return GroupVersionKind(group, version, mine.kind)
@@ -199,6 +199,7 @@ def not_registered(kind: GroupVersionKind) -> str:
 
 
 def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], list[str]]:
+    """Decode the source as this kind; return the value, and errors of strict decoding. Raises: ConfigurationError."""
     schema = KINDS.get(kind.kind)
     own = kind.version == internal_version.VERSION
     if schema is None or kind.group != API_GROUP or not (own or kind.api_version == API_VERSION):
@@ -226,6 +227,7 @@ def strict_problems(errors: Sequence[str]) -> list[str]:
 
 
 def _strict_args_error(where: str, name: str, errors: Sequence[str]) -> str:
+    """The message for unknown and duplicate fields in a plugin's arguments."""
     return where + strict_error([f"decoding args for plugin {name}: {strict_error(errors)}"])
 
 
@@ -255,7 +257,7 @@ def _decode_args(value: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
 def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], bool, list[str]]:
     """The arguments, whether they need no more defaults, and their problems."""
     try:
-        kind = read_kind(node).or_else(API_GROUP, "v1", f"{name}Args")
+        kind = read_kind(node).with_missing_parts(API_GROUP, "v1", f"{name}Args")
         if not kind.version:
             raise ConfigurationError(
                 f"Object 'apiVersion' is missing in '{golang.json_text(json_document.plain(node))}'"

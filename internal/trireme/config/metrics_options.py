@@ -87,6 +87,7 @@ class MetricsOptions:
         return yaml_document.parse_string_map(read_file(self.allowed_labels_manifest))
 
     def _as_component_config(self) -> dict[str, Any]:
+        """The flags as a message shows them: those that are set, by the names of kube-scheduler's struct."""
         document: dict[str, Any] = {}
         if self.show_hidden_for_version:
             document["showHiddenMetricsForVersion"] = self.show_hidden_for_version
@@ -118,6 +119,7 @@ class MetricsOptions:
 
 
 def _label_problems(path: str, mapping: Mapping[str, str]) -> list[str]:
+    """What is wrong with the names of an allow-list of label values."""
     for name in mapping:
         if not re.fullmatch(f"{_METRIC_NAME},{_LABEL_NAME}", name):
             rule = (

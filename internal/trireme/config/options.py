@@ -98,6 +98,7 @@ class AuthenticationOptions:
         return found + self._uid_problems(gates)
 
     def _uid_problems(self, gates: FeatureGates) -> list[str]:
+        """The problems of --requestheader-uid-headers, which needs a feature gate."""
         headers, flag = self.request_header_uid_headers, "requestheader-uid-headers"
         if not gates.enabled("RemoteRequestHeaderUID"):
             rule = f'--{flag} requires the "RemoteRequestHeaderUID" feature to be enabled'
@@ -111,10 +112,12 @@ class AuthenticationOptions:
 
 
 def _has_blank(values: tuple[str, ...]) -> bool:
+    """Whether one of the values is blank."""
     return any(not value.strip() for value in values)
 
 
 def _contains_ignoring_case(values: tuple[str, ...], name: str) -> bool:
+    """Whether the name is among the values, in any case of letters."""
     return any(value.lower() == name.lower() for value in values)
 
 

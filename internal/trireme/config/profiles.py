@@ -122,10 +122,12 @@ def _extender_for_log(extender: Extender) -> dict[str, object]:
 
 
 def _base64_text(data: bytes) -> str | None:
+    """The data in base64, as JSON has it; None if there is none."""
     return base64.b64encode(data).decode() if data else None
 
 
 def _with_ignored_resources(profile: Profile, ignored: list[str]) -> Profile:
+    """The profile with resources that NodeResourcesFit ignores. Raises: ConfigurationError: it has no arguments."""
     configs: list[PluginConfig] = []
     found = False
     for config in profile.plugin_config:
@@ -210,6 +212,7 @@ def complete_profile(
 
 
 def _enabled_names(plugins: Plugins) -> set[str]:
+    """The plugins that are enabled anywhere in the profile."""
     sets = (plugins.multi_point, *(plugins.at(point) for point in ExtensionPoint))
     return {plugin.name for plugin_set in sets for plugin in plugin_set.enabled or ()}
 
@@ -287,6 +290,7 @@ def _with_multi_point(
 
 
 def _check_counts(scheduler_name: str, plugins_by_point: dict[ExtensionPoint, list[str]]) -> None:
+    """Check for one QueueSort, some Bind and at most one PlacementGenerate plugin. Raises: ConfigurationError."""
     name = quote(scheduler_name)
     sorts = len(plugins_by_point[ExtensionPoint.QUEUE_SORT])
     if sorts != 1:
@@ -345,6 +349,7 @@ def _log_signature_support(
 
 
 def _check_groups(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:
+    """Log an error if pod groups are on and the profile lacks the gang plugin."""
     if gates.enabled("GenericWorkload") and _GANGS not in needed:
         log(
             f'E "GenericWorkload is enabled, but {_GANGS} plugin is not set. '

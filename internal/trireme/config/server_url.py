@@ -35,6 +35,7 @@ def parse(text: str) -> URL:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
+    """The scheme, empty if there is none, and the rest. Raises: ValueError with Go's message."""
     for position, char in enumerate(text):
         if char.isascii() and char.isalpha():
             continue

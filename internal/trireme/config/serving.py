@@ -17,7 +17,7 @@ from pathlib import Path
 from trireme.config.connection import Connection, check_connection, from_kubeconfig, in_cluster
 from trireme.config.loading import ConfigurationError, os_error, read_file
 from trireme.config.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
-from trireme.config.trust import check_bundle, check_pair, readable
+from trireme.config.trust import are_readable, check_bundle, check_pair
 from trireme_kube.apimachinery.golang import quote
 from trireme_kube.componentbase.tls import tls_names
 from trireme_kube.componentbase.tls.self_signed import make_certificate
@@ -70,7 +70,7 @@ def default_certificate(options: ServingOptions, log: Log) -> Certificate:
         directory = options.cert_dir.rstrip("/") or "/"
         files = (str(Path(directory, f"{_PAIR_NAME}.crt")), str(Path(directory, f"{_PAIR_NAME}.key")))
         options = replace(options, cert_file=files[0], key_file=files[1])
-        there = [readable(file) for file in files]
+        there = [are_readable(file) for file in files]
         if all(there):
             return Certificate(options)
         if any(there):
@@ -93,6 +93,7 @@ def default_certificate(options: ServingOptions, log: Log) -> Certificate:
 
 
 def _alternative_names(bind_address: str) -> list[str]:
+    """The names that a self-signed certificate is for."""
     names = ["localhost", "127.0.0.1"]
     if not ipaddress.ip_address(bind_address).is_unspecified:
         names.append(bind_address)
@@ -100,6 +101,7 @@ def _alternative_names(bind_address: str) -> list[str]:
 
 
 def _write_file(path: Path, data: bytes, mode: int) -> None:
+    """Write a file with this mode, and make its folder."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
@@ -107,6 +109,7 @@ def _write_file(path: Path, data: bytes, mode: int) -> None:
 
 
 def _path_error(error: OSError) -> str:
+    """The error of a path in Go's words."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"mkdir {error.filename}: not a directory"
     return f"open {error.filename}: {os_error(error)}"
@@ -178,6 +181,7 @@ def bind_port(options: ServingOptions) -> socket.socket:
 
 
 def _check_options(options: ServingOptions) -> None:
+    """Check certificates, ciphers, curves and TLS version. Raises: ConfigurationError."""
     if options.cert_file or options.key_file:
         check_serving_pair("serving-cert", options.cert_file, options.key_file)
     for cipher in options.cipher_suites:
@@ -194,6 +198,7 @@ def _check_options(options: ServingOptions) -> None:
 
 
 def _check_curves(curves: Sequence[int]) -> None:
+    """Check the preferences of curves. Raises: ConfigurationError for one that is unknown or repeated."""
     seen: set[int] = set()
     for curve in curves:
         if not 0 < curve <= 0xFFFF:
@@ -311,6 +316,7 @@ def _look_up_request_header_settings(
 def _authorization_connection(
     options: AuthorizationOptions, environment: Mapping[str, str], log: Log
 ) -> Connection | None:
+    """The connection that reviews access; None if there is none. Raises: ConfigurationError."""
     connection = _review_connection(options.kubeconfig, "authorization", environment, log)
     options.check_paths()
     if connection is None:

@@ -89,6 +89,7 @@ def _type_problem(error: DecodeError) -> str:
 
 
 def _to_phase(value: Value, default: Phase) -> Phase:
+    """Make a phase's settings from the decoded fields; what is missing is as in `default`."""
     return Phase(
         endpoints=tuple(value.get("endpoints") or ()),
         local_replicas=value.get("localReplicas", default.local_replicas),
@@ -98,6 +99,7 @@ def _to_phase(value: Value, default: Phase) -> Phase:
 
 
 def _to_insight(value: Value) -> Insight:
+    """Make insight's settings from the decoded fields."""
     return Insight(
         endpoints=tuple(value.get("endpoints") or ()),
         deadline=value.get("deadline", Insight().deadline),
@@ -106,6 +108,7 @@ def _to_insight(value: Value) -> Insight:
 
 
 def _to_tls(value: Value) -> TLS:
+    """Make TLS settings from the decoded fields."""
     return TLS(
         cert_file=value.get("certFile", ""),
         key_file=value.get("keyFile", ""),

@@ -57,6 +57,7 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
 
 
 def _remote_plugin_problems(config: TriremeConfiguration) -> list[Problem]:
+    """What is wrong with the remote plugins, and names that two of them have."""
     problems: list[Problem] = []
     names: set[str] = set()
     for position, plugin in enumerate(config.remote_plugins):
@@ -69,6 +70,7 @@ def _remote_plugin_problems(config: TriremeConfiguration) -> list[Problem]:
 
 
 def _batch_problems(config: TriremeConfiguration) -> list[Problem]:
+    """What is wrong with the settings of batches."""
     problems: list[Problem] = []
     if config.batch.max_pods <= 0:
         problems.append(invalid("batch.maxPods", config.batch.max_pods, "must be greater than zero"))
@@ -81,10 +83,12 @@ def _batch_problems(config: TriremeConfiguration) -> list[Problem]:
 
 
 def _not_positive_problems(path: str, value: Duration) -> list[Problem]:
+    """The problem of a duration that is not above zero."""
     return [] if value > Duration() else [invalid(path, value, "must be greater than zero")]
 
 
 def _is_local(address: str) -> bool:
+    """Whether only this machine can reach the address."""
     return address.startswith("unix:") or _LOOPBACK.fullmatch(address) is not None
 
 
@@ -128,6 +132,7 @@ def address_problem(address: str) -> str:
 
 
 def _phase_problems(path: str, config: TriremeConfiguration, name: str) -> list[Problem]:
+    """What is wrong with the settings of a phase."""
     phase = config.phase(name)
     problems = _endpoint_problems(path, config, name, phase)
     if phase.local_replicas <= 0:
@@ -181,6 +186,7 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
 
 
 def _tls_problems(path: str, tls: TLS) -> list[Problem]:
+    """Which TLS settings lack another one that they need."""
     problems: list[Problem] = []
     if tls.cert_file and not tls.key_file:
         problems.append(required(child(path, "keyFile"), "must be given with certFile"))

@@ -215,7 +215,7 @@ def check_extender(extender: Extender) -> None:
     check_client(client)
 
 
-def readable(*paths: str) -> bool:
+def are_readable(*paths: str) -> bool:
     """Whether all these files are there and can be opened."""
     for path in paths:
         try:

@@ -72,6 +72,7 @@ def validate(config: SchedulerConfiguration, gates: FeatureGates) -> list[Proble
 
 
 def _client_connection_problems(connection: ClientConnection) -> list[Problem]:
+    """What is wrong with the connection's rate limit."""
     if connection.burst < 0:
         return [invalid("clientConnection.burst", connection.burst, "must be non-negative")]
     return []
@@ -108,6 +109,7 @@ def _leader_election_problems(election: LeaderElection) -> list[Problem]:
 
 
 def _percentage_problems(path: str, value: int | None) -> list[Problem]:
+    """What is wrong with a percentage; None is allowed."""
     if value is not None and not 0 <= value <= 100:
         return [invalid(path, value, "not in valid range [0-100]")]
     return []
@@ -117,6 +119,7 @@ def _percentage_problems(path: str, value: int | None) -> list[Problem]:
 
 
 def _profiles_problems(config: SchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
+    """What is wrong with the profiles, each by itself and all together."""
     if not config.profiles:
         return [required("profiles")]
     problems: list[Problem] = []
@@ -133,6 +136,7 @@ def _profiles_problems(config: SchedulerConfiguration, gates: FeatureGates) -> l
 
 
 def _removed_plugin_problems(path: str, api_version: str, name: str) -> list[Problem]:
+    """The problem of a plugin that older versions had."""
     version = _REMOVED.get(name)
     if version is None:
         return []
@@ -165,13 +169,14 @@ def _profile_problems(path: str, api_version: str, profile: Profile, gates: Feat
 
 
 def _plugin_set_in_message(plugins: PluginSet) -> dict[str, Any]:
+    """The plugin set as Go prints its struct."""
     return {
         name: None if entries is None else [{"Name": plugin.name, "Weight": plugin.weight} for plugin in entries]
         for name, entries in (("Enabled", plugins.enabled), ("Disabled", plugins.disabled))
     }
 
 
-def _equal_or_empty(left: PluginSet, right: PluginSet) -> bool:
+def _same_plugin_sets(left: PluginSet, right: PluginSet) -> bool:
     """Equal, with an empty list equal to none."""
     return (left.enabled or ()) == (right.enabled or ()) and (left.disabled or ()) == (right.disabled or ())
 
@@ -192,7 +197,7 @@ def _queue_sort_problems(profiles: Sequence[Profile]) -> list[Problem]:
     for position, profile in enumerate(profiles[1:], start=1):
         path = index("profiles", position)
         current = profile.plugins.at(ExtensionPoint.QUEUE_SORT)
-        if not _equal_or_empty(first, current):
+        if not _same_plugin_sets(first, current):
             where = child(path, "plugins", "queueSort")
             problems.append(invalid(where, _plugin_set_in_message(current), "must be the same for all profiles"))
         problems.extend(
@@ -204,6 +209,7 @@ def _queue_sort_problems(profiles: Sequence[Profile]) -> list[Problem]:
 
 
 def _is_config_of(config: PluginConfig, queue_sort: str) -> bool:
+    """Whether these are the arguments of the QueueSort plugin."""
     return config.name == queue_sort
 
 
@@ -234,6 +240,7 @@ def _extenders_problems(extenders: Sequence[Extender]) -> list[Problem]:
 
 
 def _extended_resource_problems(path: str, name: str) -> list[Problem]:
+    """Why the name is not that of an extended resource."""
     problems = [invalid(path, NamedString(name), problem) for problem in label_key_problems(name)]
     if problems:
         return problems

@@ -51,7 +51,7 @@ class ExtenderClient:
         self._prefix = config.url_prefix.rstrip("/")
         self._timeout = aiohttp.ClientTimeout(total=config.http_timeout.seconds)
         self._server_name = config.tls_config.server_name if config.tls_config is not None else ""
-        self._tls = _Tls(config, clock)
+        self._tls = _TlsContext(config, clock)
         self._proxy = credentials.proxy_from_environment(config.url_prefix)
 
     async def send(self, verb: str, body: bytes) -> Any:
@@ -90,7 +90,7 @@ class ExtenderClient:
             raise extender_wire.ExtenderError(f'Post "{url}": {_go_error_text(error)}') from error
 
 
-class _Tls:
+class _TlsContext:
     """The TLS context of one extender; reloads certificate files when they change.
 
     A connection keeps the context it was made with, so requests after a renewal use new connections.
@@ -117,6 +117,7 @@ class _Tls:
         return self._context
 
     def _reload_context(self) -> None:
+        """Read the certificate files again; if they cannot be used, the context before stays in use."""
         try:
             self._context = tls_context(self._config)
         except (OSError, ValueError) as error:  # one of the files may not be written yet
@@ -131,6 +132,7 @@ def _file_versions(config: model.Extender) -> tuple[object, ...]:
 
 
 async def _decode_json(body: bytes) -> Any:
+    """Decode a response's first JSON value; a long one in a thread."""
     if len(body) <= _LONG_BYTES:
         return extender_wire.decode_first_value(body)
     # Parsing a large response may take long, and the event loop must not block.
@@ -138,6 +140,7 @@ async def _decode_json(body: bytes) -> Any:
 
 
 async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
+    """Read the whole response. Raises: ExtenderError if it is too long."""
     parts = bytearray()
     async for part in response.content.iter_chunked(_CHUNK_BYTES):
         parts += part
@@ -172,6 +175,7 @@ def _go_error_text(error: Exception) -> str:
 
 
 def _go_os_error_text(error: OSError) -> str:
+    """The operating system's error in Go's words."""
     if error.errno == errno.ECONNREFUSED:
         return "connection refused"
     if isinstance(error, socket.gaierror):
@@ -195,7 +199,7 @@ def tls_context(config: model.Extender) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     if has_pair:
         with _as_file(tls.cert_data, tls.cert_file) as certificate, _as_file(tls.key_data, tls.key_file) as key:
-            context.load_cert_chain(certificate, key, password=_no_password)
+            context.load_cert_chain(certificate, key, password=_refuse_encrypted_key)
     return context
 
 
@@ -211,6 +215,7 @@ def _as_file(data: bytes, file: str) -> Iterator[str]:
         yield out.name
 
 
-def _no_password() -> str:
+def _refuse_encrypted_key() -> str:
+    """Called for the password of an encrypted key. Raises: ValueError: there is none."""
     # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
     raise ValueError("the key is encrypted")

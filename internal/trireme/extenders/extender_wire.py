@@ -52,14 +52,14 @@ class FilterResult:
 
 
 def nodes_body(pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None) -> bytes:
-    """ExtenderArgs: with the nodes themselves, or, without, their names."""
+    """Encode ExtenderArgs: with the nodes themselves or, if `nodes` is None, their names."""
     if nodes is None:
         return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, orjson.dumps(names))
     return b'{"Pod":%b,"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % (pod, b",".join(nodes))
 
 
 def preemption_body(pod: bytes, victims: Mapping[str, Victims], pods_by_uid: Mapping[str, bytes] | None) -> bytes:
-    """ExtenderPreemptionArgs; with `pods_by_uid` victims are sent whole, without it only their UIDs."""
+    """Encode ExtenderPreemptionArgs; with `pods_by_uid` victims are sent whole, without it only their UIDs."""
     entries = []
     for node in sorted(victims):
         node_victims = victims[node]
@@ -74,7 +74,7 @@ def preemption_body(pod: bytes, victims: Mapping[str, Victims], pods_by_uid: Map
 
 
 def binding_body(namespace: str, name: str, uid: str, node: str) -> bytes:
-    """ExtenderBindingArgs."""
+    """Encode ExtenderBindingArgs."""
     return orjson.dumps({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node})
 
 
@@ -111,7 +111,7 @@ def decode_filter_result(answer: Any, names_only: bool) -> FilterResult:
 
 
 def decode_priorities(answer: Any) -> list[tuple[str, int]]:
-    """HostPriorityList. Raises: ExtenderError."""
+    """Decode a HostPriorityList. Raises: ExtenderError."""
     if answer is None:
         return []
     if not isinstance(answer, list):
@@ -121,7 +121,7 @@ def decode_priorities(answer: Any) -> list[tuple[str, int]]:
 
 
 def decode_preemption_result(answer: Any) -> dict[str, Victims]:
-    """ExtenderPreemptionResult. Raises: ExtenderError."""
+    """Decode an ExtenderPreemptionResult. Raises: ExtenderError."""
     result = _Fields(answer, "ExtenderPreemptionResult")
     victims_by_node = result.object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")
     out = {}
@@ -133,14 +133,15 @@ def decode_preemption_result(answer: Any) -> dict[str, Victims]:
     return out
 
 
-def check_bound(answer: Any) -> None:
-    """ExtenderBindingResult. Raises: ExtenderError: the extender says that it did not bind the pod."""
+def check_binding_result(answer: Any) -> None:
+    """Decode an ExtenderBindingResult. Raises: ExtenderError: the extender says that it did not bind the pod."""
     error_text = _Fields(answer, "ExtenderBindingResult").text("Error")
     if error_text:
         raise ExtenderError(error_text)
 
 
 def _node_names(nodes: "_Fields") -> Iterable[str]:
+    """The names of the nodes in a NodeList."""
     for entry in nodes.list("items", "[]v1.Node") or ():
         node = nodes.within("items", entry, "Node")
         yield node.within("metadata", node.object("metadata", "v1.ObjectMeta"), "ObjectMeta").text("name")
@@ -165,22 +166,26 @@ class _Fields:
         return _Fields(value, struct, f"{path}.", f"struct field {self._struct}.{path}")
 
     def object(self, name: str, type_name: str) -> Json | None:
+        """A member that is an object or null. Raises: ExtenderError."""
         value = self._members.get(name.lower())
         if value is not None and not isinstance(value, dict):
             raise self._type_error(name, value, type_name)
         return value
 
     def list(self, name: str, type_name: str) -> "list[Any] | None":
+        """A member that is a list or null. Raises: ExtenderError."""
         value = self._members.get(name.lower())
         if value is not None and not isinstance(value, list):
             raise self._type_error(name, value, type_name)
         return value
 
     def text(self, name: str) -> str:
+        """A member that is a string; empty if it is missing or null. Raises: ExtenderError."""
         value = self._members.get(name.lower())
         return "" if value is None else self._check_text(name, value)
 
     def number(self, name: str) -> int:
+        """A member that is a 64-bit integer; 0 if it is missing or null. Raises: ExtenderError."""
         value = self._members.get(name.lower())
         if value is None:
             return 0
@@ -189,22 +194,26 @@ class _Fields:
         return value
 
     def texts(self, name: str) -> tuple[str, ...] | None:
+        """A member that is a list of strings; None if it is missing or null. Raises: ExtenderError."""
         values = self.list(name, "[]string")
         return (
             None if values is None else tuple("" if text is None else self._check_text(name, text) for text in values)
         )
 
     def text_map(self, name: str) -> Mapping[str, str]:
+        """A member that is a map of strings, long ones cut. Raises: ExtenderError."""
         values = self.object(name, "v1.FailedNodesMap") or {}
         longest = max(min(_ALL_TEXTS // max(len(values), 1), _LONGEST_TEXT), _SHORTEST_CUT)
         return {key: "" if text is None else self._check_text(name, text)[:longest] for key, text in values.items()}
 
     def _check_text(self, name: str, value: Any) -> str:
+        """The value, which must be a string. Raises: ExtenderError."""
         if not isinstance(value, str):
             raise self._type_error(name, value, "string")
         return value
 
     def _type_error(self, name: str, value: Any, type_name: str) -> ExtenderError:
+        """The error, in Go's words, of a member with a value of another type."""
         what = f"{_go_kind(value)} {value}" if type_name == "int64" and _go_kind(value) == "number" else _go_kind(value)
         return ExtenderError(
             f"json: cannot unmarshal {what} into Go struct field {self._struct}.{self._path}{name} of type {type_name}"

@@ -51,7 +51,7 @@ class Client(Protocol):
     """Calls one extender."""
 
     async def send(self, verb: str, body: bytes) -> Any:
-        """Post to the verb; answers the JSON value of the answer. Raises: ExtenderError."""
+        """Post to the verb; return the JSON value of the response. Raises: ExtenderError."""
         ...
 
 
@@ -165,7 +165,7 @@ class Extenders:
             if not extender.config.bind_verb:
                 continue
             try:
-                extender_wire.check_bound(await extender.client.send(extender.config.bind_verb, body))
+                extender_wire.check_binding_result(await extender.client.send(extender.config.bind_verb, body))
             except ExtenderError as error:
                 if not extender.config.ignorable:
                     return status.error("", str(error))
@@ -175,6 +175,7 @@ class Extenders:
         return None
 
     def _interested_extenders(self, class_id: int) -> list[_Extender]:
+        """The extenders that are called about pods of the class."""
         pod = self._registry[class_id].pod
         return [extender for extender in self._extenders if extender.is_interested_in(pod)]
 
@@ -212,6 +213,7 @@ class Extenders:
         return _ExtendersVerdict(names, failed)
 
     def _nodes_body(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> bytes:
+        """The body about these nodes: names for an extender with a cache of its own, else whole nodes."""
         if extender.config.node_cache_capable:
             return extender_wire.nodes_body(pod, names, None)
         nodes = (self._objects.node(name) for name in names)
@@ -230,6 +232,7 @@ class Extenders:
         numbers = {entry: number for number, entry in enumerate(statuses, 1)}
 
         def refuse(slot: int, refusal: status.Status) -> None:
+            """Set why the node at the slot refuses the pod."""
             if refusal not in numbers:
                 statuses.append(refusal)
                 numbers[refusal] = len(statuses)
@@ -270,7 +273,7 @@ class Extenders:
         for extender, answer in zip(prioritizing, answers, strict=True):
             for name, score in answer:
                 if name in totals:
-                    totals[name] = _of_64_bits(totals[name] + score * extender.config.weight * _SCALE)
+                    totals[name] = _wrapped_to_int64(totals[name] + score * extender.config.weight * _SCALE)
         ranks = _ranks_from_zero(totals.values())
         out = [0] * size
         for name, total in totals.items():
@@ -280,6 +283,7 @@ class Extenders:
     async def _prioritize_by_extender(
         self, extender: _Extender, pod: bytes, names: Sequence[str]
     ) -> list[tuple[str, int]]:
+        """One extender's scores by node; none if it fails."""
         try:
             body = self._nodes_body(extender, pod, names)
             return extender_wire.decode_priorities(await extender.client.send(extender.config.prioritize_verb, body))
@@ -367,6 +371,7 @@ class Extenders:
         return extender_wire.preemption_body(pod, remaining, whole) if remaining else None
 
     def _identity_of_placed_pod(self, uid: str) -> cycle_pb2.PodIdentity:
+        """The identity of a pod that the cache knows."""
         placed = self._cache.pod(uid)
         assert placed is not None  # looked up a moment ago
         namespace, _, name = placed.key.partition("/")
@@ -378,7 +383,7 @@ def _filters_or_scores(extender: _Extender) -> bool:
     return bool(extender.config.filter_verb or extender.config.prioritize_verb)
 
 
-def _of_64_bits(score: int) -> int:
+def _wrapped_to_int64(score: int) -> int:
     """Wrap around at 64 bits, as Go's sums do."""
     return (score + (1 << 63)) % (1 << 64) - (1 << 63)
 
@@ -400,6 +405,7 @@ def _ranks_from_zero(totals: Iterable[int]) -> dict[int, int]:
 
 
 def _check_names_requested(extender: _Extender, answered: Sequence[str], requested: Sequence[str]) -> None:
+    """Raises: ExtenderError if the answer names a node that was not in the request."""
     allowed = set(requested)
     for name in answered:
         if name not in allowed:
@@ -410,6 +416,7 @@ def _check_names_requested(extender: _Extender, answered: Sequence[str], request
 
 
 def _log_skipped_extender(extender: _Extender, error: ExtenderError) -> None:
+    """Log that an ignorable extender failed, in kube-scheduler's words."""
     log.info(
         "Skipping extender as it returned error and has ignorable flag set: extender=%s err=%s",
         extender.config.url_prefix,

@@ -41,6 +41,7 @@ class ReportedBound(Generic[T]):
             self._timer.cancel()
 
     def _requeue_unconfirmed(self) -> None:
+        """Requeue the pods that have waited for confirmation too long, and wait for the next one."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._timer = None

@@ -175,6 +175,7 @@ def container_claim_amounts(status: core_pb2.PodStatus, container: str) -> Nanos
 
 
 def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str, int]) -> Nanos:
+    """What the pod requests: its containers, overridden by pod-level requests, and its overhead."""
     total = _containers_total(pod, lambda container: nanos_of(container.resources.requests), defaults)
     total.update(nanos_of(pod_level))
     return _sum_of_amounts([total, nanos_of(pod.spec.overhead)])
@@ -192,21 +193,25 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) 
     claims = claim_amounts(status) if rules.claims else {}
 
     def from_spec(container: core_pb2.Container) -> Nanos:
+        """The container's requests; nothing if a resize to them is infeasible."""
         return {} if infeasible else nanos_of(container.resources.requests)
 
     def allocated(container: core_pb2.Container) -> Nanos:
+        """What the kubelet has allocated to the container; until it says so, its requests."""
         entry = statuses.get(container.name)
         if entry is None or not entry.allocated_resources:
             return from_spec(container)
         return nanos_of(entry.allocated_resources)
 
     def actuated(container: core_pb2.Container) -> Nanos:
+        """The container's resources in force; until the kubelet reports them, the allocated ones."""
         entry = statuses.get(container.name)
         if entry is None or not entry.resources.requests:
             return allocated(container)
         return nanos_of(entry.resources.requests)
 
     def total_of(picker: Picker) -> Nanos:
+        """All containers together by one picker, with the pod's claims unless the kubelet counts these already."""
         containers = _containers_total(pod, picker, defaults)
         # The kubelet reports the resources in force with the claims, but not those that it has allocated.
         return _sum_of_amounts([containers, claims]) if claims and picker is not actuated else containers
@@ -240,6 +245,7 @@ def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool, rules: Rules) -> Nano
 
 
 def _resize_infeasible(pod: core_pb2.Pod) -> bool:
+    """Whether the kubelet says that the node can never fulfil the pod's resize."""
     return next((c.reason for c in pod.status.conditions if c.type == "PodResizePending"), "") == "Infeasible"
 
 
@@ -247,6 +253,7 @@ def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, in
     """Containers together, or the most that the init containers need in turn beside the sidecars started before."""
 
     def requests(container: core_pb2.Container) -> Nanos:
+        """What one container counts with, after defaults."""
         return {**defaults, **pick(container)}
 
     total = _sum_of_amounts(requests(container) for container in pod.spec.containers)
@@ -264,6 +271,7 @@ def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, in
 
 
 def _nanos(amount: meta_pb2.Quantity) -> int:
+    """The quantity in billionths, exactly; 0 if it is empty."""
     return quantity.parse_quantity(amount.string).nanos if amount.string else 0
 
 
@@ -273,6 +281,7 @@ def nanos_of(quantities: Quantities) -> Nanos:
 
 
 def _sum_of_amounts(parts: Iterable[Nanos]) -> Nanos:
+    """The sums by resource."""
     out: Nanos = {}
     for part in parts:
         for name, amount in part.items():
@@ -281,6 +290,7 @@ def _sum_of_amounts(parts: Iterable[Nanos]) -> Nanos:
 
 
 def _maximum_of_amounts(parts: Iterable[Nanos]) -> Nanos:
+    """The largest amount of each resource."""
     out: Nanos = {}
     for part in parts:
         for name, amount in part.items():
@@ -295,19 +305,23 @@ def is_pod_level(name: str) -> bool:
 
 
 def _is_counted(name: str) -> bool:
+    """Whether the scheduler counts the resource at all."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 
 def _in_whole_units(name: str, nanos: int) -> int:
+    """The amount in the scheduler's unit of the resource, rounded up; at most what 64 bits hold."""
     unit = _MILLI if name == CPU else _NANO
     return min(-(-nanos // unit), _INT64_MAX)
 
 
 def _amounts_in_whole_units(total: Nanos) -> dict[str, int]:
+    """The counted resources in the scheduler's units."""
     return {name: _in_whole_units(name, amount) for name, amount in total.items() if _is_counted(name)}
 
 
 def _cpu_memory(total: Nanos) -> tuple[int, int]:
+    """The amounts of cpu and memory, in the scheduler's units."""
     return _in_whole_units(CPU, total.get(CPU, 0)), _in_whole_units(MEMORY, total.get(MEMORY, 0))
 
 

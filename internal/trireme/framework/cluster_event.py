@@ -115,6 +115,7 @@ class ClusterEvent:
         return bool(self.action & action) and action <= self.action and self._covers(incoming.resource)
 
     def _covers(self, resource: str) -> bool:
+        """Whether a registration for its resource includes this one: the same, any, or a kind of pod."""
         if self.resource in (Resource.WILDCARD, resource):
             return True
         return self.resource == Resource.POD and resource in POD_RESOURCES
@@ -194,6 +195,7 @@ def pod_update_events(
 
 
 def _pod_change_actions(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rules) -> list[ActionType]:
+    """The kinds of change between two versions of a pod."""
     actions = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
@@ -210,6 +212,7 @@ def _pod_change_actions(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rul
 
 
 def _scale_actions(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
+    """Whether requests went down, up, or, by resource, both."""
     actions = []
     if any(name not in new or new[name] < amount for name, amount in old.items()):
         actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
@@ -243,6 +246,7 @@ def _resize_state(status: core_pb2.PodStatus) -> list[object]:
 
 
 def _same_claim_statuses(old: core_pb2.PodStatus, new: core_pb2.PodStatus) -> bool:
+    """Whether the claims that were made for the pod are the same."""
     return (
         old.resource_claim_statuses == new.resource_claim_statuses
         and old.HasField("extended_resource_claim_status") == new.HasField("extended_resource_claim_status")
@@ -283,10 +287,12 @@ def _same_amounts(old: Mapping[str, meta_pb2.Quantity], new: Mapping[str, meta_p
 
 
 def _condition_statuses(node: core_pb2.Node) -> dict[str, str]:
+    """The status of each condition, by type."""
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
 def _preemption_policy(spec: core_pb2.NodeSpec) -> tuple[str, ...] | None:
+    """The node's policy on preemption for resizes, for comparison; None: it has none."""
     if not spec.HasField("pod_preemption_policy"):
         return None
     return tuple(spec.pod_preemption_policy.disable_resize_preemption)

@@ -101,7 +101,7 @@ def event_cause(text: str) -> str:
 
 def event_phrase(label: str) -> str:
     """The event as a clause; a label that is not an event's is returned unchanged."""
-    return _PHRASES.get(label) or _of_other_kind(label) or label
+    return _PHRASES.get(label) or _phrase_of_other_kind(label) or label
 
 
 def events_summary(labels: Sequence[str], shown: int = 2) -> str:
@@ -113,7 +113,7 @@ def events_summary(labels: Sequence[str], shown: int = 2) -> str:
     return " or ".join((", ".join(clauses[:-1]), clauses[-1])) if len(clauses) > 1 else "".join(clauses)
 
 
-def _of_other_kind(label: str) -> str:
+def _phrase_of_other_kind(label: str) -> str:
     """An event of a resource that only a remote plugin names."""
     for action, text in sorted(_ACTIONS.items(), key=lambda entry: -len(action_label(entry[0]))):
         resource = label.removesuffix(action_label(action))
@@ -123,6 +123,7 @@ def _of_other_kind(label: str) -> str:
 
 
 def _object_phrase(resource: str) -> str:
+    """The resource with its article."""
     kind = resource.rpartition("/")[2].partition(".")[0]
     return _OBJECTS.get(resource) or f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
 

@@ -34,6 +34,6 @@ def ancestors_of(
 def root_of(
     key: _Key, get: Callable[[_Key], Group | None], parent_of: Callable[[_Key, Group], _Key | None]
 ) -> tuple[_Key, Group | None]:
-    """The last one of `upwards`: the root, unless its group is None."""
+    """The last one of `ancestors_of`: the root, unless its group is None."""
     *_, last = ancestors_of(key, get, parent_of)
     return last

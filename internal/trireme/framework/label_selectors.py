@@ -100,6 +100,7 @@ def _checked_requirement(key: str, operator: str, values: Sequence[str]) -> sele
 
 
 def _requirement_holds(requirement: selectors.Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether the labels meet the requirement; a missing label meets NotIn and DoesNotExist."""
     value = labels.get(requirement.key)
     if requirement.operator == selectors.IN:
         return value is not None and value in requirement.values
@@ -109,6 +110,7 @@ def _requirement_holds(requirement: selectors.Requirement, labels: Mapping[str, 
 
 
 def _equality_requirements(labels: Mapping[str, str]) -> Iterable[selectors.Requirement]:
+    """A requirement for each of the labels."""
     return (selectors.Requirement(key, selectors.IN, frozenset((value,))) for key, value in labels.items())
 
 
@@ -118,4 +120,5 @@ def _sorted_and_unique(requirements: Iterable[selectors.Requirement]) -> tuple[s
 
 
 def _quoted(text: str) -> str:
+    """The text in quotes, as Go writes it."""
     return orjson.dumps(text).decode()

@@ -48,6 +48,7 @@ class NodeTerm:
 
 
 def _requirement_holds(requirement: Requirement, value: str | None) -> bool:
+    """Whether the label's value (None: no such label) meets the requirement."""
     if requirement.operator == IN:
         return value in requirement.values
     if requirement.operator == NOT_IN:
@@ -231,12 +232,14 @@ def _node_requirement_problems(path: str, expression: core_pb2.NodeSelectorRequi
 
 
 def _invalid_value_text(value: str | Sequence[str]) -> str:
+    """Go's words for an invalid value, with the value as JSON."""
     # An empty list and none are the same once an API server has stored them: Go writes null for both.
     listed = value if isinstance(value, str) else list(value) or None
     return f"Invalid value: {orjson.dumps(listed).decode()}"
 
 
 def _unsupported_operator_text(path: str, operator: str, supported: Sequence[str]) -> str:
+    """Go's words for an operator that is not supported there."""
     names = ", ".join(f'"{each}"' for each in supported)
     return f"{path}.operator: Unsupported value: {orjson.dumps(operator).decode()}: supported values: {names}"
 

@@ -24,7 +24,7 @@ TYPE_META = (
 
 
 def named(name: str, *, optional: bool = False) -> Scalar:
-    """A string of a type that has a name of its own."""
+    """The type of a string whose Go type has a name of its own, which error messages show."""
     return Scalar(Kind.STRING, optional=optional, go_name=name)
 
 

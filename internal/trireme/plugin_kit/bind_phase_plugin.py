@@ -28,11 +28,8 @@ BindCall = Callable[[bind_pb2.BindRequest, Tenure], AsyncGenerator[Sequence[bind
 PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
 
 
-async def has_work(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
-    """The PreBindPreFlight of a plugin that has work where its Reserve left state.
-
-    `read` raises ValueError for state that is not the plugin's.
-    """
+async def always_has_work(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+    """The PreBindPreFlight of a plugin that may have work for any pod: SUCCESS for each."""
     return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in request.items]
 
 
@@ -48,6 +45,7 @@ def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBind
     """
 
     def of_pod(item: bind_pb2.BindItem) -> status_pb2.Status:
+        """SUCCESS if Reserve left state for the pod, else SKIP; an error if it cannot be read."""
         state = own_state(plugin, item)
         if not state:
             return status_pb2.Status(code=status_pb2.CODE_SKIP)
@@ -58,6 +56,7 @@ def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBind
         return status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
     async def pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+        """Whether there is work for each pod, in order."""
         return [of_pod(item) for item in request.items]
 
     return pre_flight
@@ -73,7 +72,7 @@ class BindPhasePlugin:
     bind: BindCall | None = None
     post_bind: PostBindCall | None = None
     #: Whether its PreBind has work to do: CODE_SUCCESS or CODE_SKIP. Writes nothing.
-    pre_bind_pre_flight: PreBindPreFlightCall = has_work
+    pre_bind_pre_flight: PreBindPreFlightCall = always_has_work
     #: Its PreBind writes to the API server through this phase's client.
     writes: bool = False
 

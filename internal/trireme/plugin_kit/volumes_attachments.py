@@ -63,6 +63,7 @@ def uses_volumes(pod: core_pb2.Pod) -> bool:
 def _volumes_of(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, csi_node: bool, new: bool
 ) -> frozenset[Attached]:
+    """What pods of the class attach; `new`: as `new_volumes`, else as pods that are on the node already."""
     out = set()
     for volume in pod_class.pod.spec.volumes:
         use = volumes_objects.claim_use(pod_class.pod, volume)
@@ -76,6 +77,7 @@ def _volumes_of(
 
 
 def _attached_inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
+    """Driver and handle of an inline volume, if its driver serves it on nodes with a CSINode. Raises: VolumeError."""
     kind = volumes_translation.in_tree_kind_of_inline(volume.volume_source)
     if kind is None or not kind.migrated or not csi_node:
         return None
@@ -114,6 +116,7 @@ def _attached_by_claim(
 
 
 def _attached_volume(volume: core_pb2.PersistentVolume, csi_node: bool) -> Attached | None:
+    """Driver and handle of a volume; None: of no driver, or not migrated to one there."""
     source = volume.spec.persistent_volume_source
     if source.HasField("csi"):
         return source.csi.driver, source.csi.volume_handle
@@ -219,12 +222,14 @@ class AttachmentIndex:
     # Following
 
     def _can_update_incrementally(self) -> bool:
+        """Whether the logs of changed objects reach back to the last refresh."""
         kinds = (volumes_claims.CLAIM, volumes_claims.VOLUME, ATTACHMENT)
         return self._generation < 0 or all(
             self._snap.objects.changed_since(kind, self._generation) is not None for kind in kinds
         )
 
     def _changed_objects(self, kind: str) -> list[objects.Key]:
+        """The keys of objects that changed since the last refresh; at the first all."""
         keys = self._snap.objects.changed_since(kind, self._generation)
         if keys is None:
             keys = [(entry.metadata.namespace, entry.metadata.name) for entry in self._snap.objects.all(kind)]
@@ -254,6 +259,7 @@ class AttachmentIndex:
         return nodes
 
     def _attached_by(self, entry: storage_pb2.VolumeAttachment) -> Attached | None:
+        """Driver and handle of a VolumeAttachment; None: it is of no CSI volume that is known."""
         source = entry.spec.source
         if not entry.spec.attacher or not source.HasField("persistent_volume_name"):
             return None
@@ -283,6 +289,7 @@ class AttachmentIndex:
         return stale | self._new_classes()
 
     def _follow_claim(self, key: objects.Key) -> None:
+        """Index which volume the claim has now; a claim that is gone and unused is forgotten."""
         old = self._volume_of_claim.pop(key, "")
         if old:
             _remove_member(self._claims_of_volume, old, key)
@@ -313,12 +320,14 @@ class AttachmentIndex:
         return new
 
     def _volumes_of_class(self, pod_class: classes.PodClass) -> _ClassVolumes:
+        """What placed pods of the class attach, or why that is unknown."""
         try:
             return _ClassVolumes(_volumes_of(pod_class, self._snap, csi_node=True, new=False))
         except VolumeError as error:
             return _ClassVolumes(error=str(error))
 
     def _dirty_slots(self, nodes: Iterable[str], stale: set[int]) -> arrays.SlotArray:
+        """The slots to recount: of changed nodes, of these nodes, and of pods of the `stale` classes."""
         snap = self._snap
         dirty = np.zeros(snap.nodes.size, dtype=np.bool_)
         dirty[snap.nodes.changed_since(self._generation, pods=True)] = True
@@ -329,6 +338,7 @@ class AttachmentIndex:
         return np.flatnonzero(dirty)
 
     def _recount_slots(self, slots: arrays.SlotArray) -> None:
+        """Count the volumes on these slots again."""
         if not slots.size:
             return
         attached, errors = self.attached_on(slots, self._snap)

@@ -8,8 +8,8 @@ from trireme.v1 import core_pb2
 CLAIM = "PersistentVolumeClaim"
 
 
-def users_of(claim: core_pb2.PersistentVolumeClaim, *, ephemeral: bool = True) -> ClassHint:
-    """The pods that use the claim; `ephemeral`: also where it was made for the pod."""
+def helps_users_of(claim: core_pb2.PersistentVolumeClaim, *, ephemeral: bool = True) -> ClassHint:
+    """Make the hint by which an event helps the pods that use the claim; `ephemeral`: also if it was made for them."""
     namespace, name = claim.metadata.namespace, claim.metadata.name
     return lambda pod_class: pod_class.namespace == namespace and name in claim_names(pod_class, ephemeral=ephemeral)
 

@@ -138,6 +138,7 @@ class VolumeIndex:
             bisect.insort(self._free.setdefault(entry.storage_class, []), (entry.size, name))
 
     def _forget_volume(self, entry: IndexedVolume) -> None:
+        """Take a volume out of the lists in which it is."""
         spec = entry.volume.spec
         if spec.HasField("claim_ref"):
             key = (spec.claim_ref.namespace, spec.claim_ref.name)
@@ -187,6 +188,7 @@ class VolumeIndex:
         return self._existing_classes(self._with_disks)
 
     def _existing_classes(self, ids: set[int]) -> list[int]:
+        """Those of the classes that still exist, sorted; the others are removed from `ids`."""
         gone = [class_id for class_id in ids if class_id not in self._snap.classes]
         ids.difference_update(gone)
         return sorted(ids)
@@ -210,6 +212,7 @@ class VolumeIndex:
         self._last_class = max([self._last_class, *new])
 
     def _add_class(self, pod_class: classes.PodClass) -> None:
+        """Index a class by the claims that it names, and by its disks."""
         for use in volumes_claims.claims_of(pod_class):
             if not use.ephemeral:
                 self._users.setdefault((pod_class.namespace, use.name), set()).add(pod_class.id)

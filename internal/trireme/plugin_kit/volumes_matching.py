@@ -63,6 +63,7 @@ def pod_claims(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) ->
 
 
 def _is_binding_delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView) -> bool:
+    """Whether the claim's storage class waits for the first pod. Raises: ClaimError if the class does not say."""
     name = volumes_objects.storage_class_of_claim(claim)
     storage_class = volumes_claims.find_storage_class(snap, name) if name else None
     if storage_class is None:
@@ -117,8 +118,8 @@ class VolumeMatches:
         """Slots without an error so far."""
         return self.error == 0
 
-    def fail(self, where: arrays.BoolArray, text: str) -> None:
-        """The slots have an error, unless they had one before."""
+    def set_error(self, where: arrays.BoolArray, text: str) -> None:
+        """Set the error of these slots, unless they had one before."""
         if where.any():
             self.errors.append(text)
             self.error[where & self.open] = len(self.errors)
@@ -129,9 +130,9 @@ def match_volumes(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Volume
     size = snap.nodes.size
     matches = VolumeMatches(np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.int16))
     matcher = _Matcher(snap, matches)
-    matcher.bound(claims.bound)
+    matcher.check_bound_claims(claims.bound)
     if claims.delayed:
-        matcher.delayed(claims.delayed)
+        matcher.match_delayed_claims(claims.delayed)
     return matches
 
 
@@ -144,8 +145,11 @@ class _Matcher:
         self._matches = matches
         self._size = snap.nodes.size
 
-    def bound(self, claims: Iterable[core_pb2.PersistentVolumeClaim]) -> None:
-        """Whether the volumes can be reached. The first claim that has something to say decides for a slot."""
+    def check_bound_claims(self, claims: Iterable[core_pb2.PersistentVolumeClaim]) -> None:
+        """Find where the claims' volumes cannot be reached.
+
+        The first claim that has something to say decides for a slot.
+        """
         undecided = np.ones(self._size, dtype=np.bool_)
         for claim in claims:
             volume = volumes_claims.find_volume(self._snap, claim.spec.volume_name)
@@ -173,11 +177,11 @@ class _Matcher:
         try:
             translated = volumes_translation.translated_affinity(kind, volume)
         except volumes_translation.TranslationError as error:
-            self._matches.fail(where & migrated, f"could not translate pv: {error}")
+            self._matches.set_error(where & migrated, f"could not translate pv: {error}")
             return reached
         return np.where(migrated, self._slot_mask(_affinity_slots(translated, self._snap, self._index)), reached)
 
-    def delayed(self, claims: Sequence[core_pb2.PersistentVolumeClaim]) -> None:
+    def match_delayed_claims(self, claims: Sequence[core_pb2.PersistentVolumeClaim]) -> None:
         """Find existing volumes for claims that wait for a node, smallest claim first, or room to make them.
 
         A claim whose node is chosen refuses all other slots. An error with one claim ends the matching.
@@ -218,7 +222,7 @@ class _Matcher:
             selector = label_selectors.parse(claim.spec.selector)
         except label_selectors.InvalidSelectorError as error:
             name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            self._matches.fail(undecided, f"error creating internal label selector for claim: {name}: {error}")
+            self._matches.set_error(undecided, f"error creating internal label selector for claim: {name}: {error}")
             return None
         entry = StaticBindings(claim, np.full(self._size, NONE, dtype=np.int32))
         left = self._take_volume_with_claim_ref(entry, undecided)
@@ -303,7 +307,7 @@ class _Matcher:
         name = volumes_objects.storage_class_of_claim(claim)
         storage_class = volumes_claims.find_storage_class(self._snap, name)
         if storage_class is None:
-            self._matches.fail(needed, f'failed to find storage class "{name}"')
+            self._matches.set_error(needed, f'failed to find storage class "{name}"')
             return ~needed
         if storage_class.provisioner in ("", _NO_PROVISIONER):
             self._matches.conflicts[needed] |= BIND_CONFLICT
@@ -324,6 +328,7 @@ class _Matcher:
         return ~needed | entry.needed
 
     def _capacity_counts(self, claim: core_pb2.PersistentVolumeClaim, provisioner: str) -> bool:
+        """Whether reported capacity limits where the claim can be provisioned: its driver reports some."""
         driver = self._snap.objects.get("csi_driver", "", provisioner)
         return "storage" in claim.spec.resources.requests and driver is not None and driver.spec.storage_capacity
 
@@ -347,6 +352,7 @@ class _Matcher:
         entry.reported[np.concatenate(slots)[::-1]] = which[::-1]
 
     def _slot_mask(self, slots: arrays.SlotArray | None) -> arrays.BoolArray:
+        """The slots as a mask; None: all. Shape: (slot,)."""
         if slots is None:
             return np.ones(self._size, dtype=np.bool_)
         out = np.zeros(self._size, dtype=np.bool_)
@@ -367,12 +373,14 @@ def _affinity_slots(
 def _volume_slots(
     volume: volumes_index.IndexedVolume, snap: snapshot_view.SnapshotView, index: volumes_index.VolumeIndex
 ) -> arrays.SlotArray | None:
+    """The slots from which the volume can be reached; None: all."""
     if volume.terms is None:
         return None
     return index.reach.of_terms(volume.reach_key, volume.terms, snap.generation)
 
 
 def _requested_size(claim: core_pb2.PersistentVolumeClaim) -> int:
+    """How much storage the claim requests, in billionths of a byte; 0 if that cannot be read."""
     size = volumes_objects.storage_size(claim.spec.resources.requests)
     return 0 if size is None else size.nanos
 

@@ -164,11 +164,13 @@ class CsiColumns:
             self._named[slot] = tuple(described.name for described in entry.spec.drivers), plugins
 
     def _flag_column(self, columns: dict[str, arrays.BoolArray], name: str) -> arrays.BoolArray:
+        """The column of this name, made if it is missing."""
         if name not in columns:
             columns[name] = np.zeros(self.present.shape[0], dtype=np.bool_)
         return columns[name]
 
     def _ensure_capacity(self, capacity: int) -> None:
+        """Grow all columns to that many slots."""
         missing = capacity - self.present.shape[0]
         if missing <= 0:
             return

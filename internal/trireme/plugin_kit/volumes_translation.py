@@ -47,6 +47,7 @@ class InTreeVolumeKind:
 
 
 def _ebs_handle(volume_id: str) -> str:
+    """The handle of an EBS volume's id, which may be a URL. Raises: TranslationError."""
     if not volume_id.startswith("aws://"):
         return volume_id
     path = parse.urlsplit(volume_id).path.strip("/")
@@ -56,10 +57,12 @@ def _ebs_handle(volume_id: str) -> str:
 
 
 def _ebs_volume(volume: core_pb2.PersistentVolume) -> str:
+    """The handle of an EBS volume. Raises: TranslationError."""
     return _ebs_inline(volume.spec.persistent_volume_source.aws_elastic_block_store)
 
 
 def _ebs_inline(source: core_pb2.AWSElasticBlockStoreVolumeSource) -> str:
+    """The handle of a pod's own EBS volume. Raises: TranslationError."""
     try:
         return _ebs_handle(source.volume_id)
     except TranslationError as error:
@@ -67,6 +70,7 @@ def _ebs_inline(source: core_pb2.AWSElasticBlockStoreVolumeSource) -> str:
 
 
 def _gce_volume(volume: core_pb2.PersistentVolume) -> str:
+    """The handle of a GCE disk, zonal or regional by its zone label. Raises: TranslationError."""
     name = volume.spec.persistent_volume_source.gce_persistent_disk.pd_name
     zones = (volume.metadata.labels.get(_BETA_ZONE) or volume.metadata.labels.get(_ZONE, "")).split(ZONE_DELIMITER)
     if len(zones) > 1:
@@ -75,6 +79,7 @@ def _gce_volume(volume: core_pb2.PersistentVolume) -> str:
 
 
 def _gce_region(zones: Sequence[str]) -> str:
+    """The region of these zones. Raises: TranslationError if it is not the same of all."""
     regions = set()
     for zone in zones:
         parts = zone.split("-")
@@ -91,20 +96,24 @@ def _gce_region(zones: Sequence[str]) -> str:
 
 
 def _gce_inline(source: core_pb2.GCEPersistentDiskVolumeSource) -> str:
+    """The handle of a pod's own GCE disk, whose zone is not known."""
     return f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{source.pd_name}"
 
 
 def _azure_volume(volume: core_pb2.PersistentVolume) -> str:
+    """The handle of an Azure disk. Raises: TranslationError if it is not a managed one."""
     return _azure_inline(volume.spec.persistent_volume_source.azure_disk)
 
 
 def _azure_inline(source: core_pb2.AzureDiskVolumeSource) -> str:
+    """The handle of a pod's own Azure disk. Raises: TranslationError if it is not a managed one."""
     if source.HasField("kind") and source.kind.lower() != "managed":
         raise TranslationError(f"kind({source.kind}) is not supported in csi migration")
     return source.disk_uri
 
 
 def _not_migrated(source: object) -> str:
+    """Raises: TranslationError, for kinds that the scheduler does not treat as their driver's."""
     raise TranslationError("this kind of volume is not migrated")
 
 
@@ -181,6 +190,7 @@ def in_tree_kind_of_inline(source: core_pb2.VolumeSource) -> InTreeVolumeKind | 
 
 
 def _in_tree_kind_of(source: core_pb2.VolumeSource | core_pb2.PersistentVolumeSource) -> InTreeVolumeKind | None:
+    """The kind of in-tree source that is set; None: none."""
     stated = {field.name for field, _ in source.ListFields()}
     return next((kind for kind in _KINDS if kind.field in stated), None)
 
@@ -225,6 +235,7 @@ def _topology_labels(volume: core_pb2.PersistentVolume) -> tuple[str, str]:
 
 
 def _has_requirement(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
+    """Whether some term of the affinity names values of this label."""
     return any(
         expression.key == key and expression.values
         for term in affinity.required.node_selector_terms
@@ -233,6 +244,7 @@ def _has_requirement(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
 
 
 def _replace_key(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
+    """Rename a label in all terms of the affinity."""
     for term in affinity.required.node_selector_terms:
         for expression in term.match_expressions:
             if expression.key == old:
@@ -240,6 +252,7 @@ def _replace_key(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> N
 
 
 def _require_zones(affinity: core_pb2.VolumeNodeAffinity, key: str, zones: Sequence[str]) -> None:
+    """Add to each term that the label has one of these zones; without terms they become one."""
     named = sorted({zone.strip() for zone in zones} - {""})
     if not named:
         return

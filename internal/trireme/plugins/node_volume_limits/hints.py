@@ -24,7 +24,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         ClusterEventWithHint("storage.k8s.io/CSINode", ("Add",)),
         ClusterEventWithHint("storage.k8s.io/CSINode", ("Update",), _after_limits),
         ClusterEventWithHint("AssignedPod", ("Delete",), after_delete),
-        ClusterEventWithHint(volumes_events.CLAIM, ("Add",), lambda old, new: volumes_events.users_of(new)),
+        ClusterEventWithHint(volumes_events.CLAIM, ("Add",), lambda old, new: volumes_events.helps_users_of(new)),
         ClusterEventWithHint("storage.k8s.io/VolumeAttachment", ("Delete",), after_detaching),
     )
 

@@ -26,7 +26,9 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
     return (
         ClusterEventWithHint("storage.k8s.io/StorageClass", ("Add", "Update"), _after_storage_class),
-        ClusterEventWithHint(volumes_events.CLAIM, ("Add", "Update"), lambda old, new: volumes_events.users_of(new)),
+        ClusterEventWithHint(
+            volumes_events.CLAIM, ("Add", "Update"), lambda old, new: volumes_events.helps_users_of(new)
+        ),
         ClusterEventWithHint("PersistentVolume", ("Add", "Update")),
         ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel")),
         ClusterEventWithHint("storage.k8s.io/CSINode", ("Add", "Update"), _after_migration),

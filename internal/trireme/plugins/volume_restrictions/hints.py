@@ -32,6 +32,6 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         ClusterEventWithHint("AssignedPod", ("Delete",), after_delete),
         ClusterEventWithHint("Node", ("Add",)),
         ClusterEventWithHint(
-            volumes_events.CLAIM, ("Add",), lambda old, new: volumes_events.users_of(new, ephemeral=False)
+            volumes_events.CLAIM, ("Add",), lambda old, new: volumes_events.helps_users_of(new, ephemeral=False)
         ),
     )

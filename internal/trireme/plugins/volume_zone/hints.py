@@ -26,7 +26,9 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         ClusterEventWithHint("storage.k8s.io/StorageClass", ("Add",), after_storage_class),
         ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel")),
         ClusterEventWithHint(
-            volumes_events.CLAIM, ("Add", "Update"), lambda old, new: volumes_events.users_of(new, ephemeral=False)
+            volumes_events.CLAIM,
+            ("Add", "Update"),
+            lambda old, new: volumes_events.helps_users_of(new, ephemeral=False),
         ),
         ClusterEventWithHint("PersistentVolume", ("Add", "Update"), after_volume),
     )
