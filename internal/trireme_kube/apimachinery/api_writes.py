@@ -15,28 +15,28 @@ MERGE = "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """It happened; `obj` is the object as it is now ({} where the answer has none)."""
+    """The write took place; `obj` is the object as it is now ({} where the response has none)."""
 
     obj: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """It did not happen: the object changed, exists already, is bound, or is another one of the same name."""
+    """The write did not take place: the object changed, exists already, is bound, or another one has its name."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """It did not happen: the object does not exist."""
+    """The write did not take place: the object does not exist."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It did not happen, and the same request will not succeed later: invalid or forbidden."""
+    """The write did not take place, and the same request will not succeed later: invalid or forbidden."""
 
     message: str
     status: int
@@ -44,14 +44,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """It did not happen: the server was unreachable or overloaded. Try again later."""
+    """The write did not take place: the server was unreachable or overloaded. Try again later."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """It may have happened: read the object back."""
+    """The write may have taken place: read the object back."""
 
     message: str
 

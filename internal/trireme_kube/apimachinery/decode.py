@@ -42,10 +42,7 @@ def decode(value: Any, message_class: type[M]) -> M:
 
 
 def decode_unchecked(value: Any, message_class: type[M]) -> M:
-    """Decode as `decode` does, but without checking quantities.
-
-    Raises: FieldError.
-    """
+    """Decode as `decode` does, but neither check quantities nor clear zero times. Raises: FieldError."""
     message = message_class()
     try:
         _message_filler(cast(Descriptor, message_class.DESCRIPTOR))(message, value)
@@ -108,6 +105,8 @@ def _object_filler(setters: Mapping[str, Fill]) -> Fill:
 
 
 def _inlined_setter(name: str, setter: Fill) -> Fill:
+    """Return the setter of a field that JSON has in the parent: it sets the field of the message `name`."""
+
     def set_inlined(message: Any, value: Any) -> None:
         inlined = getattr(message, name)
         setter(inlined, value)
@@ -118,6 +117,7 @@ def _inlined_setter(name: str, setter: Fill) -> Fill:
 
 
 def _field_setter(field: FieldDescriptor) -> Fill:
+    """Return the setter of a field, by its type: map, list, message or scalar."""
     name = field.name
     if (value := map_value(field)) is not None:
         return _map_setter(name, value)
@@ -129,6 +129,8 @@ def _field_setter(field: FieldDescriptor) -> Fill:
 
 
 def _scalar_setter(name: str, convert: Convert) -> Fill:
+    """Return the setter of a scalar field."""
+
     def set_scalar(message: Any, value: Any) -> None:
         setattr(message, name, convert(value))
 
@@ -136,6 +138,8 @@ def _scalar_setter(name: str, convert: Convert) -> Fill:
 
 
 def _message_setter(name: str, fill: Fill) -> Fill:
+    """Return the setter of a message field; an empty object sets it too, since it differs from an absent one."""
+
     def set_message(message: Any, value: Any) -> None:
         inner = getattr(message, name)
         # An empty object is not an absent one: an empty selector matches everything.
@@ -146,6 +150,8 @@ def _message_setter(name: str, fill: Fill) -> Fill:
 
 
 def _scalars_setter(name: str, convert: Convert, zero: Any) -> Fill:
+    """Return the setter of a list of scalars; null stands for the zero value. Its FieldError names the index."""
+
     def set_scalars(message: Any, value: Any) -> None:
         elements = getattr(message, name)
         for index, item in enumerate(_check_list(value)):
@@ -158,7 +164,7 @@ def _scalars_setter(name: str, convert: Convert, zero: Any) -> Fill:
 
 
 def _messages_setter(name: str, fill: Fill) -> Fill:
-    """Make the setter of a repeated message; None stands for an empty message."""
+    """Return the setter of a list of messages; null stands for an empty one. Its FieldError names the index."""
 
     def set_messages(message: Any, value: Any) -> None:
         elements = getattr(message, name)
@@ -201,6 +207,8 @@ def _map_setter(name: str, values: FieldDescriptor) -> Fill:
 
 
 def _message_entry_setter(fill: Fill) -> Callable[[Any, str, Any], None]:
+    """Return the setter of one entry of a map of messages; null stands for an empty one."""
+
     def put(entries: Any, key: str, item: Any) -> None:
         entry = entries[key]
         if item is not None:
@@ -210,6 +218,8 @@ def _message_entry_setter(fill: Fill) -> Callable[[Any, str, Any], None]:
 
 
 def _scalar_entry_setter(convert: Convert, zero: Any) -> Callable[[Any, str, Any], None]:
+    """Return the setter of one entry of a map of scalars; null stands for the zero value."""
+
     def put(entries: Any, key: str, item: Any) -> None:
         entries[key] = zero if item is None else convert(item)
 
@@ -217,24 +227,28 @@ def _scalar_entry_setter(convert: Convert, zero: Any) -> Callable[[Any, str, Any
 
 
 def _check_list(value: Any) -> list[Any]:
+    """Return the value. Raises: TypeError if it is no list."""
     if isinstance(value, list):
         return value
     raise TypeError(f"expected a list, not {type(value).__name__}")
 
 
 def _check_string(value: Any) -> str:
+    """Return the value. Raises: TypeError if it is no string."""
     if isinstance(value, str):
         return value
     raise TypeError(f"expected a string, not {type(value).__name__}")
 
 
 def _check_boolean(value: Any) -> bool:
+    """Return the value. Raises: TypeError if it is no boolean."""
     if isinstance(value, bool):
         return value
     raise TypeError(f"expected true or false, not {type(value).__name__}")
 
 
 def _check_integer(value: Any) -> int:
+    """Return the value. Raises: TypeError if it is no integer."""
     # Setting the value checks its range.
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -250,4 +264,5 @@ _READERS: Mapping[int, Convert] = {
 
 
 def _zero_of(field: FieldDescriptor) -> Any:
+    """Return the zero value of a scalar field's type."""
     return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False}.get(field.type, 0)

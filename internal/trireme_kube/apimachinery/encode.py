@@ -74,6 +74,7 @@ def _object_encoder(descriptor: Descriptor) -> Encoder:
 
 
 def _field_encoder(field: FieldDescriptor) -> Encoder:
+    """Return the function that encodes a field, by its type: map, list, message or scalar."""
     if (values := map_value(field)) is not None:
         return _map_encoder(
             _message_encoder(values.message_type) if values.message_type is not None else _encode_scalar
@@ -85,9 +86,11 @@ def _field_encoder(field: FieldDescriptor) -> Encoder:
 
 
 def _map_encoder(write: Encoder) -> Encoder:
+    """Return the function that encodes a map, sorted by key, with `write` for each value."""
     # Maps of messages are unordered; the API server's clients sort them.
     return lambda entries: {key: write(entries[key]) for key in sorted(entries)}
 
 
 def _encode_scalar(value: Any) -> Any:
+    """Return the value: JSON has scalars as they are."""
     return value

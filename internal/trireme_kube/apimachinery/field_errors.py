@@ -34,6 +34,7 @@ def key(path: str, name: str) -> str:
 
 
 def _path_prefix(path: str) -> str:
+    """Return what a message begins with: the path, `<nil>` for none."""
     return f"{path or '<nil>'}: "
 
 
@@ -49,27 +50,27 @@ def _problem_with_detail(text: str, detail: str) -> Problem:
 
 
 def invalid(path: str, value: object, detail: str) -> Problem:
-    """A value that breaks a rule."""
+    """Return the message for a value that breaks a rule."""
     return _problem_with_detail(f"{_path_prefix(path)}Invalid value: {show(value)}", detail)
 
 
 def required(path: str, detail: str = "") -> Problem:
-    """A value that is missing."""
+    """Return the message for a value that is missing."""
     return _problem_with_detail(f"{_path_prefix(path)}Required value", detail)
 
 
 def duplicate(path: str, value: object) -> Problem:
-    """A value that occurs twice."""
+    """Return the message for a value that occurs twice."""
     return f"{_path_prefix(path)}Duplicate value: {show(value)}"
 
 
 def forbidden(path: str, detail: str) -> Problem:
-    """A value that must not be set here."""
+    """Return the message for a value that must not be set here."""
     return _problem_with_detail(f"{_path_prefix(path)}Forbidden", detail)
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
-    """A value that is not among the supported ones."""
+    """Return the message for a value that is not among the supported ones."""
     quoted = ", ".join(golang.quote(name) for name in supported)
     return _problem_with_detail(
         f"{_path_prefix(path)}Unsupported value: {show(value)}", f"supported values: {quoted}" if quoted else ""
@@ -95,6 +96,7 @@ def _too_long_message(length: int) -> str:
 
 
 def _byte_length(text: str) -> int:
+    """Return the length in bytes, by which limits of names count."""
     return len(text.encode("utf-8", "surrogateescape"))
 
 
@@ -151,5 +153,5 @@ def label_value_problems(text: str) -> list[str]:
 
 
 def qualified_name_problems(path: str, text: str) -> list[Problem]:
-    """The messages for a qualified name at a path."""
+    """Return the messages for a qualified name at a path, such as a label's key; none if it is valid."""
     return [invalid(path, text, problem) for problem in label_key_problems(text)]

@@ -51,6 +51,7 @@ class Duration:
 
 
 def _parse_fraction(digits: str) -> tuple[int, float]:
+    """Return the digits after a decimal point as an integer, and its scale; digits beyond 63 bits are dropped."""
     value, scale = 0, 1.0
     for digit in digits:
         grown = value * 10 + int(digit)
@@ -113,6 +114,7 @@ def _nanoseconds_of_term(match: re.Match[str], text: str) -> int:
 
 
 def _decimal_text(value: int, unit: int) -> str:
+    """Return the value in multiples of the unit, with a decimal fraction where it is no whole number."""
     whole, part = divmod(value, unit)
     digits = str(part).rjust(len(str(unit)) - 1, "0").rstrip("0")
     return f"{whole}.{digits}" if digits else str(whole)
@@ -209,6 +211,7 @@ def _shortest_digits(value: float, bits: int) -> tuple[str, int]:
 
 
 def _fixed_text(digits: str, exponent: int) -> str:
+    """Return the digits with a decimal point, without an exponent."""
     if exponent < 0:
         return "0." + "0" * (-exponent - 1) + digits
     if len(digits) <= exponent + 1:
@@ -217,6 +220,7 @@ def _fixed_text(digits: str, exponent: int) -> str:
 
 
 def _scientific_text(digits: str, exponent: int) -> str:
+    """Return the digits with an exponent of two digits at least."""
     mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
     return f"{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 

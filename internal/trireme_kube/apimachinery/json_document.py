@@ -66,7 +66,7 @@ def parse_first_value(text: str) -> Node:
 
 
 def _show_character(char: str) -> str:
-    """Format an offending byte as Go does: a non-ASCII character's first byte as Latin-1."""
+    """Format an offending character for messages as Go does, which sees a non-ASCII one's first byte as Latin-1."""
     if char == "'":
         return "'\\''"
     if char == '"':
@@ -83,7 +83,7 @@ class _Scanner:
         self.at = 0
 
     def parse_first_value(self) -> Node:
-        """Reads the value that the text begins with."""
+        """Parse the value that the text begins with. Raises: MalformedJSONError."""
         try:
             return self.parse_value(self.skip_space(0), 0)
         except RecursionError:
@@ -91,18 +91,18 @@ class _Scanner:
             raise MalformedJSONError(f"invalid character '[' {_TOO_DEEP}") from None
 
     def skip_space(self, at: int) -> int:
-        """The next position that is not white space."""
+        """Return the next position that is not white space."""
         match = _SPACE.match(self.text, at)
         return match.end() if match else at
 
     def reject_character(self, at: int, context: str) -> None:
-        """Raises for the character at a position, or for the end of the text."""
+        """Raise the error for the character at a position, or for the end of the text. Raises: MalformedJSONError."""
         if at >= len(self.text):
             raise MalformedJSONError("unexpected end of JSON input")
         raise MalformedJSONError(f"invalid character {_show_character(self.text[at])} {context}")
 
     def parse_value(self, at: int, depth: int) -> Node:
-        """Reads the value that starts here."""
+        """Parse the value that starts at a position; `self.at` is after its end. Raises: MalformedJSONError."""
         if depth > _MAX_DEPTH:
             self.reject_character(at, _TOO_DEEP)
         char = self.text[at : at + 1]
@@ -160,6 +160,7 @@ class _Scanner:
             at = self.skip_space(at + 1)
 
     def _parse_literal(self, at: int) -> bool | None:
+        """Parse true, false or null. Raises: MalformedJSONError."""
         word, value = _LITERALS[self.text[at]]
         for offset in range(1, len(word)):
             if self.text[at + offset : at + offset + 1] != word[offset]:
@@ -168,6 +169,7 @@ class _Scanner:
         return value
 
     def _skip_digits(self, at: int, context: str) -> int:
+        """Return the position after some digits. Raises: MalformedJSONError if there is none."""
         match = _DIGITS.match(self.text, at)
         end = match.end() if match else at
         if end == at:
@@ -194,6 +196,7 @@ class _Scanner:
         return Number(self.text[start:at])
 
     def _parse_hex(self, at: int) -> int:
+        """Parse the four digits of an escape. Raises: MalformedJSONError."""
         for offset in range(4):
             if self.text[at + offset : at + offset + 1] not in _HEX:
                 self.reject_character(at + offset, "in \\u hexadecimal character escape")

@@ -69,6 +69,7 @@ def format_micro_time(seconds: int, nanos: int) -> str:
 
 
 def _utc_datetime(seconds: int, nanos: int) -> datetime:
+    """Return the time as a datetime. Raises: ValueError beyond the years 1 to 9999."""
     try:
         return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError as error:
@@ -76,12 +77,14 @@ def _utc_datetime(seconds: int, nanos: int) -> datetime:
 
 
 def _read_time(message: Any, value: Any) -> None:
+    """Set a Time message from RFC 3339 text. Raises: TypeError, ValueError."""
     if not isinstance(value, str):
         raise _wrong_type_error("a time as a string", value)
     message.seconds, message.nanos = parse_time(value)
 
 
 def _read_quantity(message: Any, value: Any) -> None:
+    """Set a Quantity message from a string or a number; its form is not checked. Raises: TypeError, ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise _wrong_type_error("a quantity as a string or a number", value)
     text = str(value).strip()
@@ -91,6 +94,7 @@ def _read_quantity(message: Any, value: Any) -> None:
 
 
 def _read_int_or_string(message: Any, value: Any) -> None:
+    """Set an IntOrString message. Raises: TypeError for anything else."""
     if isinstance(value, str):
         message.type, message.str_val = 1, value
     elif isinstance(value, int) and not isinstance(value, bool):
@@ -100,10 +104,12 @@ def _read_int_or_string(message: Any, value: Any) -> None:
 
 
 def _read_raw(message: Any, value: Any) -> None:
+    """Set a RawExtension message: any JSON value, kept as JSON."""
     message.raw = orjson.dumps(value)
 
 
 def _write_raw(message: Any) -> Any:
+    """Return the JSON value of a RawExtension; None if it is empty."""
     return orjson.loads(message.raw) if message.raw else None
 
 

@@ -89,6 +89,7 @@ def _step_of_field(field: FieldDescriptor) -> Step | None:
 
 
 def _step_of_message(steps: Sequence[Step]) -> Step | None:
+    """Return the step that runs all steps of a message; None without any."""
     if not steps:
         return None
 
@@ -100,6 +101,7 @@ def _step_of_message(steps: Sequence[Step]) -> Step | None:
 
 
 def _check_quantity(quantity: Any) -> None:
+    """Check a Quantity message; an empty one counts as 0. Raises: FieldError."""
     text = quantity.string
     if text:
         try:
@@ -115,6 +117,8 @@ def _check_quantity_text(text: str) -> None:
 
 
 def _step_of_time(name: str) -> Step:
+    """Return the step that clears a time field if the time is zero."""
+
     def look(message: Any) -> None:
         if message.HasField(name):
             time = getattr(message, name)
@@ -125,6 +129,8 @@ def _step_of_time(name: str) -> Step:
 
 
 def _step_of_singular_field(name: str, path: str, look: Step) -> Step:
+    """Return the step of a message field: it runs `look` on the message if it is set. `path` is for its FieldError."""
+
     def look_at_one(message: Any) -> None:
         if message.HasField(name):
             try:
@@ -138,6 +144,8 @@ def _step_of_singular_field(name: str, path: str, look: Step) -> Step:
 
 
 def _step_of_repeated_field(name: str, path: str, look: Step) -> Step:
+    """Return the step of a list: it runs `look` on each element. `path` is for its FieldError."""
+
     def look_at_each(message: Any) -> None:
         for index, element in enumerate(getattr(message, name)):
             try:
@@ -150,7 +158,7 @@ def _step_of_repeated_field(name: str, path: str, look: Step) -> Step:
 
 
 def _step_of_quantity_map(name: str, path: str) -> Step:
-    """As _step_of_map, without a call per entry: nearly all quantities are in such maps."""
+    """Return the step of a map of quantities, which has nearly all of them: as `_step_of_map`, without a call each."""
 
     def look_at_amounts(message: Any) -> None:
         amounts = getattr(message, name)
@@ -166,6 +174,8 @@ def _step_of_quantity_map(name: str, path: str) -> Step:
 
 
 def _step_of_map(name: str, path: str, look: Step) -> Step:
+    """Return the step of a map: it runs `look` on each value. `path` is for its FieldError."""
+
     def look_at_values(message: Any) -> None:
         for key, element in getattr(message, name).items():
             try:

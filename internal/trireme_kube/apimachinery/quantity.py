@@ -140,10 +140,12 @@ def _times_power_of_ten(digits: str, power: int, factor: int) -> int:
 
 
 def _rounded_units(nanos: int, unit: int) -> int:
+    """Return the amount in units of so many nanos, rounded away from zero, capped to 64 bits."""
     return min(-(-nanos // unit), INT64_MAX) if nanos >= 0 else max(nanos // unit, -INT64_MAX)
 
 
 def _binary_text(units: int) -> str:
+    """Format whole units with the largest binary suffix that divides them."""
     exponent = 0
     while units % 1024 == 0 and exponent < 60:
         units //= 1024
@@ -152,6 +154,7 @@ def _binary_text(units: int) -> str:
 
 
 def _decimal_text(nanos: int, *, with_exponent: bool) -> str:
+    """Format nanos with the largest decimal suffix, or exponent, that divides them."""
     exponent = -9
     while nanos % 1000 == 0 and (with_exponent or exponent < 18):
         nanos //= 1000

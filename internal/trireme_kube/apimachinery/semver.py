@@ -31,6 +31,7 @@ class Version:
         return self._precedence_key() < other._precedence_key()
 
     def _precedence_key(self) -> tuple[object, ...]:
+        """Return the sort key: a pre-release comes before its release, and numbers before texts."""
         # A release comes after all its prereleases; numbers come before words, and fewer parts before more.
         parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.prerelease)
         return self.major, self.minor, self.patch, not self.prerelease, parts
@@ -79,6 +80,7 @@ def normalized(text: str) -> str:
 
 
 def _parse_number(text: str, what: str) -> int:
+    """Parse a part of the version. Raises: ValueError with the library's message; `what` is the part's name."""
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if _DIGITS.fullmatch(text) is None:
@@ -89,12 +91,14 @@ def _parse_number(text: str, what: str) -> int:
 
 
 def _parse_uint64(text: str) -> int:
+    """Parse digits. Raises: ValueError beyond 64 bits, with Go's message."""
     if len(text) > 20 or int(text) > _UINT64_MAX:
         raise ValueError(f"strconv.ParseUint: parsing {json.dumps(text, ensure_ascii=False)}: value out of range")
     return int(text)
 
 
 def _parse_identifier(text: str) -> int | str:
+    """Parse an identifier of a pre-release: an integer if it is all digits. Raises: ValueError."""
     if not text:
         raise ValueError("Prerelease is empty")
     if _DIGITS.fullmatch(text) is not None:

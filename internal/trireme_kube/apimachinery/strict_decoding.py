@@ -102,7 +102,7 @@ class _Decoder:
             self.strict.append(text)
 
     def decode_value(self, node: Node, into: Type, path: str, before: Any = None) -> Any:
-        """Decodes one value; `None` where there is none. `before` is what an earlier field of that name left."""
+        """Decode one value; None where there is none. `before` is what an earlier field of that name left."""
         if isinstance(into, Scalar):
             return self.decode_scalar(node, into)
         if node is None:
@@ -127,7 +127,7 @@ class _Decoder:
         return value
 
     def decode_struct(self, node: Node, into: Struct, path: str, before: Any) -> dict[str, Any]:
-        """Decodes an object field by field, in the order of the text."""
+        """Decode an object field by field, in the order of the text; unknown and duplicate fields are recorded."""
         out: dict[str, Any] = dict(before) if isinstance(before, dict) else {}
         if not isinstance(node, Object):
             self.record_type_error(describe(node), into.type_name)
@@ -154,14 +154,14 @@ class _Decoder:
         return out
 
     def enter_field(self, owner: Struct, entry: Field) -> None:
-        """Moves into a field."""
+        """Note the field that is decoded now, for the paths of errors."""
         if entry.embedded_in:
             self.stack.append(entry.embedded_in)
         self.owner = owner.name
         self.stack.append(entry.name)
 
     def decode_string_map(self, node: Node, into: StringMap, path: str) -> dict[str, Any]:
-        """Decodes a map of strings."""
+        """Decode a map of strings, or of lists of strings."""
         out: dict[str, Any] = {}
         if not isinstance(node, Object):
             self.record_type_error(describe(node), into.type_name)
@@ -180,7 +180,7 @@ class _Decoder:
         return out
 
     def decode_scalar(self, node: Node, into: Scalar) -> Any:
-        """Decodes a scalar; `None` where null leaves it as it was."""
+        """Decode a scalar; None where null leaves it as it was, and where its type is wrong."""
         if into.kind is Kind.RAW:
             return node
         if into.kind is Kind.DURATION:
@@ -200,7 +200,7 @@ class _Decoder:
         return None
 
     def decode_number(self, node: Number, into: Scalar) -> Any:
-        """A number of the right size, or a type error that names it."""
+        """Decode a number of the scalar's size; None, after recording a type error, if it is another one."""
         bits = _BITS.get(into.kind)
         if bits is not None:
             value = int(node) if _INTEGER.fullmatch(node) else None
@@ -218,7 +218,7 @@ class _Decoder:
         return None
 
     def decode_bytes(self, text: str) -> bytes | None:
-        """Base64 data."""
+        """Decode base64; None, after recording the error, if it is malformed."""
         try:
             return decode_base64(text)
         except ValueError as error:
@@ -227,7 +227,7 @@ class _Decoder:
             return None
 
     def decode_duration(self, node: Node, into: Scalar) -> golang.Duration | None:
-        """A duration. It is read by a parser of its own, so what is wrong with it ends the decoding at once."""
+        """Decode a duration. Raises: DecodeError, at once: Go has a parser of its own for them."""
         if node is None and into.optional:
             return None
         path = ".".join(self.stack)
@@ -263,14 +263,14 @@ def decode_base64(text: str) -> bytes:
         filled = len(quantum) % 4
         if char != "=" or filled < 2:
             raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode())}")
-        return _decode_padding(text, position, quantum, filled)
+        return _decode_padded(text, position, quantum, filled)
     if len(quantum) % 4:
         raise ValueError(f"illegal base64 data at input byte {len(text.encode()) - len(quantum) % 4}")
-    return _utf8_bytes("".join(quantum))
+    return _decode_groups("".join(quantum))
 
 
-def _decode_padding(text: str, position: int, quantum: list[str], filled: int) -> bytes:
-    """The padding at a position and what follows it."""
+def _decode_padded(text: str, position: int, quantum: list[str], filled: int) -> bytes:
+    """Decode the last, padded group of base64, and check that nothing follows. Raises: ValueError with Go's message."""
     position += 1
     if filled == 2:
         while position < len(text) and text[position] in "\r\n":
@@ -284,10 +284,11 @@ def _decode_padding(text: str, position: int, quantum: list[str], filled: int) -
         position += 1
     if position < len(text):
         raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode())}")
-    return _utf8_bytes("".join(quantum) + "=" * (4 - filled))
+    return _decode_groups("".join(quantum) + "=" * (4 - filled))
 
 
-def _utf8_bytes(text: str) -> bytes:
+def _decode_groups(text: str) -> bytes:
+    """Decode base64 without line breaks, in whole groups of four. Raises: ValueError with Go's message."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
@@ -315,6 +316,7 @@ def encode(value: Mapping[str, Any], schema: Struct, *, keep_set: bool = False) 
 
 
 def _is_omitted(item: Any, of: Type) -> bool:
+    """Whether JSON omits the value, as Go's omitempty does: empty ones, but not structs such as durations."""
     if isinstance(of, Scalar):
         if of.optional or of.kind is Kind.RAW:
             return item is None
@@ -350,6 +352,7 @@ def _encode_value(item: Any, of: Type, *, keep_set: bool) -> Any:
 
 
 def _zero_as_json(of: Scalar) -> Any:
+    """Return the scalar's zero value in JSON."""
     return {Kind.STRING: "", Kind.BOOL: False, Kind.DURATION: "0s", Kind.BYTES: None}.get(of.kind, 0)
 
 

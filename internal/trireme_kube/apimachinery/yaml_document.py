@@ -130,16 +130,19 @@ def parse_string_map(data: bytes) -> dict[str, str]:
 
 
 def _resolve_alias(node: "_Node") -> "_Node":
+    """Return the node that an alias refers to; any other node as it is."""
     while isinstance(node, _Alias):
         node = node.target
     return node
 
 
 def _is_null(node: "_Node") -> bool:
+    """Whether the node is a plain scalar that means null."""
     return isinstance(node, _Scalar) and node.implicit and resolve(node.tag, node.value, plain=True) is None
 
 
 def _text_value(node: "_Node", problems: list[str]) -> str | None:
+    """Return a scalar's text, "" for null; None, after noting a problem, for other nodes."""
     target = _resolve_alias(node)
     if isinstance(target, _Scalar):
         return "" if _is_null(target) else target.value
@@ -148,6 +151,7 @@ def _text_value(node: "_Node", problems: list[str]) -> str | None:
 
 
 def _mismatch_text(node: "_Node", type_name: str) -> str:
+    """Return the message for a node that is not of a type, in the library's words."""
     if isinstance(node, _Scalar):
         value = resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
         excerpt = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
@@ -184,10 +188,12 @@ def _compose_first_document(data: bytes) -> _Node | None:
 
 
 def _is_directive(token: Any) -> bool:
+    """Whether the token comes before the document's content."""
     return isinstance(token, yaml.StreamStartToken | yaml.DirectiveToken)
 
 
 def _check_version(version: tuple[int, int] | None, mark: Any) -> None:
+    """Check a %YAML directive. Raises: MalformedYAMLError for a version other than 1.1."""
     if version not in (None, (1, 1)):
         where = f"line {mark.line}: " if mark and mark.line else ""
         raise MalformedYAMLError(f"yaml: {where}found incompatible YAML document")
@@ -256,6 +262,7 @@ class _Decoder:
         self._depth = 0
 
     def _count_node(self) -> None:
+        """Count a node. Raises: MalformedYAMLError if most nodes come through aliases, as in an alias bomb."""
         self._decoded += 1
         if self._depth:
             self._through_aliases += 1
@@ -305,6 +312,7 @@ class _Decoder:
         return out
 
     def _decode_merge(self, node: _Node, out: dict[Any, Any]) -> None:
+        """Add the maps that a merge key (`<<`) refers to; earlier ones take precedence. Raises: MalformedYAMLError."""
         message = "yaml: map merge requires map or sequence of maps as the value"
         sources = [node]
         if isinstance(node, _Sequence):
@@ -317,6 +325,7 @@ class _Decoder:
 
 
 def _is_merge(node: _Node) -> bool:
+    """Whether the key is a merge key (`<<`)."""
     return isinstance(node, _Scalar) and node.value == "<<" and (node.implicit or node.tag == _LONG_TAG + "merge")
 
 
@@ -339,6 +348,7 @@ def _go_syntax(value: Any) -> str:
 
 
 def _go_item(value: Any) -> str:
+    """Return an element as `%#v` prints it within a map or slice."""
     return "interface {}(nil)" if value is None else _go_syntax(value)
 
 
@@ -364,6 +374,7 @@ _GO_INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[
 
 
 def _is_timestamp(text: str) -> bool:
+    """Whether the text is a valid date, or date and time, in one of YAML's forms."""
     if not _DATE.match(text):
         return False
     for pattern in _DATE_FORMATS:
@@ -419,6 +430,7 @@ def _resolve_plain(text: str, tag: str) -> Any:
 
 
 def _parse_float_or_text(digits: str, text: str | None = None) -> Any:
+    """Parse a float; without a finite value return `text`, or `digits` if that is None."""
     try:
         value = float(digits)
     except ValueError:
@@ -473,6 +485,7 @@ def resolve(tag: str, text: str, *, plain: bool) -> Any:
 
 
 def _key_text(key: Any, value: Any) -> str:
+    """Return a map's key as JSON has it. Raises: MalformedYAMLError for one that JSON cannot have."""
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, str):

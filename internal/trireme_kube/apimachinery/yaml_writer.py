@@ -19,6 +19,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Represent a string, in quotes where it would be read back as something else."""
     ambiguous = resolve("", text, plain=True) != text or text in ("<<", "=")
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if ambiguous else None)
 

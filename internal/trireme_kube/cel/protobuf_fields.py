@@ -31,7 +31,7 @@ def fields(content: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def packed(content: bytes) -> Iterator[int]:
-    """Decode a packed field."""
+    """Yield the integers of a packed repeated field."""
     at = 0
     while at < len(content):
         value, at = _read_varint(content, at)
@@ -39,6 +39,7 @@ def packed(content: bytes) -> Iterator[int]:
 
 
 def _read_varint(content: bytes, at: int) -> tuple[int, int]:
+    """Decode the varint at a position; return it with the position after it."""
     value = shift = 0
     while True:
         byte = content[at]

@@ -145,7 +145,7 @@ def children(node: Node) -> Sequence[Node]:
 
 
 def decode_checked(serialized: bytes) -> Checked:
-    """Decode the library's output: an Any-like message with the tree in its second field."""
+    """Decode the library's checked expression: an Any-like message with the tree in its second field."""
     content = next(value for number, value in protobuf_fields.fields(serialized) if number == 2)
     out: Checked | None = None
     maps: list[tuple[int, bytes]] = []
@@ -170,6 +170,7 @@ def decode_checked(serialized: bytes) -> Checked:
 
 
 def _read_reference(out: Checked, key: int, content: bytes) -> None:
+    """Note the name or the overloads that a node refers to."""
     overloads = []
     for number, value in protobuf_fields.fields(content):
         if number == 1:
@@ -181,6 +182,7 @@ def _read_reference(out: Checked, key: int, content: bytes) -> None:
 
 
 def _decode_pair(content: bytes) -> tuple[int, Any]:
+    """Decode a map's entry; an absent value is 0."""
     key, value_ = 0, None
     for number, value in protobuf_fields.fields(content):
         key, value_ = (value, value_) if number == 1 else (key, value)
@@ -189,6 +191,7 @@ def _decode_pair(content: bytes) -> tuple[int, Any]:
 
 
 def _decode_node(content: bytes) -> Node:
+    """Decode a node by its kind."""
     id_ = 0
     for number, value in protobuf_fields.fields(content):
         if number == 2:
@@ -286,4 +289,5 @@ _CONSTANTS: Final[Mapping[int, Any]] = {
 
 
 def _only_value(content: bytes) -> Any:
+    """Return the value of a message's only field; b"" if it is empty."""
     return next((value for _, value in protobuf_fields.fields(content)), b"")

@@ -103,7 +103,7 @@ class Map:
         self._entries.pop(_hashable(key), None)
 
     def find(self, key: Any) -> tuple[bool, Any]:
-        """Whether there is an entry, and its value."""
+        """Return whether there is an entry for the key, and its value."""
         entry = self._entries.get(_hashable(key))
         if entry is not None:
             return True, entry[1]
@@ -124,6 +124,7 @@ class Map:
 
 
 def _hashable(key: Any) -> Any:
+    """Return what Python may use as the key's key: true is not 1, and lists match no key."""
     kind = type(key)
     if kind is str or kind is int:
         return key
@@ -189,7 +190,7 @@ def is_number(value: Any) -> bool:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether they are equal. Raises: EvaluationError if they cannot be compared."""
+    """Return left == right. Raises: EvaluationError if they cannot be compared."""
     kind, other = type(left), type(right)
     if kind is other and kind in (str, int, bool):
         return bool(left == right)
@@ -214,6 +215,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _same_entry(entries: Map, key: Any, value: Any) -> bool:
+    """Whether the map has the key with an equal value."""
     present, other = entries.find(key)
     return present and not _differ(value, other)
 
@@ -227,7 +229,7 @@ def _differ(left: Any, right: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether they are equal; False if they cannot be compared."""
+    """Return whether two values are equal; False, and no error, if they cannot be compared."""
     try:
         return equal(left, right)
     except EvaluationError:
@@ -251,7 +253,7 @@ def is_ordered(value: Any) -> bool:
 
 
 def size(value: Any) -> int | None:
-    """Its length, or None."""
+    """Return the length of a text, list, map or the like; None for values without one."""
     kind = type(value)
     if kind in (str, bytes, list, Map):
         return len(value)

@@ -254,10 +254,12 @@ class Writer:
 
 
 def _timeout_parameter(deadline: float) -> dict[str, str | int]:
+    """Return the request's timeout parameter, so that the server aborts what we no longer wait for."""
     return {"timeout": f"{max(int(deadline), 1)}s"}
 
 
 def _may_have_effect(error: ApiError | ApiUnreachable) -> bool:
+    """Whether the write may have taken place in spite of the error."""
     return error.sent if isinstance(error, ApiUnreachable) else error.maybe_applied
 
 
@@ -269,10 +271,12 @@ def _is_unsent(error: Exception) -> bool:
 
 
 def _is_busy(error: Exception) -> bool:
+    """Whether the server may accept the write later, though a status of 500 or 503 may hide that it did already."""
     return _is_unsent(error) or (isinstance(error, ApiError) and error.status in (500, 503))
 
 
 def _is_busy_or_conflict(error: Exception) -> bool:
+    """Whether a write may be repeated that does not depend on the object's version."""
     return _is_busy(error) or (isinstance(error, ApiError) and error.conflict)
 
 

@@ -43,10 +43,12 @@ class EventLoopMetrics:
             await supervisor.stop(measuring)
 
     async def _run(self) -> None:
+        """Measure by how much sleeps are late, until cancelled."""
         while True:
             due = self._clock() + PERIOD_SECONDS
             await asyncio.sleep(PERIOD_SECONDS)
             self._lag.observe(max(self._clock() - due, 0.0))
 
     def _count_tasks(self) -> dict[tuple[()], float]:
+        """Return the number of tasks, 0 while no loop is measured."""
         return {(): len(asyncio.all_tasks(self._loop)) if self._loop else 0}

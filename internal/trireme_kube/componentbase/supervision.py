@@ -101,6 +101,7 @@ class Supervisor:
         self._stopping.difference_update(tasks)
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
+        """Note the first failure of a task; one that its owner stopped is none."""
         self._tasks.discard(task)
         error: TaskEnded | None = None
         if task.cancelled():
@@ -132,6 +133,7 @@ def ended_tasks(error: BaseException) -> Iterator[TaskEnded]:
 
 
 def _task_ended(name: str, cause: BaseException) -> TaskEnded:
+    """Return the error of a task that failed; a TaskEnded within stays the innermost one."""
     if isinstance(cause, TaskEnded):
         return cause
     error = TaskEnded(name, f"{type(cause).__name__}: {cause}")
@@ -140,5 +142,6 @@ def _task_ended(name: str, cause: BaseException) -> TaskEnded:
 
 
 def _task_name(task: asyncio.Task[None]) -> str:
+    """Return the name of a task's coroutine."""
     coroutine = task.get_coro()
     return getattr(coroutine, "__qualname__", task.get_name())

@@ -19,6 +19,7 @@ from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape
 
 
 def _parse_pair(text: str) -> tuple[str, str]:
+    """Parse `key=value`. Raises: argparse.ArgumentTypeError."""
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
@@ -80,6 +81,7 @@ def _make_cluster(options: argparse.Namespace) -> EmbeddedCluster:
 
 
 async def _serve(options: argparse.Namespace) -> None:
+    """Run the cluster until SIGINT or SIGTERM, and print its URL when it serves."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -148,6 +148,10 @@ class _PodClaims:
         return replace(one, reserved=True), claim
 
     async def _create_extended_claim(self, one: reserve_state.ClaimToReserve) -> reserve_state.ClaimToReserve:
+        """Create the claim for the pod's extended resources, in place of a stale one; return its entry, named.
+
+        Raises: _PreBindError.
+        """
         pod = self._item.pod
         if one.stale:
             left = await claim_writes.delete_claim(self._writer, one.namespace, one.stale, "")

@@ -200,7 +200,7 @@ class InterPodAffinityFilter:
     def _existing_anti_affinity_counter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> class_counters.AnyClassCounter:
-        """Count, by topology key, the placed pods whose required anti-affinity matches pods of the class."""
+        """Return the counter, by topology key, of placed pods whose required anti-affinity matches the class."""
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:

@@ -86,14 +86,14 @@ class InterPodAffinityScore:
         return joint_scores.AffinityScores.of(keys, slots.shape[0])
 
     def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
-        """Sum, by topology key, the weights that placed pods add to their domains' scores for the class."""
+        """Return the counter, by topology key, of the weights that placed pods add to scores for the class."""
         key = ("affinity_score", *self._counter_key(pod_class, snap))
         return snap.derived(key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap)))
 
     def _matching_terms_counter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> class_counters.ClassCounter:
-        """Count, by topology key, the terms that match, whatever their weights: these may cancel out."""
+        """Return the counter, by topology key, of matching terms, whatever their weights: these may cancel out."""
         key = ("affinity_hits", *self._counter_key(pod_class, snap))
         return snap.derived(
             key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap, hits=True))

@@ -190,7 +190,7 @@ def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node:
 def _volume_with_claim_ref(
     volume: core_pb2.PersistentVolume, claim: core_pb2.PersistentVolumeClaim, by_controller: bool
 ) -> core_pb2.PersistentVolume:
-    """Return the volume as it will be once it names the claim; `by_controller`: as its controller would write it."""
+    """Return the volume as it will be once it names the claim; `by_controller`: it is marked as bound by one."""
     out = core_pb2.PersistentVolume()
     out.CopyFrom(volume)
     out.spec.claim_ref.CopyFrom(

@@ -29,7 +29,7 @@ _EMPTY_ARGUMENTS: Final = re.compile(r"\(\s*\)")
 
 
 def shapes_without_overload(name: str) -> Iterator[tuple[str, int, bool]]:
-    """Yield the shapes without an overload: name, number of arguments, whether the first is the receiver."""
+    """Yield the shapes of calls that no overload of a function has: name, number of arguments, whether a method."""
     overloads = functions.BY_NAME[name]
     for count in range(_MOST_ARGUMENTS + 1):
         same_arity = [each for each in overloads if len(functions.parts(each.parameters)) == count]
@@ -74,12 +74,14 @@ def problems(expression: str, checked: syntax.Checked) -> str:
 
 
 def _type_name(checked: syntax.Checked, node: syntax.Node) -> str:
+    """Return the node's type for messages; `!error!` where it is itself a call of a wrong shape."""
     if checked.overload(node.id).startswith(_PREFIX):
         return "!error!"
     return checked_types.type_text(checked.type(node.id))
 
 
 def _all_calls(root: syntax.Node) -> Iterator[syntax.Call]:
+    """Yield all calls of the tree."""
     waiting = [root]
     while waiting:
         each = waiting.pop()

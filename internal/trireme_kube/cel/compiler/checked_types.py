@@ -52,7 +52,7 @@ def type_text(encoded: bytes) -> str:
 
 
 def element_type(encoded: bytes) -> bytes:
-    """The element type of an optional or a list; else the type itself."""
+    """Return the element type of an optional or a list; any other type as it is."""
     for number, value in protobuf_fields.fields(encoded):
         if number == 14:
             return next((each for part, each in protobuf_fields.fields(value) if part == 2), encoded)

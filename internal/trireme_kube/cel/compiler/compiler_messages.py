@@ -83,6 +83,7 @@ def problems(
 
 
 def _position_of_problem(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
+    """Return line and column, to sort by."""
     return problem[0]
 
 
@@ -145,6 +146,7 @@ def _rename_types(text: str) -> str:
 
 
 def _offset_of_position(lines: Sequence[str], row: int, column: int) -> int:
+    """Return the offset of a row (from 1) and column in the text of these lines."""
     return sum(len(each) + 1 for each in lines[: row - 1]) + column
 
 

@@ -87,12 +87,10 @@ class RefusedError(Exception):
 
 
 def compile_expression(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
-    """Compile an expression to a program.
+    """Compile an expression to a program; programs are cached. Raises: RefusedError with Kubernetes' message.
 
-    `deepest_part`: read it in parts of this depth, needed or not. `attribute`: its value is an attribute of a device;
-    else it says whether a device matches.
-
-    Raises: RefusedError.
+    `deepest_part`: read it in parts of this depth, needed or not (tests). `attribute`: its value is an attribute of a
+    device; else it says whether a device matches.
     """
     try:
         return _compile_uncached(expression, deepest_part, attribute)
@@ -193,6 +191,10 @@ def _compile_in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[
 
 
 def _compiler_message_of_parts(expression: str, whole: bool, deepest_part: int, message: str) -> str:
+    """Return Kubernetes' message for an expression that was refused in parts.
+
+    A call of an unknown shape is explained by compiling again with overloads for wrong calls.
+    """
     if arity_errors.UNKNOWN not in message:
         return message
     try:
@@ -261,7 +263,7 @@ def _function_declarations(cel: Any, misused: bool) -> list[Any]:
 
 
 def _library_type_name(code: str) -> str:
-    """The type in the library's syntax."""
+    """Return a type in the library's syntax, from its code of letters."""
     if code[0] in _CONTAINERS:
         return f"{_CONTAINERS[code[0]]}<{_library_type_name(code[1:])}>"
     return _SIGNATURES.get(code) or _OPAQUE[code]

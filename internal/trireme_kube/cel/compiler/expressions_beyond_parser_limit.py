@@ -74,9 +74,10 @@ class _PartText:
 def compile_in_parts(
     expression: str, compile_: Callable[[str], Any], deepest_part: int = DEEPEST_PART
 ) -> tuple[Any, str]:
-    """The checked expression (`syntax.Checked`), and the name of its type. `compile_` is the library's.
+    """Compile an expression too deep for the library's parser: its parts apart, joined into one checked tree.
 
-    Raises: RefusedError, nesting.UnreadableError, nesting.TooDeepError.
+    Returns the tree (`syntax.Checked`), and the name of its type. `compile_` is the library's compiler. Raises:
+    RefusedError, nesting.UnreadableError, nesting.TooDeepError.
     """
     whole = nesting.split_into_parts(expression, deepest_part)
     joined = _PartJoiner(expression, compile_)
@@ -156,6 +157,7 @@ class _PartJoiner:
         return len(variables_by_name)
 
     def _assign_number(self, part: nesting.Piece) -> int:
+        """Note a part and return its number, by which a placeholder names it."""
         self._numbers.append(part)
         return len(self._numbers) - 1
 
@@ -216,7 +218,7 @@ def sample(kind: bytes, within: int = 0) -> str:
 
 
 def _macro_variable_type(kind: bytes, what: str) -> bytes:
-    """The type of a macro's variable over a value of this type."""
+    """Return the type of a macro's variable, by the type that the macro is called on and the variable's role."""
     name, of = checked_types.decode_type(kind)
     if what == nesting.ITSELF:
         return kind

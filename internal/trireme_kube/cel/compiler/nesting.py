@@ -115,6 +115,7 @@ class _Token:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
+    """Yield the tokens without blanks, an end token last. Raises: UnreadableError."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -145,6 +146,7 @@ class _Reader:
         self._variables: list[Variable] = []
 
     def read(self) -> Piece:
+        """Parse the whole text. Raises: UnreadableError, TooDeepError."""
         levels = min(sum(token.text in _CLOSING or token.text == "?" for token in self._tokens), DEEPEST)
         _raise_recursion_limit(levels)
         piece = self._parse_expression()
@@ -157,9 +159,11 @@ class _Reader:
 
     @property
     def _next_token(self) -> _Token:
+        """The token to be read next; it is not consumed."""
         return self._tokens[self._at]
 
     def _expect_token(self, text: str = "") -> _Token:
+        """Consume the next token. Raises: UnreadableError if it is not `text`, or the end."""
         token = self._next_token
         if token.kind == "end" or (text and token.text != text):
             raise UnreadableError(f"{text or 'something'} is missing at {token.start}")
@@ -167,6 +171,7 @@ class _Reader:
         return token
 
     def _accept_token(self, text: str) -> bool:
+        """Consume the next token if it is `text`, and return whether it was."""
         if self._next_token.kind in ("sign", "name") and self._next_token.text == text:
             self._at += 1
             return True
@@ -182,6 +187,7 @@ class _Reader:
         return piece
 
     def _parse_expression(self) -> Piece:
+        """Parse an expression, with `? :` if it has one."""
         self._enter_rule(_EXPRESSION)
         piece = self._parse_operators(0)
         if self._accept_token("?"):
@@ -193,6 +199,7 @@ class _Reader:
         return piece
 
     def _enter_rule(self, rule: str) -> None:
+        """Count one more level of a grammar rule. Raises: TooDeepError with the parser's message."""
         self._within[rule] += 1
         if self._within[rule] > DEEPEST:
             raise TooDeepError(f"expression recursion limit exceeded: {DEEPEST}")
@@ -224,6 +231,7 @@ class _Reader:
         return pieces[0] if len(pieces) == 1 else self._end_piece(Piece(pieces[0].start, pieces=pieces), counts=False)
 
     def _parse_unary(self) -> Piece:
+        """Parse an operand after any number of `!`, or of `-`."""
         start = self._next_token.start
         sign = self._next_token.text
         if sign not in ("!", "-") or self._next_token.kind != "sign":
@@ -322,6 +330,7 @@ class _Reader:
             self._variables += [first, Variable(first_name, target, SECOND)]
 
     def _text_of(self, piece: Piece) -> str:
+        """Return the text of a piece's first token."""
         return next(token.text for token in self._tokens if token.start == piece.start)
 
     def _make_source_a_part(self, variable: Variable, arguments: Sequence[Piece]) -> None:

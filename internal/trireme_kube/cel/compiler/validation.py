@@ -25,6 +25,7 @@ def problems(expression: str, checked: syntax.Checked) -> str:
 
 
 def _nodes_below(node: syntax.Node) -> Iterator[syntax.Node]:
+    """Yield the node and all below it, in the order of the text."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
@@ -43,6 +44,7 @@ def _wrong_flatten_arguments(checked: syntax.Checked) -> Iterator[_Problem]:
 
 
 def _invalid_literals(checked: syntax.Checked) -> Iterator[_Problem]:
+    """Find literal arguments that their function rejects, such as an invalid pattern."""
     for node in _nodes_below(checked.root):
         check = _CHECKS.get(node.function) if isinstance(node, syntax.Call) else None
         if check is None or not isinstance(node, syntax.Call):
@@ -76,6 +78,7 @@ def _mixed_types(checked: syntax.Checked) -> Iterator[_Problem]:
 def _mixed_element_types(
     checked: syntax.Checked, nodes: Sequence[tuple[syntax.Node, bool]], *, whole: bool
 ) -> Iterator[_Problem]:
+    """Find the first element of another type than the first one's; all of them with `whole`."""
     first = b""
     for node, optional in nodes:
         kind = checked.type(node.id)
@@ -90,6 +93,7 @@ def _mixed_element_types(
 
 
 def _invalid_formats(checked: syntax.Checked) -> Iterator[_Problem]:
+    """Find problems of calls of string.format whose text and list are literals."""
     for node in _nodes_below(checked.root):
         if not isinstance(node, syntax.Call) or node.function != "format" or not node.member:
             continue

@@ -50,25 +50,30 @@ def cost_function(function: str, overload: str) -> Cost:
 
 
 def _constant_cost(arguments: Sequence[Any], result: Any) -> int:
+    """Return 1, whatever the arguments."""
     return 1
 
 
 def _size_of(value: Any) -> int:
+    """Return the length of a value that has one; else 1."""
     size = values.size(value)
     return 1 if size is None else size
 
 
 def _size_of_elements(value: Any) -> int:
+    """Return the length of a value, or of what an optional value holds."""
     if isinstance(value, Optional) and value.present:
         return _size_of_elements(value.value)
     return _size_of(value)
 
 
 def _cost_per_letter(size: float, factor: float = 1.0) -> int:
+    """Return the cost of reading so many letters, times a factor."""
     return math.ceil(size * factor * _TRAVERSAL)
 
 
 def _traversal_cost(value: Any) -> int:
+    """Return the cost of reading a value with all that it contains."""
     if isinstance(value, str):
         return int(len(value.encode()) * _TRAVERSAL)
     if isinstance(value, bytes):
@@ -81,10 +86,12 @@ def _traversal_cost(value: Any) -> int:
 
 
 def _search_cost(arguments: Sequence[Any], result: Any) -> int:
+    """Return the cost of matching a pattern (second argument) with a text."""
     return _cost_per_letter(1 + _size_of(arguments[0])) * math.ceil(_size_of(arguments[1]) * _PATTERN)
 
 
 def _validation_cost(arguments: Sequence[Any], result: Any) -> int:
+    """Return the cost of format.validate: of matching the format's pattern with the text."""
     kind, text = arguments
     if not isinstance(kind, named_formats.Format):
         return 1
@@ -92,6 +99,7 @@ def _validation_cost(arguments: Sequence[Any], result: Any) -> int:
 
 
 def _address_cost(arguments: Sequence[Any], result: Any) -> int:
+    """Return the cost of a function of an address, by its text; 1 for a parsed network."""
     return 1 if values.type_name(arguments[0]) == "net.CIDR" else _cost_per_letter(_size_of(arguments[0]))
 
 
@@ -122,10 +130,12 @@ def inequality(arguments: Sequence[Any], result: Any) -> int:
 
 
 def _allocation_cost(factor: float, size: int) -> int:
+    """Return the cost of making a list of so many elements."""
     return int(size * (factor if factor >= 0 else 1.0)) + 1 + NEW_LIST
 
 
 def _comparison_cost(list_: Any) -> int:
+    """Return the cost of sorting a list. Raises: CrashError for another value."""
     if type(list_) is not list:
         missing = "Contains" if type(list_) in _ADDABLE else "Add"
         raise CrashError(f"{_CONVERSION}{values.go_type(list_)} is not traits.Lister: missing method {missing}")
@@ -134,32 +144,39 @@ def _comparison_cost(list_: Any) -> int:
 
 
 def _flatten_cost(arguments: Sequence[Any], result: Any) -> int:
+    """Return the cost of list.flatten(depth)."""
     if type(arguments[1]) is not int:
         raise CrashError(f"{_CONVERSION}ref.Val is {values.go_type(arguments[1])}, not types.Int")
     return _allocation_cost(float(arguments[1]), _size_of(arguments[0]))
 
 
 def _sort_cost(arguments: Sequence[Any], result: Any) -> int:
+    """Return the cost of list.sort()."""
     return _comparison_cost(arguments[0])
 
 
 def _sort_by_cost(arguments: Sequence[Any], result: Any) -> int:
+    """Return the cost of list.sortBy(), by its list of keys."""
     return _comparison_cost(arguments[1])
 
 
 def _set_cost(factor: int) -> Cost:
+    """Return the cost function of the `sets` functions: each element of one list with each of the other."""
     return lambda arguments, result: 1 + factor * _size_of(arguments[0]) * _size_of(arguments[1])
 
 
 def _cost_of_first(factor: float = 1.0) -> Cost:
+    """Return the cost function that reads the first argument once, times a factor."""
     return lambda arguments, result: _cost_per_letter(_size_of(arguments[0]), factor)
 
 
 def _traversal_cost_of_first(arguments: Sequence[Any], result: Any) -> int:
+    """Return the cost of reading the first argument with all that it contains."""
     return _traversal_cost(arguments[0])
 
 
 def _same_cost_for(names: str, cost: Cost) -> dict[str, Cost]:
+    """Return the entries of a table that give all of these functions (names with spaces between) the same cost."""
     return dict.fromkeys(names.split(), cost)
 
 

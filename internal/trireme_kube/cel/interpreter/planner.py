@@ -44,6 +44,7 @@ class _Planner:
         self._checked = checked
 
     def plan(self, node: syntax.Node) -> _Step:
+        """Return the step of a node, by its kind."""
         if isinstance(node, syntax.Literal):
             return _constant_step(node.value)
         if isinstance(node, syntax.Name):
@@ -59,6 +60,7 @@ class _Planner:
         return self._plan_loop(node)
 
     def _plan_name(self, id_: int, name: str) -> _Step:
+        """Return the step of a name: a field of the device, a type, or a variable."""
         referred = self._checked.names.get(id_, name)
         if referred.startswith(_FIELDS):
             device = Attribute(lambda frame: frame.find("device"))
@@ -70,6 +72,7 @@ class _Planner:
         return _attribute_step(attribute)
 
     def _plan_select(self, node: syntax.Select) -> _Step:
+        """Return the step of a selection or of `has()`; a qualified name is planned as one name."""
         if node.id in self._checked.names:
             return self._plan_name(node.id, self._checked.names[node.id])
         base = self._as_attribute(self.plan(node.operand))
@@ -79,6 +82,7 @@ class _Planner:
         return _Step(lambda frame: _is_present(base.resolve(frame)), base)
 
     def _as_attribute(self, step: _Step) -> "Attribute | Choice":
+        """Return the step's attribute, to which selections can be appended; a new one if it has none."""
         return step.attribute or Attribute(step.run)
 
     def _plan_call(self, node: syntax.Call) -> _Step:
@@ -96,10 +100,11 @@ class _Planner:
         if name in ("or", "orValue") and len(arguments) == 2:
             return _Step(call_steps.optional_or(name, *(argument.run for argument in arguments)))
         if name in _CONVERSIONS and len(arguments) == 1 and arguments[0].constant:
-            return _constant_step(_message_literal(functions.overload_caller(name, 1), arguments[0].value))
+            return _constant_step(_convert_literal(functions.overload_caller(name, 1), arguments[0].value))
         return self._plan_function(node, arguments)
 
     def _plan_index(self, arguments: Sequence[_Step], *, optional: bool) -> _Step:
+        """Return the step of `a[key]`, or `a[?key]` if it is optional."""
         base, key = self._as_attribute(arguments[0]), arguments[1]
         if key.constant:
             base.qualify(Qualifier(key.value, optional=optional))
@@ -225,6 +230,7 @@ class _Planner:
 
 
 def _loop_items(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
+    """Return the items of a loop over a list or map; with `pairs`, index or key with each. Raises: EvaluationError."""
     if type(items) is list:
         return list(enumerate(items)) if pairs else [(item, None) for item in items]
     if type(items) is Map:
@@ -235,10 +241,12 @@ def _loop_items(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
 
 
 def _constant_step(value: Any) -> _Step:
+    """Return the step that gives a constant, without cost."""
     return _Step(lambda frame: value, None, True, value)
 
 
 def _attribute_step(attribute: "Attribute | Choice") -> _Step:
+    """Return the step that resolves an attribute; that costs 1, also if it fails."""
     if isinstance(attribute, Choice):
         return _choice_step(attribute)
 
@@ -252,14 +260,20 @@ def _attribute_step(attribute: "Attribute | Choice") -> _Step:
 
 
 def _choice_step(choice: Choice) -> _Step:
+    """Return the step of `condition ? one : other`."""
     return _Step(choice.resolve, choice)
 
 
 def _is_present(value: Any) -> bool:
+    """Whether the value of `has()` is true; of an optional value, whether it is present."""
     return bool(value.present) if isinstance(value, Optional) else bool(value)
 
 
 def _fold_constants(run: Run, parts: Sequence[_Step]) -> _Step:
+    """Return the constant step of a call whose arguments are all constant; else the step that calls it.
+
+    Raises: InstantiationError if the call fails.
+    """
     if not all(part.constant for part in parts):
         return _Step(run)
     try:
@@ -268,7 +282,8 @@ def _fold_constants(run: Run, parts: Sequence[_Step]) -> _Step:
         raise InstantiationError(str(error)) from None
 
 
-def _message_literal(call: Callable[..., Any], value: Any) -> Any:
+def _convert_literal(call: Callable[..., Any], value: Any) -> Any:
+    """Convert a literal while planning: `duration("1s")` is a constant. Raises: InstantiationError if that fails."""
     try:
         return call(value)
     except EvaluationError as error:
@@ -276,6 +291,7 @@ def _message_literal(call: Callable[..., Any], value: Any) -> Any:
 
 
 def _set_of_constants(elements: Sequence[Any]) -> Map | None:
+    """Return the elements as the keys of a map, for a fast `in`; None if one cannot be a key."""
     if not all(type(each) in (bool, str) or values.is_number(each) for each in elements):
         return None
     out = Map()
@@ -285,6 +301,8 @@ def _set_of_constants(elements: Sequence[Any]) -> Map | None:
 
 
 def _member_of(left: Run, elements: Map) -> _Step:
+    """Return the step of `in` with a constant list; it raises CrashError for a value that cannot be a key."""
+
     def run(frame: Frame) -> bool:
         value = left(frame)
         if isinstance(value, _UNHASHABLE):
@@ -295,6 +313,7 @@ def _member_of(left: Run, elements: Map) -> _Step:
 
 
 def _extend_in_place(left: Any, right: Any) -> Any:
+    """Append one list to another, changing it: a loop's accumulator is nobody else's. Other values are added."""
     if type(left) is not list or type(right) is not list:
         return operators.add(left, right)
     left.extend(right)
@@ -302,10 +321,13 @@ def _extend_in_place(left: Any, right: Any) -> Any:
 
 
 def _not_equal(left: Any, right: Any) -> bool:
+    """Return left != right; values that cannot be compared differ."""
     return not values.same(left, right)
 
 
 def _refusing_other_than_texts(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a call with a constant pattern: it fails unless the value is a text, and other arguments integers."""
+
     def guarded(text: Any, pattern: str, *rest: Any) -> Any:
         if type(text) is not str or any(type(each) is not int for each in rest):
             raise values.no_such_overload()

@@ -57,7 +57,10 @@ class Frame:
         return self.variables[name.removeprefix(".")]
 
     def check_limits(self) -> None:
-        """Check the limits, once per iteration of a loop. Raises: CostLimitError, InterruptedEvaluationError."""
+        """Raise if the cost or the time limit is exceeded; called once per iteration of a loop.
+
+        Raises: CostLimitError, InterruptedEvaluationError.
+        """
         if self.cost > costs.LIMIT:
             raise CostLimitError
         self.turns += 1

@@ -89,6 +89,7 @@ Side = Attribute | Choice
 
 
 def _checked_key(value: Any) -> Any:
+    """Return the key. Raises: EvaluationError for a type that no map has keys of."""
     if type(value) in (bool, int, Uint, float, str):
         return value
     raise EvaluationError(f"invalid qualifier type: {values.go_type(value)}")
@@ -113,6 +114,7 @@ def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
 
 
 def _checked_index(key: Any) -> int:
+    """Return the index into a list as an integer; a float must be whole. Raises: EvaluationError."""
     if type(key) in (int, Uint):
         return int(key)
     if type(key) is float:

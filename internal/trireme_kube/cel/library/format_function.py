@@ -54,6 +54,7 @@ def _clauses(text: str, count: int) -> Iterator[tuple[str, int, str, int]]:
 
 
 def _clause_letter(clause: re.Match[str]) -> str:
+    """Return the letter of a clause. Raises: EvaluationError for an unknown letter or a bad precision."""
     _, digits, letter = clause.groups()
     if not letter:
         ended = "unexpected end of string"
@@ -66,6 +67,7 @@ def _clause_letter(clause: re.Match[str]) -> str:
 
 
 def _parse_precision(digits: str | None) -> int:
+    """Return the precision of a clause, the default for None, capped. Raises: EvaluationError."""
     if digits is None:
         return _PRECISION
     if not digits or len(digits) > 18:
@@ -105,6 +107,7 @@ def _as_string(value: Any, _: int = 0) -> str:
 
 
 def _key_text(value: Any) -> str:
+    """Format a map's key. Raises: EvaluationError for a type without a format."""
     if isinstance(value, str):
         return values.quoted(value)
     if isinstance(value, int):
@@ -131,12 +134,14 @@ def _literal_text(value: Any) -> str:
 
 
 def _decimal_text(value: Any, _: int) -> str:
+    """Format an integer for `%d`. Raises: EvaluationError for another type."""
     if type(value) in (int, Uint):
         return str(int(value))
     raise _wrong_argument_error("d", value)
 
 
 def _as_double(value: Any, letter: str) -> float:
+    """Return a float, or one of the texts that stand for a non-finite one, as a float. Raises: EvaluationError."""
     if isinstance(value, float):
         return value
     if value in _AS_NUMBER:
@@ -145,11 +150,13 @@ def _as_double(value: Any, letter: str) -> float:
 
 
 def _fixed_text(value: Any, precision: int) -> str:
+    """Format a float for `%f`, with commas between thousands."""
     number = _as_double(value, "f")
     return f"{number:,.{precision}f}" if math.isfinite(number) else _non_finite_text(number)
 
 
 def _scientific_text(value: Any, precision: int) -> str:
+    """Format a float for `%e`, as mantissa × 10 to a power."""
     number = _as_double(value, "e")
     if not math.isfinite(number):
         return _non_finite_text(number)
@@ -162,16 +169,19 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _non_finite_text(number: float) -> str:
+    """Format NaN or an infinity."""
     return "NaN" if number != number else "∞" if number > 0 else "-∞"
 
 
 def _binary_text(value: Any, _: int) -> str:
+    """Format a boolean or an integer for `%b`. Raises: EvaluationError for another type."""
     if type(value) in (bool, int, Uint):
         return f"{int(value):b}"
     raise _wrong_argument_error("b", value)
 
 
 def _hex_text(value: Any, _: int) -> str:
+    """Format text, bytes or an integer for `%x`. Raises: EvaluationError for another type."""
     if isinstance(value, str):
         return value.encode().hex()
     if isinstance(value, bytes):
@@ -182,6 +192,7 @@ def _hex_text(value: Any, _: int) -> str:
 
 
 def _octal_text(value: Any, _: int) -> str:
+    """Format an integer for `%o`. Raises: EvaluationError for another type."""
     if type(value) in (int, Uint):
         return f"{int(value):o}"
     raise _wrong_argument_error("o", value)

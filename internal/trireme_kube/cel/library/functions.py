@@ -88,6 +88,7 @@ def _language_function(
 
 
 def _function_without_type_check(name: str, parameters: str, call: Callable[..., Any]) -> dict[str, Sequence[Overload]]:
+    """Return a function that checks the types of its arguments by itself."""
     return {name: [Overload("", parameters, "*", call, declared=False, guarded=False)]}
 
 
@@ -96,16 +97,19 @@ def _identity(value: Any) -> Any:
 
 
 def _value_of(value: Optional) -> Any:
+    """Return what an optional value holds. Raises: EvaluationError if it is absent."""
     if not value.present:
         raise EvaluationError("optional.none() dereference")
     return value.value
 
 
 def _optional_of_non_zero(value: Any) -> Optional:
+    """Return an optional value that is absent if the value is its type's zero value."""
     return Optional() if values.is_zero(value) else Optional(value, True)
 
 
 def _insert(entries: Map, key: Any, value: Any) -> Map:
+    """Return a copy of the map with one more entry. Raises: EvaluationError if the key exists."""
     out = Map(dict(entries.items()))
     if key in out:
         raise EvaluationError(f"insert failed: key {values.value_text(key)} already exists")
@@ -114,6 +118,7 @@ def _insert(entries: Map, key: Any, value: Any) -> Map:
 
 
 def _insert_all(entries: Map, others: Map) -> Map:
+    """Return a copy of the map with all entries of another. Raises: EvaluationError if a key exists."""
     for key, value in others.items():
         entries = _insert(entries, key, value)
     return entries
@@ -292,10 +297,12 @@ def comparisons() -> Iterator[tuple[str, Overload]]:
 
 
 def _constant(value: Any) -> Callable[[], Any]:
+    """Return a function without arguments that returns the value."""
     return lambda: value
 
 
 def _functions_by_name() -> dict[str, Sequence[Overload]]:
+    """Return all overloads of each function, of the language and of Kubernetes."""
     out: dict[str, list[Overload]] = {name: list(overloads) for name, overloads in _LANGUAGE.items()}
     for name, overload in _kubernetes_functions():
         out.setdefault(name, []).append(overload)
@@ -337,7 +344,7 @@ def parts(parameters: str) -> list[str]:
 
 
 def _type_check(parameter: str) -> Callable[[Any], bool]:
-    """Return a check for the type; for lists it checks the first element."""
+    """Return a function that says whether a value is of the type; of a list it looks at the first element only."""
     head, rest = parameter[0], parameter[1:]
     if head in "*T":
         return lambda value: True

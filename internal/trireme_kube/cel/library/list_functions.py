@@ -165,6 +165,7 @@ def set_intersects(list_: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _least_or_greatest(name: str, list_: Sequence[Any], *, least: bool) -> Any:
+    """Return the smallest or largest element. Raises: EvaluationError for an empty list; `name` is for the message."""
     _check_ordered(list_)
     if not list_:
         raise EvaluationError(f"{name} called on empty list")
@@ -176,6 +177,7 @@ def _least_or_greatest(name: str, list_: Sequence[Any], *, least: bool) -> Any:
 
 
 def _check_ordered(list_: Sequence[Any]) -> None:
+    """Raise EvaluationError unless all elements are of types that have an order."""
     if not all(map(values.is_ordered, list_)):
         raise values.no_such_overload()
 

@@ -55,10 +55,12 @@ def validate(value: Format, text: str) -> Optional:
 
 
 def _length_problems(text: str, longest: int) -> list[str]:
+    """Return the problem of a text of more bytes than allowed."""
     return [f"must be no more than {longest} bytes"] if len(text.encode()) > longest else []
 
 
 def _pattern_problems(text: str, pattern: str, message: str, *examples: str) -> list[str]:
+    """Return the problem of a text that does not match, in the words of Kubernetes' RegexError."""
     if re.fullmatch(pattern, text):
         return []
     examples_text = " or ".join(f"'{example}', " for example in examples)
@@ -105,7 +107,7 @@ def _qualified_name_problems(text: str) -> list[str]:
 
 
 def _of_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """For the beginning of a generated name: that may end with a dash."""
+    """Return the check for a generateName: as `check`, but the text may end with a dash."""
 
     def problems(text: str) -> list[str]:
         return check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
@@ -122,6 +124,7 @@ def _uri_problems(text: str) -> list[str]:
 
 
 def _is_date(text: str) -> bool:
+    """Whether the text is a date that exists, year 0 included."""
     if _DATE.fullmatch(text) is None:
         return False
     year, month, day = map(int, text.split("-"))
@@ -134,12 +137,14 @@ def _is_date(text: str) -> bool:
 
 
 def _is_moment(text: str) -> bool:
+    """Whether the text is an RFC 3339 date and time."""
     parts = text.lower().split("t")
     match = _TIME.fullmatch(parts[1]) if len(parts) > 1 and _is_date(parts[0]) else None
     return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
 def _format_check(valid: Callable[[str], object], problem: str) -> Callable[[str], list[str]]:
+    """Return the check that reports `problem` where `valid` is false."""
     return lambda text: [] if valid(text) else [problem]
 
 

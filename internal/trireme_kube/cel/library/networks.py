@@ -144,6 +144,7 @@ def network_text(value: Interface) -> str:
 
 
 def _contains_network(one: Interface, other: Interface) -> bool:
+    """Whether one network contains the other, or is the same."""
     larger, smaller = one.network, other.network
     return (
         larger.version == smaller.version
@@ -153,6 +154,7 @@ def _contains_network(one: Interface, other: Interface) -> bool:
 
 
 def _parse_or_error(parse: Callable[[str], _Read], text: str) -> _Read:
+    """Parse the text, turning ValueError into EvaluationError."""
     try:
         return parse(text)
     except ValueError as error:
@@ -160,6 +162,7 @@ def _parse_or_error(parse: Callable[[str], _Read], text: str) -> _Read:
 
 
 def _parse_address(text: str) -> Address:
+    """Parse an IP address; zones and IPv4-mapped ones are rejected. Raises: ValueError with Kubernetes' message."""
     quoted = values.quoted(text)
     try:
         address = netip_address(text)
@@ -173,6 +176,7 @@ def _parse_address(text: str) -> Address:
 
 
 def _parse_interface(text: str) -> Interface:
+    """Parse a CIDR, its host bits included. Raises: ValueError with Kubernetes' message."""
     try:
         return _parse_netip_prefix(text)
     except ValueError as error:
@@ -200,6 +204,7 @@ def _parse_netip_prefix(text: str) -> Interface:
 
 
 def _prefix_error(text: str, why: str) -> ValueError:
+    """Return the error of a CIDR in Go's words."""
     lead = "network address parse error during conversion from string: "
     return ValueError(f"{lead}netip.ParsePrefix({values.quoted(text)}): {why}")
 
@@ -285,6 +290,7 @@ def _ipv6_problem(text: str) -> tuple[str, str]:
 
 
 def _embedded_ipv4_problem(rest: str, groups: int, shortened: bool) -> tuple[str, str]:
+    """Return what Go says is wrong with an IPv4 address at the end of an IPv6 one, and from where in the text."""
     if not shortened and groups != _GROUPS - 2:
         return "embedded IPv4 address must replace the final 2 fields of the address", rest
     if groups > _GROUPS - 2:

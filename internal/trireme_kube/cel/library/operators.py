@@ -157,6 +157,7 @@ def _ordering(name: str, left: Any, right: Any) -> int:
 
 
 def _to_whole_number(kind: type, value: int) -> Any:
+    """Return the number as an integer of the kind. Raises: EvaluationError if it does not fit."""
     if kind is Uint:
         if not 0 <= value <= values.MAX_UINT:
             raise EvaluationError("unsigned integer overflow")
@@ -275,6 +276,7 @@ def type_of(value: Any) -> values.TypeName:
 def _parse_text(
     value: Any, kind: str, form: re.Pattern[str], fits: Callable[[str], bool], make: Callable[[str], Any]
 ) -> Any:
+    """Convert a text by `make` if it has the form and fits. Raises: EvaluationError otherwise."""
     # No number of that many digits fits, and reading it would take long.
     if len(value) > 400 or form.fullmatch(value) is None or not fits(value):
         raise EvaluationError(f"type conversion error from 'string' to '{kind}'")

@@ -147,7 +147,7 @@ def patch(value: semver.Version) -> int:
 
 
 def succeeds(parse: Callable[[str], object], text: str) -> bool:
-    """Whether it can be parsed."""
+    """Return whether the text can be parsed: `parse` raises no ValueError."""
     try:
         parse(text)
     except ValueError:
@@ -156,6 +156,7 @@ def succeeds(parse: Callable[[str], object], text: str) -> bool:
 
 
 def _parse_or_error(parse: Callable[[str], _Read], text: str) -> _Read:
+    """Parse the text, turning ValueError into EvaluationError."""
     try:
         return parse(text)
     except ValueError as error:

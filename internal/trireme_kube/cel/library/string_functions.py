@@ -63,6 +63,7 @@ def ends_with(text: Any, suffix: Any) -> bool:
 
 
 def _checked_text(value: Any) -> str:
+    """Return the text. Raises: EvaluationError, no such overload, for another type."""
     if type(value) is not str:
         raise values.no_such_overload()
     return value
@@ -152,13 +153,14 @@ def quoted(text: str) -> str:
 
 
 def _check_index(index: int, inside: bool) -> None:
+    """Raise EvaluationError unless the index is inside."""
     if not inside:
         raise EvaluationError(f"index out of range: {index}")
 
 
 @functools.lru_cache(maxsize=1024)
 def pattern(text: str) -> Any:
-    """The pattern, compiled. Raises: PatternError."""
+    """Return the compiled pattern, from a cache. Raises: PatternError with Go's message."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -196,6 +198,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _iterate_matches(compiled: Any, text: str) -> Iterator[str]:
+    """Yield the matches; an empty one right after a match does not count, as in Go."""
     end = -1
     for match in compiled.finditer(text):
         # An empty match right after a match does not count.
@@ -205,6 +208,7 @@ def _iterate_matches(compiled: Any, text: str) -> Iterator[str]:
 
 
 def _compile_pattern(text: str, lead: str) -> Any:
+    """Return the compiled pattern. Raises: EvaluationError, its message beginning with `lead`."""
     try:
         return pattern(text)
     except PatternError as error:
@@ -212,6 +216,7 @@ def _compile_pattern(text: str, lead: str) -> Any:
 
 
 def _go_error(error: Exception) -> str:
+    """Return Go's message for a pattern that RE2 rejects."""
     message = error.args[0] if error.args else ""
     text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
     why, colon, where = text.partition(": ")

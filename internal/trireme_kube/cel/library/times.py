@@ -37,14 +37,14 @@ _MINUTES: Final = 60
 
 
 def duration(nanos: int) -> Duration:
-    """The duration. Raises: EvaluationError."""
+    """Make a duration. Raises: EvaluationError beyond 64 bits of nanoseconds."""
     if not values.MIN_INT <= nanos <= values.MAX_INT:
         raise EvaluationError("duration overflow")
     return Duration(nanos)
 
 
 def timestamp(nanos: int, offset: int = 0) -> Timestamp:
-    """The timestamp. Raises: EvaluationError."""
+    """Make a timestamp. Raises: EvaluationError beyond the years 1 to 9999."""
     if not _FIRST <= nanos // SECOND <= _LAST:
         raise EvaluationError("timestamp overflow")
     return Timestamp(nanos, offset)
@@ -141,6 +141,7 @@ def length_of(name: str, value: Duration) -> int:
 
 
 def _in_zone(value: Timestamp, zone: datetime.tzinfo) -> datetime.datetime:
+    """Return the time in a zone. Raises: EvaluationError beyond the years 1 to 9999."""
     seconds, nanos = divmod(value.nanos, SECOND)
     try:
         return (_EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanos // 1000)).astimezone(zone)

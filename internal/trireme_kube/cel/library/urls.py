@@ -102,6 +102,7 @@ def query(value: Url) -> Map:
 
 
 def _host_and_port(text: str) -> tuple[str, str]:
+    """Split a host into name and port, which is empty if there is none; an IPv6 address loses its brackets."""
     name, colon, number = text.rpartition(":")
     if not colon or not _PORT.fullmatch(f":{number}"):
         name, number = text, ""
@@ -139,6 +140,7 @@ def _parse_url(text: str, fragment: str, *, request: bool) -> Url:
 
 
 def _without_scheme(text: str) -> tuple[str, str]:
+    """Split off the scheme, in lower case; empty if there is none. Raises: ValueError if it is empty before a colon."""
     match = _SCHEME.match(text)
     if match is None:
         return "", text
@@ -148,7 +150,7 @@ def _without_scheme(text: str) -> tuple[str, str]:
 
 
 def _parse_authority(kind: str, text: str) -> tuple[str, str]:
-    """User and host."""
+    """Split user information from host and port, and check both. Raises: ValueError with Go's message."""
     user, at, where = text.rpartition("@")
     where = _parse_host(kind, where)
     if not at:
@@ -191,6 +193,7 @@ def _parse_host(kind: str, text: str) -> str:
 
 
 def _unescape_host(text: str) -> str:
+    """Unescape a host. Raises: ValueError with Go's message for letters that it must not have."""
     _check_escapes(text)
     forbidden = _HOST_ESCAPE.search(text)
     if forbidden is not None:
@@ -206,7 +209,7 @@ def _escape_host(text: str) -> str:
 
 
 def _escape_path(text: str) -> str:
-    """The escaped path: as written if that is a valid escaping."""
+    """Return the path escaped: as written if that is a valid escaping."""
     _check_escapes(text)
     if all(letter in _PATH_AS_WRITTEN for letter in text):
         return text
@@ -214,6 +217,7 @@ def _escape_path(text: str) -> str:
 
 
 def _check_escapes(text: str) -> None:
+    """Raise ValueError for a `%` without two hexadecimal digits."""
     wrong = _BAD_ESCAPE.search(text)
     if wrong is not None:
         raise ValueError(f"invalid URL escape {values.quoted(wrong.group())}")

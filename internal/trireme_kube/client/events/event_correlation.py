@@ -75,6 +75,7 @@ class Correlator:
         return True
 
     def _keep_latest(self, entries: OrderedDict[SeriesKey, Entry], key: SeriesKey, entry: Entry) -> None:
+        """Store the entry as the most recent one, and drop the oldest beyond the limit."""
         entries[key] = entry
         entries.move_to_end(key)
         if len(entries) > self._limit:

@@ -276,6 +276,7 @@ class EventRecorder:
         return self._last_name_time
 
     def _enqueue(self, write: Write) -> None:
+        """Queue a write and wake a writer; if the queue is full, drop the oldest, with a warning now and then."""
         if len(self._queue) >= self._queue_limit:
             self._queue.popleft()
             self._unfinished -= 1
@@ -319,6 +320,7 @@ class EventRecorder:
         return self._in_a_hurry or len(self._writing) <= late / LATE_SECONDS
 
     def _wake_writer(self) -> None:
+        """Let the writer that has waited longest begin, if one more write may."""
         if self._waiting and self._may_begin_write():
             turn = self._waiting.popleft()
             if not turn.done():
@@ -396,6 +398,7 @@ class EventRecorder:
             await self._api.post(write.collection, body, deadline=WRITE_DEADLINE_SECONDS)
 
     async def _discard_and_refresh(self) -> None:
+        """Now and then end series that have not repeated, and write those that go on, until cancelled."""
         refresh_at = self._clock() + event_series.REFRESH_SECONDS
         while True:
             await self._sleep(HOUSEKEEPING_SECONDS)
@@ -414,16 +417,20 @@ def _encode_body(body: Mapping[str, Any]) -> bytes:
 
 
 def _series_patch(series: Series) -> Mapping[str, Any]:
+    """Return the patch that counts one more event of a series."""
     return {"series": {"count": series.count, "lastObservedTime": series.last_seen_text}}
 
 
 def _legacy_series_patch(series: Series) -> Mapping[str, Any]:
+    """Return the patch that counts one more event of a series in core/v1."""
     return {"count": series.count, "lastTimestamp": series.last_seen_text, "message": series.body["message"]}
 
 
 def _collection_path(namespace: str) -> str:
+    """Return the API path of a namespace's events; those of cluster-wide objects are in `default`."""
     return f"{EVENTS_GROUP}/namespaces/{namespace or 'default'}/events"
 
 
 def _legacy_collection_path(namespace: str) -> str:
+    """Return the API path of a namespace's events in core/v1."""
     return f"/api/v1/namespaces/{namespace or 'default'}/events"

@@ -81,7 +81,7 @@ class SeriesCache:
         return len(self._series)
 
     def count_if_repeated(self, key: SeriesKey, now: float, time_text: str) -> Series | None:
-        """Count the event if it repeats one, and return its series."""
+        """Count the event in its key's series, and return that; None if it is the first of its key."""
         series = self._series.get(key)
         if series is None:
             return None

@@ -73,6 +73,7 @@ def _format_directive(text: str, at: int) -> tuple[int, str]:
 
 
 def _parse_argument_index(text: str, at: int, bad: bool) -> tuple[int, bool]:
+    """Skip an argument index such as `[1]`; return the position after it, and whether the directive is bad."""
     # There are no arguments, so every index is bad; without a closing bracket only the bracket is consumed.
     if at < len(text) and text[at] == "[":
         end = text.find("]", at) if len(text) - at >= 3 else -1
@@ -81,6 +82,7 @@ def _parse_argument_index(text: str, at: int, bad: bool) -> tuple[int, bool]:
 
 
 def _end_of_number(text: str, at: int) -> int:
+    """Return the position after the digits, if any."""
     while at < len(text) and text[at] in "0123456789":
         at += 1
     return at

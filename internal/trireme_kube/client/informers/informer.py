@@ -232,6 +232,7 @@ class Informer(Generic[T]):
         return version
 
     async def _pause(self, seconds: float) -> None:
+        """Wait so long, or until a request interrupts the wait."""
         try:
             async with asyncio.timeout(seconds):
                 await self._interrupt.wait()
@@ -260,6 +261,7 @@ class Informer(Generic[T]):
         await self._deliver(deliveries)
 
     async def _close_pages(self) -> None:
+        """Stop reading the list in pages, if one is being read."""
         pages_to_close, self._pages = self._pages, None
         if pages_to_close is not None:
             await pages_to_close.close()
@@ -345,6 +347,7 @@ class Informer(Generic[T]):
                 future.set_result(None)
 
     def _decode_deliveries(self, deliveries: Sequence[listwatch.Delivery]) -> list[Event[T]]:
+        """Decode the objects of deliveries; one that cannot be decoded is reported and left out."""
         events: list[Event[T]] = []
         for delivery in deliveries:
             if delivery.kind in (EventKind.LIST_START, EventKind.LIST_END):
@@ -359,6 +362,7 @@ class Informer(Generic[T]):
         return events
 
     def _decode_object(self, raw: Raw) -> T:
+        """Decode an object by its encoding. Raises: TypeError for protobuf that was not requested."""
         if not isinstance(raw, bytes):
             return self._decode(raw)
         if self._decode_protobuf is None:
@@ -366,11 +370,13 @@ class Informer(Generic[T]):
         return self._decode_protobuf(raw)
 
     def _report_undecodable(self, raw: Raw, error: Exception) -> None:
+        """Count and log an object that cannot be decoded."""
         self._undecodable += 1
         metadata = watch.metadata_of(raw)
         log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
 
     async def _record_failure(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
+        """Tell the protocol of a failure, log it (again only now and then), and deliver what follows from it."""
         first = not self._protocol.last_error
         deliveries = self._protocol.failed(error)
         if self._protocol.last_error:
@@ -394,6 +400,7 @@ async def newest_version(api: client.ApiClient, resource: resources.Resource, de
 
 
 def _name_of(metadata: Mapping[str, Any]) -> str:
+    """Return `namespace/name` for log lines."""
     if not metadata:
         return "without metadata"
     return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")

@@ -206,6 +206,7 @@ class ListWatch:
         return deliveries
 
     def _end_list(self) -> Delivery:
+        """Go on to watching; return the delivery that ends the list."""
         self.counters.lists += 1
         self.state = State.WATCHING
         self.listed = self._served = True
@@ -306,6 +307,7 @@ class ListWatch:
         return []
 
     def _stream_failed(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
+        """Choose the next try after a streaming list failed: the newest version, a pause, or a list in pages."""
         self._streaming, self._fresh = False, True
         no_version = isinstance(error, ApiError) and (error.expired or error.unknown_version)
         if no_version and not self._newest:
@@ -324,6 +326,7 @@ class ListWatch:
         self._streaming, self._paging, self._fresh = False, True, True
 
     def _advance_version(self, item: Raw) -> None:
+        """Note the version that an event brings."""
         self._events_in_watch += 1
         version = watch.version_of(item)
         if version:
@@ -331,11 +334,13 @@ class ListWatch:
             self._version_text = str(version)
 
     def _start_list(self) -> None:
+        """Begin a new list with the next step; a collection known as absent stays so until it is found."""
         self.state = State.LISTING if self.state is not State.ABSENT else State.ABSENT
         self._fresh = True
         self._streaming = False
 
     def _deliver_absence(self) -> list[Delivery]:
+        """Note that the server does not serve the collection; return an empty list to deliver, if that is news."""
         news = self.state is not State.ABSENT
         self._start_list()
         self.state = State.ABSENT
@@ -348,10 +353,12 @@ class ListWatch:
         return [Delivery(EventKind.LIST_START, {}), Delivery(EventKind.LIST_END, {})] if news else []
 
     def _note_success(self) -> None:
+        """Forget the last error, and begin with short pauses again."""
         self._growing = FIRST_PAUSE_SECONDS
         self.last_error = ""
 
     def _note_failure(self, text: str, retry_after: float | None = None) -> None:
+        """Record the error, and set the pause, which doubles with each failure; the server may ask for a longer one."""
         self.counters.failures += 1
         self.last_error = text
         self._pause = max(self._growing * (1 + self._random()), retry_after or 0.0)

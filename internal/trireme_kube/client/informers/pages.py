@@ -87,6 +87,7 @@ class Pages:
             self._responses.put_nowait(error)
 
     async def _request_page(self, token: str) -> client.ApiResponse:
+        """Request one page; `token` is the continue token of the page before it."""
         params = self._resource.selectors()
         if self._limit:
             params["limit"] = self._limit

@@ -104,6 +104,7 @@ class FrameDecoder:
 
 
 def _decode_event(frame: bytes) -> RawEvent:
+    """Decode a watch event; of an ERROR to its Status, else to the object's bytes. Raises: BrokenStream."""
     try:
         event = encoding_pb2.WatchEvent.FromString(frame)
         kind, wrapped = event.type, event.object.raw

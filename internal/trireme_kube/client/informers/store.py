@@ -62,6 +62,7 @@ class Store(Generic[T]):
             self._on_changes(changes)
 
     def _apply_event(self, kind: EventKind, obj: T) -> Change[T]:
+        """Apply an event of one object; return the change."""
         key = self._key_of(obj)
         if kind is EventKind.DELETED:
             return Change(key, self._objects.pop(key, obj), None)
@@ -72,6 +73,7 @@ class Store(Generic[T]):
         return Change(key, old, obj)
 
     def _drop_unlisted(self) -> list[Change[T]]:
+        """Delete what the finished list did not have; return the changes."""
         keys, self._listed_keys = self._listed_keys or set(), None
         deleted = [key for key in self._objects if key not in keys]
         return [Change(key, self._objects.pop(key), None) for key in deleted]

@@ -139,6 +139,7 @@ def metadata_of(raw: Raw) -> Mapping[str, Any]:
 
 
 def _decode_event(line: bytes) -> RawEvent:
+    """Decode a watch event. Raises: BrokenStream if it is not JSON, or has no object."""
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError as error:

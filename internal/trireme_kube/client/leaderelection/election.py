@@ -236,6 +236,7 @@ class Election:
     # One attempt: an optimistic Update (leaders only), or Read and then Create or Update.
 
     def _attempt(self, now: float) -> Turn:
+        """Return the next try: renew by an update without reading first, else read; give up when the time is over."""
         if self.phase is Phase.LEADING:
             if not self._give_up_at:
                 self._give_up_at = min(now + self._settings.renew_deadline, self._valid_until)
@@ -274,6 +275,7 @@ class Election:
         return now <= self._observed_at + lease.duration_seconds and not lease.preferred_holder
 
     def _on_written(self, now: float, lease: LeaseRecord) -> Turn:
+        """Take a Lease that we wrote: we lead, from when the write was sent; wait until the next renewal."""
         notices = self._observe(now, lease)
         self._valid_until = self._sent_at + int(self._settings.lease_duration)
         self._give_up_at = 0.0
@@ -286,6 +288,7 @@ class Election:
         return self._next_turn(Wait(self._settings.retry_period), None, (*notices, leading))
 
     def _attempt_failed(self, now: float, notices: tuple[Notice, ...] = ()) -> Turn:
+        """Return a wait for the next try: with jitter as a candidate, and no longer than we may lead as a leader."""
         self._optimistic = False
         period = self._settings.retry_period
         if self.phase is Phase.LEADING:
@@ -293,6 +296,7 @@ class Election:
         return self._next_turn(Wait(period * (1 + JITTER_FACTOR * self._random())), None, notices)
 
     def _lose(self, now: float, reason: str, *, release: bool, requested: bool = False) -> Turn:
+        """End the election after leading; `release`: try to release the Lease first, since we may still hold it."""
         self.phase = Phase.ENDED
         turn = self._release(now) if release else self._next_turn(End())
         return Turn(turn.instruction, (Lost(reason, requested), *turn.notices))
@@ -300,11 +304,13 @@ class Election:
     # Releasing the Lease: Read, then Update with an empty holder; again after a conflict.
 
     def _release(self, now: float) -> Turn:
+        """Begin to release the Lease: read it, and give it up if it is ours."""
         self.phase = Phase.RELEASING
         self._give_up_at = now + self._settings.renew_deadline
         return self._next_turn(self._read_instruction(now))
 
     def _continue_release(self, now: float, last: Instruction, outcome: Outcome) -> Turn:
+        """Take the outcome of a step of the release; it ends at success, another holder, an error or the deadline."""
         conflict = isinstance(outcome, ApiError) and outcome.conflict
         if now < self._give_up_at:
             if isinstance(last, Read) and isinstance(outcome, LeaseRecord):
@@ -316,6 +322,7 @@ class Election:
         return self._next_turn(End())
 
     def _observe(self, now: float, lease: LeaseRecord) -> tuple[Notice, ...]:
+        """Note when the Lease last changed; return a notice if it has another holder than before."""
         if self._observed is None or not self._observed.same_terms(lease):
             self._observed_at = now
         self._observed = lease
@@ -327,6 +334,7 @@ class Election:
         return (Observed(lease.holder),)
 
     def _read_instruction(self, now: float) -> Read:
+        """Return the instruction to read the Lease."""
         return Read(self._request_timeout(now))
 
     def _request_timeout(self, now: float) -> float:
@@ -339,6 +347,7 @@ class Election:
     def _next_turn(
         self, instruction: Instruction, sent_at: float | None = None, notices: tuple[Notice, ...] = ()
     ) -> Turn:
+        """Remember the instruction, and return it with the notices; `sent_at`: from when a write counts."""
         if sent_at is not None:
             self._sent_at = sent_at
         self._instruction = instruction
@@ -347,6 +356,7 @@ class Election:
     # Bodies of writes. They replace all of spec; the rest stays as it was read.
 
     def _new_lease_body(self) -> dict[str, Any]:
+        """Return the Lease to create, with us as its holder."""
         return {
             "kind": "Lease",
             "apiVersion": "coordination.k8s.io/v1",
@@ -355,20 +365,24 @@ class Election:
         }
 
     def _takeover_body(self, lease: LeaseRecord) -> dict[str, Any]:
+        """Return the Lease as read, with us as its holder from now on."""
         return {**lease.raw, "spec": self._lease_spec(self._settings.identity, None, lease.transitions + 1)}
 
     def _renewal_body(self, lease: LeaseRecord) -> dict[str, Any]:
+        """Return the Lease as read, renewed now."""
         spec = self._lease_spec(self._settings.identity, lease.acquire_time, lease.transitions)
         if self._settings.coordinated and lease.strategy:
             spec["strategy"] = lease.strategy
         return {**lease.raw, "spec": spec}
 
     def _release_body(self, lease: LeaseRecord) -> dict[str, Any]:
+        """Return the Lease as read, without a holder and for one second, so that another candidate takes it at once."""
         spec = self._lease_spec("", None, lease.transitions)
         spec["leaseDurationSeconds"] = 1
         return {**lease.raw, "spec": spec}
 
     def _lease_spec(self, holder: str, acquire_time: str | None, transitions: int) -> dict[str, Any]:
+        """Return a Lease's spec, renewed now; `acquire_time` None: acquired now as well."""
         time = timestamps.rfc3339_micros(self._wall())
         return {
             "holderIdentity": holder,
@@ -399,4 +413,5 @@ def lease_record(raw: Mapping[str, Any]) -> LeaseRecord:
 
 
 def _int_or_zero(value: Any) -> int:
+    """Return the value; 0 if it is no integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -136,6 +136,7 @@ class LeaseElector:
             await asyncio.shield(self._ended)
 
     def _run_thread(self) -> None:
+        """Run the election in an event loop of this thread, and report how it ended."""
         error: BaseException | None = None
         try:
             with asyncio.Runner() as runner:
@@ -256,6 +257,7 @@ class LeaseElector:
             klog.error(log, "Failed to update lease", **values)
 
     def _publish_notice(self, notice: Notice | None) -> None:
+        """Update `leading`, and pass the notice on to the owner's event loop; None: only that we lead no longer."""
         if isinstance(notice, Leading):
             self.leading = notice
         elif notice is None or isinstance(notice, Lost):

@@ -107,7 +107,7 @@ class LeaseCandidate:
                 pass
 
     async def _create_or_renew(self) -> None:
-        """Create or renew the object. Raises: ApiError, ApiUnreachable."""
+        """Create the LeaseCandidate, or renew it. Raises: ApiError, ApiUnreachable."""
         renew_time = timestamps.rfc3339_micros(self._wall())
         current = self._current
         if current is None:
@@ -117,6 +117,7 @@ class LeaseCandidate:
         await self._api.put(f"{_COLLECTION}/{self._candidacy.identity}", body)
 
     def _new_candidate(self, renew_time: str) -> dict[str, Any]:
+        """Return the LeaseCandidate to create."""
         return {
             "apiVersion": "coordination.k8s.io/v1beta1",
             "kind": "LeaseCandidate",
@@ -139,6 +140,7 @@ def _is_pinged(candidate: Json) -> bool:
 
 
 def _parse_time(text: object) -> tuple[int, int] | None:
+    """Parse an RFC 3339 time; None if it is missing or malformed."""
     if not isinstance(text, str):
         return None
     try:

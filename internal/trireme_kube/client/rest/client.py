@@ -332,6 +332,7 @@ class ApiClient:
         return wait
 
     def _report_to_observer(self, method: str, status: int, started: float, waited: float) -> None:
+        """Tell the observer, if there is one, of a request: its status, duration and wait for the rate limit."""
         if self._observer is not None:
             self._observer(method, status, self._clock() - started, waited)
 
@@ -348,10 +349,12 @@ async def connect(
 
 
 def _request_target(path: str, params: Params | None) -> str:
+    """Return path and encoded query."""
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
 
 
 def _is_worth_repeating(error: BaseException) -> bool:
+    """Whether the same request may succeed later."""
     return isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.transient)
 
 

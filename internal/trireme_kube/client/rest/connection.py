@@ -92,6 +92,7 @@ def reread_token_file(connection: Connection, document: Mapping[str, Any]) -> No
 
 
 def _file_or_none(entry: Mapping[str, Any], field: str) -> str | None:
+    """Return the file of a kubeconfig's field, an in-memory one for its `-data` form; None if it has neither."""
     data = entry.get(f"{field}-data")
     return _write_memory_file(base64.b64decode(data)) if data else entry.get(field)
 
@@ -103,7 +104,7 @@ def is_in_memory(path: str) -> bool:
 
 @functools.cache
 def _write_memory_file(content: bytes) -> str:
-    """Store the content in an in-memory file: OpenSSL reads certificates and keys from files only."""
+    """Return an in-memory file with the content: OpenSSL reads certificates and keys from files only."""
     descriptor = os.memfd_create("kubeconfig")
     os.write(descriptor, content)
     return f"{_MEMORY}{descriptor}"

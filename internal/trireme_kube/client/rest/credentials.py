@@ -129,6 +129,7 @@ class Credentials:
             self._files = files
 
     def _make_headers(self) -> Headers:
+        """Return the headers of each request: impersonation and the bearer token."""
         headers = multidict.CIMultiDict(self._extra_headers)
         token = self.configuration.api_key.get("BearerToken")
         if token:
@@ -175,6 +176,7 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
 
 
 def _load_external_credentials() -> types.ModuleType:
+    """Import the module on demand: the package it needs costs time at every start."""
     # Importing the package takes a fifth of a frontend's start, and most deployments do not need it.
     from trireme_kube.client.rest import external_credentials
 
@@ -182,6 +184,10 @@ def _load_external_credentials() -> types.ModuleType:
 
 
 def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal | None]:
+    """Make the connection of a kubeconfig with its own credentials, and what renews it; None if nothing rotates.
+
+    Raises: KubeconfigError.
+    """
     try:
         config = connection.from_kubeconfig(context.document)
     except (OSError, ValueError) as error:
@@ -215,11 +221,13 @@ def _check_tls(context: kubeconfig.Context, configuration: connection.Connection
 
 
 def _refuse_password() -> str:
+    """Raise ValueError when OpenSSL asks for a key's password, which would otherwise be read from the terminal."""
     # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
     raise ValueError("the key is encrypted")
 
 
 def _tls_reason(error: Exception) -> str:
+    """Return what OpenSSL or the system says is wrong, without the file's name."""
     return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
 
 
@@ -236,6 +244,7 @@ def proxy_from_environment(host: str) -> str | None:
 
 
 def _is_loopback(name: str) -> bool:
+    """Whether the host is a loopback address; a name is none."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

@@ -34,11 +34,7 @@ def unwrap(data: bytes) -> encoding_pb2.Unknown:
 
 
 def decode_status(data: bytes) -> dict[str, Any]:
-    """Decode a wrapped Status to its JSON form.
-
-    Raises:
-      BadEnvelope: the object is not a Status.
-    """
+    """Decode an enveloped Status to its JSON form. Raises: BadEnvelope: the object is not a Status."""
     wrapped = unwrap(data)
     if wrapped.type_meta.kind != "Status":
         raise BadEnvelope(f"a {wrapped.type_meta.kind or 'nameless kind'} instead of a Status")

@@ -153,6 +153,7 @@ def is_connection_refused(error: BaseException) -> bool:
 
 
 def _parse_retry_after(text: str | None) -> float | None:
+    """Parse a Retry-After in seconds; None if it is missing, or a date."""
     # The API server sends whole seconds, never an HTTP date.
     if text is None or not text.strip().isdigit():
         return None

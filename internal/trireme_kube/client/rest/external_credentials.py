@@ -119,6 +119,7 @@ async def _refresh_id_token(loader: Any) -> None:
 
 @contextlib.contextmanager
 def _as_kubeconfig_errors() -> Iterator[None]:
+    """Turn the package's configuration errors within the block into KubeconfigError."""
     try:
         yield
     except kube_config.ConfigException as error:

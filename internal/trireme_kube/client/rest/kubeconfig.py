@@ -153,6 +153,7 @@ def _make_context(
 
 
 def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]) -> None:
+    """Check the cluster's URL, and normalize it in place; a bare host gets http. Raises: KubeconfigError."""
     server = _check_text(origin, _field_path(names, "cluster.server"), cluster.get("server"))
     if "://" not in server:
         # client-go's rule for a bare host: no TLS, whatever the entry says of certificates.
@@ -193,6 +194,7 @@ def _check_files(
 
 
 def _check_plugin(origin: str, place: str, folder: pathlib.Path, plugin: Any) -> dict[str, Any]:
+    """Check a credential plugin; return it with its command's path resolved. Raises: KubeconfigError."""
     if not isinstance(plugin, dict):
         raise KubeconfigError(f"{origin}: {place}: {_kind_of_value(plugin)} instead of a mapping")
     command = _check_text(origin, f"{place}.command", plugin.get("command"))
@@ -203,6 +205,7 @@ def _check_plugin(origin: str, place: str, folder: pathlib.Path, plugin: Any) ->
 
 
 def _absolute_path(origin: str, place: str, folder: pathlib.Path, name: Any) -> str:
+    """Return the path of a file named relative to the kubeconfig. Raises: KubeconfigError if it cannot be read."""
     path = folder / _check_text(origin, place, name)
     try:
         with path.open("rb"):
@@ -213,6 +216,7 @@ def _absolute_path(origin: str, place: str, folder: pathlib.Path, name: Any) -> 
 
 
 def _impersonation_headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the request headers for the user's `as…` fields."""
     headers: list[tuple[str, str]] = []
     if user.get("as"):
         headers.append(("Impersonate-User", str(user["as"])))
@@ -225,6 +229,7 @@ def _impersonation_headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ..
 
 
 def _check_text(origin: str, place: str, value: Any) -> str:
+    """Return the value. Raises: KubeconfigError if it is missing or no text."""
     if not isinstance(value, str) or not value:
         problem = "missing" if value in (None, "") else f"{_kind_of_value(value)} instead of a text"
         raise KubeconfigError(f"{origin}: {place}: {problem}" if place else f"{origin}: {problem}")
@@ -232,11 +237,13 @@ def _check_text(origin: str, place: str, value: Any) -> str:
 
 
 def _field_path(names: Mapping[str, str], field: str) -> str:
+    """Return a field's place in the kubeconfig, with the entry's name in place of its kind."""
     first, dot, rest = field.partition(".")
     return f"{names.get(first, first)}{dot}{rest}".strip(".")
 
 
 def _kind_of_value(value: Any) -> str:
+    """Return what the value is, for messages: `a list`, `nothing`."""
     kinds = {
         dict: "a mapping",
         list: "a list",

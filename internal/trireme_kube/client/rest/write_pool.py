@@ -99,6 +99,7 @@ class WritePool:
             self._give_back(connection)
 
     def _request_line(self, method: str, path: str) -> bytes:
+        """Return the first line of a request."""
         return f"{method} {self._prefix}{path} HTTP/1.1\r\n".encode("ascii")
 
     def _header_bytes(self, headers: Mapping[str, str]) -> bytes:
@@ -117,6 +118,7 @@ class WritePool:
         return encoded
 
     async def _take_connection(self, end: float) -> _Connection:
+        """Return an idle connection, or a new one if there is room; else wait for one. Raises: ApiUnreachable."""
         while True:
             while self._idle:
                 connection = self._idle.pop()
@@ -166,6 +168,7 @@ class WritePool:
         return connection
 
     def _give_back(self, connection: _Connection) -> None:
+        """Take a connection back after its request; it is closed if it cannot be used again."""
         if connection.reusable and self._limit:
             self._idle.append(connection)
             self._wake_next()
@@ -174,10 +177,12 @@ class WritePool:
             self._free_place()
 
     def _free_place(self) -> None:
+        """Note that a connection is gone, so that the next waiter may open one."""
         self._open -= 1
         self._wake_next()
 
     def _wake_next(self) -> None:
+        """Let the request that has waited longest look for a connection."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -185,6 +190,7 @@ class WritePool:
                 return
 
     def _unreachable(self, error: Exception) -> ApiUnreachable:
+        """Return the error of a request that got no complete response, by what went wrong."""
         if isinstance(error, TimeoutError):
             return ApiUnreachable(f"{self._host}: no answer in time", sent=True)
         if isinstance(error, httptools.HttpParserError):
@@ -266,9 +272,11 @@ class _Connection(asyncio.Protocol):
         self._finish_answer(Answer(status, self._reason, headers, b"".join(self._body)))
 
     def _on_timeout(self) -> None:
+        """End the pending response with TimeoutError."""
         self._finish_answer(TimeoutError())
 
     def _finish_answer(self, outcome: Answer | Exception) -> None:
+        """End the pending response, with an answer or an error; later calls change nothing."""
         self._parser = None
         if self._timer is not None:
             self._timer.cancel()

@@ -40,6 +40,7 @@ _DECIMAL = re.compile(r"[0-9]+")
 
 
 def _number_error(function: str, text: str, problem: str) -> ValueError:
+    """Return the error of a number, in the words of Go's strconv."""
     return ValueError(f"strconv.{function}: parsing {quote(text)}: {problem}")
 
 
@@ -117,6 +118,7 @@ def parse_float32(text: str) -> float:
 
 
 def _parse_int32_list(text: str, before: Any, given: bool) -> tuple[int, ...]:
+    """Parse a comma-separated list; further uses of the flag append to it."""
     values = tuple(parse_int(part, 32) for part in text.split(","))
     return (*before, *values) if given else values
 
@@ -149,6 +151,7 @@ def parse_csv(text: str) -> list[str]:
 
 
 def _read_bare_field(line: str, at: int) -> tuple[str, int]:
+    """Read an unquoted field of a CSV record; return it and the position after it. Raises: ValueError."""
     end = at
     while end < len(line) and line[end] not in ",\n":
         if line[end] == '"':
@@ -194,11 +197,13 @@ def show_csv(values: Sequence[str]) -> str:
 
 
 def _parse_strings(text: str, before: Any, given: bool) -> tuple[str, ...]:
+    """Parse a list of texts as CSV; further uses of the flag append to it."""
     values = tuple(parse_csv(text)) if text else ()
     return (*before, *values) if given else values
 
 
 def _parse_string_map(text: str, before: Any, given: bool) -> dict[str, str]:
+    """Parse `key=value` pairs; further uses of the flag add to them. Raises: ValueError with pflag's message."""
     count = text.count("=")
     if count == 0:
         raise ValueError(f"{text} must be formatted as key=value")
@@ -212,6 +217,7 @@ def _parse_string_map(text: str, before: Any, given: bool) -> dict[str, str]:
 
 
 def _show_string_map(value: Mapping[str, str]) -> str:
+    """Format a map as pflag shows it, sorted by key."""
     return "[" + show_csv([f"{name}={value[name]}" for name in sorted(value)]).strip() + "]"
 
 
@@ -230,6 +236,7 @@ def _parse_component_values(text: str, before: Any, given: bool) -> dict[str, tu
 
 
 def _show_component_values(value: Mapping[str, Sequence[str]]) -> str:
+    """Format values by component, as `_parse_component_values` reads them."""
     return ",".join(f"{component}:{entry}" for component in sorted(value) for entry in value[component])
 
 
@@ -250,6 +257,7 @@ class NamedCertKey:
 
 
 def _parse_named_cert_keys(text: str, before: Any, given: bool) -> tuple[NamedCertKey, ...]:
+    """Parse `certificate,key:name,name`; further uses of the flag append. Raises: ValueError."""
     pair, colon, names_text = text.partition(":")
     names: tuple[str, ...] = ()
     if colon:
@@ -272,6 +280,7 @@ class VModule:
 
 
 def _parse_vmodule(text: str, before: Any, _given: bool) -> tuple[VModule, ...]:
+    """Parse `pattern=N,…`; further uses of the flag append. Raises: ValueError with klog's message."""
     found: list[VModule] = list(before)
     for part in text.split(","):
         if not part:
@@ -287,6 +296,7 @@ def _parse_vmodule(text: str, before: Any, _given: bool) -> tuple[VModule, ...]:
 
 
 def _parse_ip(text: str, before: Any, _given: bool) -> str:
+    """Parse an IP address; an empty text leaves the value as it was. Raises: ValueError with pflag's message."""
     if not text:
         return str(before)
     stripped = text.strip()

@@ -38,6 +38,7 @@ class Flag:
 
     @property
     def _flag_label(self) -> str:
+        """The flag as messages name it: `-v, --verbosity`."""
         return f"-{self.letter}, --{self.name}" if self.letter else f"--{self.name}"
 
     def parse(self, text: str, before: Any, given: bool) -> Any:
@@ -105,6 +106,7 @@ class _CommandLineReader:
     uses: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self) -> None:
+        """Read the whole command line. Raises: FlagError."""
         while self.rest:
             argument = self.rest.pop(0)
             if len(argument) < 2 or not argument.startswith("-"):
@@ -118,6 +120,7 @@ class _CommandLineReader:
                 self._read_letters(argument[1:])
 
     def _set_flag(self, flag: Flag, text: str) -> None:
+        """Set a flag from text, and note that it was given. Raises: FlagError."""
         self.values[flag.name] = flag.parse(text, self.values[flag.name], flag.name in self.given)
         self.given.add(flag.name)
         self.uses.append((flag.name, text))
@@ -164,6 +167,7 @@ class _CommandLineReader:
 
 
 def _quote_rune(char: str) -> str:
+    """Quote a character as Go's `%q` does."""
     if char == "'":
         return "'\\''"
     if char == '"':
@@ -196,6 +200,7 @@ _INDENT_BELOW = 16
 
 
 def _flag_column(flag: Flag) -> str:
+    """Return a flag's left column in the help: letter, name and type."""
     text = f"  -{flag.letter}, --{flag.name}" if flag.letter else f"      --{flag.name}"
     if flag.type.name != "bool":
         text += f" {flag.type.name}"
@@ -205,6 +210,7 @@ def _flag_column(flag: Flag) -> str:
 
 
 def _text_column(flag: Flag) -> str:
+    """Return a flag's right column in the help: its text, and its default if it has one worth showing."""
     if flag.default_text in flag.type.silent:
         return flag.help
     shown = quote(flag.default_text) if flag.type.name == "string" else flag.default_text

@@ -36,6 +36,7 @@ def options(values: argparse.Namespace, package: str) -> klog.LogOptions:
 
 
 def _parse_modules(text: str) -> tuple[tuple[str, int], ...]:
+    """Parse `PATTERN=N,…`. Raises: argparse.ArgumentTypeError."""
     found = []
     for entry in filter(None, text.split(",")):
         pattern, _, level = entry.partition("=")

@@ -210,6 +210,7 @@ def _matches(pattern: str, logger: str) -> bool:
 
 
 def _structured_values(record: logging.LogRecord) -> Mapping[str, object] | None:
+    """Return a record's key-value pairs, None for a plain message; `logger` only with contextual logging."""
     values = getattr(record, "values", None)
     if not isinstance(values, dict):
         return None
@@ -289,6 +290,7 @@ def _printable(text: str) -> str:
 
 
 def _quote(text: str) -> str:
+    """Quote a text as Go's `%q` does; the usual text needs no escapes and is cheap."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return golang.quote(text)
@@ -313,6 +315,7 @@ class _BufferedHandler(logging.Handler):
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Hold the line back; write all that is held once it is too much, or a timer ends."""
         try:
             self._held.write(self.format(record) + "\n")
             if self._held.tell() >= self._size:
@@ -325,6 +328,7 @@ class _BufferedHandler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
+        """Write what is held back."""
         with self.lock or threading.RLock():
             if self._timer is not None:
                 self._timer.cancel()

@@ -20,6 +20,7 @@ class _LossyFile(io.FileIO):
     """A file whose failed writes are lost without an error."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
+        """Write the data; claim that all of it was written, whatever happened."""
         try:
             written = super().write(data)
         except OSError:
@@ -37,6 +38,7 @@ def ignore_failed_writes() -> None:
 
 
 def _with_lossy_file(stream: TextIO) -> TextIO:
+    """Return a stream over the same file that loses failed writes; one without a file is returned as it is."""
     try:
         descriptor = stream.fileno()
     except OSError:

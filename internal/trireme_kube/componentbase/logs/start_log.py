@@ -28,6 +28,7 @@ _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v"
 
 
 def _unescape(found: re.Match[str]) -> str:
+    """Return the character that an escape stands for."""
     code = found.group(1)
     if len(code) > 1:
         return chr(int(code[1:], 16))

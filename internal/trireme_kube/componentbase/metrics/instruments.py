@@ -60,9 +60,11 @@ class Instrument:
         """Start from zero."""
 
     def _add_samples(self, metric: Metric) -> None:
+        """Add the samples as of now; each kind has its own."""
         raise NotImplementedError
 
     def _label_values(self, values: Values) -> dict[str, str]:
+        """Return the values by label name."""
         return dict(zip(self.labels, values, strict=True))
 
 

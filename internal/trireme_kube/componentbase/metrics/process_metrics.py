@@ -62,10 +62,12 @@ def start_time() -> float:
 
 
 def _without_labels(value: float) -> Mapping[Values, float]:
+    """Return a value as samples of a metric without labels."""
     return {(): value}
 
 
 def _process_stat() -> list[str]:
+    """Return the fields of /proc/self/stat after the program's name."""
     return Path("/proc/self/stat").read_text().rpartition(")")[2].split()
 
 
@@ -95,6 +97,7 @@ def _max_virtual_bytes() -> Mapping[Values, float]:
 
 
 def _resource_limit(which: int) -> float:
+    """Return a soft limit; without one the largest number that a Prometheus client of Go shows."""
     soft = resource.getrlimit(which)[0]
     return 1.8446744073709552e19 if soft == resource.RLIM_INFINITY else soft
 

@@ -111,5 +111,6 @@ def _add_histograms(out: Any, family: Metric) -> None:
 
 
 def _add_labels(metric: Any, labels: dict[str, str]) -> None:
+    """Add the labels, sorted by name."""
     for name, value in sorted(labels.items()):
         metric.label.add(name=name, value=value)

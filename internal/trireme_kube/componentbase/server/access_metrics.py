@@ -34,12 +34,12 @@ class MeasuredGuard:
         return (self._attempts, self._authentication, self._users, self._authorizations, self._authorization)
 
     def delegate_to(self, guard: Guard) -> "MeasuredGuard":
-        """Delegate to this guard from now on; returns itself."""
+        """Delegate to this guard from now on; return itself."""
         self._guard = guard
         return self
 
     async def user_of(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
-        """As the other guard's."""
+        """Return the other guard's user, and count and time that. Raises: Unauthenticated."""
         assert self._guard is not None  # `ask` came first
         started, result = self._clock(), "error"
         try:
@@ -52,7 +52,7 @@ class MeasuredGuard:
         return user
 
     async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
-        """As the other guard's."""
+        """Return the other guard's verdict, and count and time that. Raises: ReviewError."""
         assert self._guard is not None  # `ask` came first
         started, result = self._clock(), "error"
         try:
@@ -65,6 +65,7 @@ class MeasuredGuard:
 
 
 def _user_label(name: str) -> str:
+    """Return the metric's label for a user: few known names, else `email_id` or `other`."""
     if name in _KNOWN:
         return name
     return "email_id" if "@" in name else "other"

@@ -201,6 +201,7 @@ def issued_by(leaf: x509.Certificate, authorities: Sequence[x509.Certificate]) -
 
 
 def _common_name(leaf: x509.Certificate) -> str:
+    """Return the certificate's common name, empty if it has none."""
     names = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[0].value) if names else ""
 

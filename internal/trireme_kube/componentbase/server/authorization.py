@@ -66,4 +66,5 @@ def forbidden_message(user: User, verb: str, path: str, reason: str) -> str:
 
 
 def _clean_path(path: str) -> str:
+    """Return the path without its leading slash."""
     return path.removeprefix("/")

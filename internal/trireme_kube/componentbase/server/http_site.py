@@ -135,6 +135,7 @@ class Site:
             return text(f'Internal Server Error: "{request.path}": {error}\n', 500)
 
     def _page_above(self, path: str) -> Page | None:
+        """Return the page of the nearest `/*` above the path; None if there is none."""
         above = path
         while "/" in above[1:]:
             above = above.rpartition("/")[0]
@@ -163,6 +164,7 @@ async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
 
 
 def _response(request: web.Request, reply: Reply) -> web.Response:
+    """Make aiohttp's response; long ones are sent in chunks, as the reference does."""
     headers = {"Cache-Control": "no-cache, private", "Content-Type": reply.content_type, **reply.headers}
     response = web.Response(body=reply.body, status=reply.status, headers=headers)
     if reply.closes:
@@ -174,6 +176,7 @@ def _response(request: web.Request, reply: Reply) -> web.Response:
 
 
 async def _without_server_header(_: web.Request, response: web.StreamResponse) -> None:
+    """Remove the header that names the server's software."""
     response.headers.pop("Server", None)
 
 

@@ -86,6 +86,7 @@ class _Profiler:
 
 
 def _thread_stacks() -> str:
+    """Return the stacks of all threads and tasks."""
     out = []
     for identity, frame in sys._current_frames().items():
         out.append(f"thread {identity}:\n{''.join(traceback.format_stack(frame))}")

@@ -82,10 +82,12 @@ class Page:
         return failure(406, "NotAcceptable", _NOT_ACCEPTABLE, pretty=True)
 
     def _text(self) -> str:
+        """Return the page as text."""
         lines = "".join(f"{name}{_SEPARATOR}{self.space}{value}\n" for name, value in self.lines().items())
         return f"\n{self.program} {self.title}\n{_WARNING}\n{self.gap}{lines}"
 
     def _object(self, media: str, version: str, write_yaml: Callable[[Mapping[str, Any]], str]) -> Document:
+        """Return the page as an object of the API, in JSON or YAML; an old version gets a warning."""
         value = {
             "kind": self.kind,
             "apiVersion": f"{_GROUP}/{version}",
@@ -107,4 +109,5 @@ def uptime(seconds: float) -> str:
 
 
 def _json_text(value: Any) -> str:
+    """Return compact JSON with a final line end."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"

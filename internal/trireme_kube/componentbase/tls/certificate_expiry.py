@@ -96,11 +96,13 @@ class Expiries:
                 log.warning("the %s %s %s %s: %s", what, certificate.name, verb, when, moment)
 
     async def _watch_files(self) -> None:
+        """Warn now and then until cancelled."""
         while True:
             self.warn()
             await asyncio.sleep(_CHECK_SECONDS)
 
     def _read_expiries(self) -> Mapping[tuple[str, ...], float]:
+        """Return when each certificate expires, by use and name; one that cannot be read is left out."""
         found: dict[tuple[str, ...], float] = {}
         for certificate in self._certificates:
             validity = _validity(certificate)
@@ -120,6 +122,7 @@ def _validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
 
 @functools.lru_cache(maxsize=64)
 def _validity_of_pem(content: bytes, is_authority: bool) -> tuple[datetime, datetime]:
+    """Return start and end of validity: of the first certificate, or of the authority that expires last."""
     # The library is imported only if there is a certificate.
     from cryptography import x509
 
@@ -129,6 +132,7 @@ def _validity_of_pem(content: bytes, is_authority: bool) -> tuple[datetime, date
 
 
 def _duration_text(span: timedelta) -> str:
+    """Format a time left in one unit, for people."""
     if span >= timedelta(days=2):
         return f"{span.days} days"
     hours, minutes = int(span.total_seconds() // 3600), int(span.total_seconds() // 60)

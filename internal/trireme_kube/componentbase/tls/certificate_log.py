@@ -47,11 +47,13 @@ def detail(certificate: x509.Certificate, now: datetime) -> str:
 
 
 def _common_name(name: x509.Name) -> str:
+    """Return the common name, empty if there is none."""
     found = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if found else ""
 
 
 def _usages(certificate: x509.Certificate) -> list[str]:
+    """Return the extended key usages, in Go's words."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:

@@ -19,10 +19,12 @@ _LIFETIME = timedelta(days=365)
 
 
 def _x509_name(text: str) -> x509.Name:
+    """Make a name that consists of a common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
 def _alternative_name(text: str) -> x509.GeneralName:
+    """Make a subject alternative name, of an IP address if it is one."""
     try:
         return x509.IPAddress(ipaddress.ip_address(text))
     except ValueError:

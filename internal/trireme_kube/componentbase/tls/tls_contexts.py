@@ -105,6 +105,7 @@ class TlsContexts:
         return self._current
 
     def _read_files(self) -> tuple[_Stamp, bytes]:
+        """Return a stamp that changes with the certificate files, and the clients' authorities. Raises: OSError."""
         stamps = []
         for pair in (self._settings.default, *self._settings.by_name):
             for file in filter(None, (pair.certificate_file, pair.key_file)):
@@ -135,6 +136,7 @@ class TlsContexts:
         return context
 
     def _log_loaded(self) -> None:
+        """Log the authorities and certificates in use, at verbosity 2."""
         if klog.enabled(log, 2):
             certificate_log.log_loaded_authorities(log, self._authorities_name, self._authorities())
             pair = self._settings.default
@@ -145,6 +147,7 @@ class TlsContexts:
                 )
 
     def _context_for_name(self, pair: KeyPair) -> ssl.SSLContext:
+        """Make the context of one certificate, which asks clients for theirs if there are authorities."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._settings.minimum
         context.set_alpn_protocols(["http/1.1"])
@@ -161,6 +164,7 @@ class TlsContexts:
 
 
 def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Load certificate and key into the context. Raises: OSError, ValueError."""
     if pair.certificate_file:
         context.load_cert_chain(pair.certificate_file, pair.key_file, password=_refuse_password)
         return
@@ -174,11 +178,13 @@ def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def _refuse_password() -> str:
+    """Raise ValueError when OpenSSL asks for a key's password, which would otherwise be read from the terminal."""
     # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
     raise ValueError("the key is encrypted")
 
 
 def _names_of_pair(pair: KeyPair) -> list[str]:
+    """Return the DNS names and IP addresses that the certificate is for."""
     leaf = x509.load_pem_x509_certificates(pair.pem())[0]
     try:
         found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -52,6 +52,7 @@ class ApiError(Exception):
 
 
 def _details_of(resource: Resource, name: str) -> dict[str, Any]:
+    """Return the details of a Status about an object."""
     details: dict[str, Any] = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group

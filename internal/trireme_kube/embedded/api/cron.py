@@ -49,6 +49,7 @@ class _Field:
 
 
 def _parse_number(text: str, names: dict[str, int]) -> int:
+    """Parse a number or a name such as `mon`. Raises: ScheduleError."""
     if text.lower() in names:
         return names[text.lower()]
     if not text.isdecimal():
@@ -80,6 +81,7 @@ def _parse_range(text: str, least: int, most: int, names: dict[str, int]) -> tup
 
 
 def _parse_field(text: str, least: int, most: int, names: dict[str, int]) -> _Field:
+    """Parse one field of a schedule, a comma-separated list of ranges. Raises: ScheduleError."""
     values: set[int] = set()
     anything = False
     for part in text.split(","):
@@ -162,6 +164,7 @@ def parse(text: str, zone: datetime.tzinfo = datetime.UTC) -> Schedule:
 
 
 def _interval_seconds(text: str) -> float:
+    """Parse the duration after `@every`, cut off to whole seconds. Raises: ScheduleError."""
     if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
         raise ScheduleError(f"failed to parse duration @every {text}")
     return float(int(sum(float(amount) * _UNITS[unit] for amount, unit in _DURATION.findall(text))))

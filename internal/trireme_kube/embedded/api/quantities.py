@@ -26,6 +26,7 @@ class QuantityError(ValueError):
 
 
 def _parse(text: str) -> tuple[Fraction, str]:
+    """Return the number of a quantity, and its style: binary, decimal or exponent. Raises: QuantityError."""
     match = _SHAPE.match(text)
     if match is None:
         raise QuantityError(REFUSAL)
@@ -45,6 +46,7 @@ def _round_up(value: Fraction, unit: Fraction) -> Fraction:
 
 
 def _decimal_text(value: Fraction, style: str) -> str:
+    """Format a number with the largest decimal suffix, or exponent, that keeps it whole."""
     power = -3
     scaled = value / Fraction(1000) ** power
     while power < 6 and scaled.numerator % 1000 == 0 and scaled.denominator == 1:
@@ -57,6 +59,7 @@ def _decimal_text(value: Fraction, style: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _canonical(text: str) -> str:
+    """Compute `canonical` of a text; cached."""
     value, style = _parse(text)
     if value == 0:
         return "0"

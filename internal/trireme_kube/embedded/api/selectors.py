@@ -39,16 +39,20 @@ def _split_outside_parentheses(text: str) -> list[str]:
 
 
 def _set_requirement(key: str, operator: str, values: frozenset[str]) -> LabelPredicate:
+    """Return the predicate of `key in (…)` or `key notin (…)`."""
     if operator == "In":
         return lambda labels: labels.get(key) in values
     return lambda labels: labels.get(key) not in values
 
 
 def _existence_requirement(key: str, present: bool) -> LabelPredicate:
+    """Return the predicate of `key` or `!key`."""
     return lambda labels: (key in labels) is present
 
 
 def _number_requirement(key: str, operator: str, bound: int) -> LabelPredicate:
+    """Return the predicate of `key>bound` or `key<bound`; a label that is no number matches neither."""
+
     def compare(labels: Mapping[str, str]) -> bool:
         try:
             value = int(labels[key])
@@ -60,6 +64,7 @@ def _number_requirement(key: str, operator: str, bound: int) -> LabelPredicate:
 
 
 def _parse_label_requirement(text: str) -> LabelPredicate:
+    """Parse one requirement of a label selector. Raises: ApiError 400."""
     if match := _SET.match(text):
         values = frozenset(value.strip() for value in match["values"].split(","))
         return _set_requirement(match["key"], "In" if match["operator"] == "in" else "NotIn", values)
@@ -75,6 +80,7 @@ def _parse_label_requirement(text: str) -> LabelPredicate:
 
 
 def _all_of(parts: list[Any]) -> Any:
+    """Return the predicate that holds where all of these do."""
     if len(parts) == 1:
         return parts[0]
     return lambda subject: all(part(subject) for part in parts)
@@ -107,6 +113,7 @@ def compile_label_selector(selector: Mapping[str, Any]) -> LabelPredicate:
 
 
 def _field_text(obj: Any, path: tuple[str, ...]) -> str:
+    """Return a field's value as field selectors compare it; empty if it is missing, `false` for two booleans."""
     for part in path:
         obj = obj.get(part) if isinstance(obj, dict) else None
         if obj is None:
@@ -119,6 +126,7 @@ def _field_text(obj: Any, path: tuple[str, ...]) -> str:
 
 
 def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], str]:
+    """Return the function that reads a selectable field. Raises: ApiError 400 if the resource does not select by it."""
     if name == "metadata.name" or (name == "metadata.namespace" and resource.namespaced) or name in resource.fields:
         path = tuple(name.split("."))
         if name == "source":
@@ -130,6 +138,7 @@ def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], s
 
 
 def _parse_field_requirement(resource: Resource, text: str) -> Predicate:
+    """Parse one requirement of a field selector. Raises: ApiError 400."""
     for operator in ("!=", "==", "="):
         name, separator, value = text.partition(operator)
         if separator:

@@ -58,11 +58,13 @@ class CronJobController:
         self._update_status(key, last)
 
     def _owned_jobs(self, record: Record) -> list[Record]:
+        """Return the CronJob's Jobs, the oldest first."""
         return sorted(
             self._jobs.of(record.uid), key=lambda one: (one.object["metadata"]["creationTimestamp"], one.name)
         )
 
     def _active_jobs(self, record: Record) -> list[Record]:
+        """Return the CronJob's Jobs that have not ended."""
         return [one for one in self._owned_jobs(record) if not job_outcome(one.object)]
 
     def _start_due_job(self, record: Record, schedule: cron.Schedule) -> str | None:
@@ -162,6 +164,7 @@ class CronJobController:
         self._registry.store_update(CRON_JOBS, record, obj)
 
     def _record_ended_jobs(self, record: Record, before: Object) -> None:
+        """Record an event for each Job that was active in the status `before` and has ended."""
         for reference in before.get("active") or ():
             job = self._registry.store.get(JOBS, record.namespace, reference["name"])
             if job is not None and (outcome := job_outcome(job.object)):
@@ -170,6 +173,7 @@ class CronJobController:
 
 
 def _job_reference(job: Record) -> Object:
+    """Return the reference to a Job in a CronJob's status."""
     return {
         "kind": JOBS.kind,
         "namespace": job.namespace,

@@ -39,6 +39,7 @@ class CustomResourceController:
             self._queue.add(resource.key)
 
     def _sync(self, name: str) -> None:
+        """Serve a definition, or end serving it if it is deleted."""
         record = self._registry.store.get(DEFINITIONS, "", name)
         if record is None:
             self._stop_serving(name)
@@ -48,11 +49,13 @@ class CustomResourceController:
             self._serve_definition(record)
 
     def _stop_serving(self, name: str) -> None:
+        """Remove the definition's resources from the catalog."""
         if self._specs.pop(name, None) is not None:
             self._registry.catalog.replace(name, ())
             del self._storage[name]
 
     def _delete_objects(self, record: Record) -> None:
+        """Delete the objects of a definition that is being deleted; once there are none, release the definition."""
         storage = self._storage.get(record.name)
         if storage is not None:
             for one in self._registry.store.scan(storage):
@@ -66,6 +69,7 @@ class CustomResourceController:
         self._registry.store_update(DEFINITIONS, fresh, {**fresh.object, "metadata": metadata})
 
     def _serve_definition(self, record: Record) -> None:
+        """Put the definition's resources into the catalog unless its names conflict, and write its status."""
         conflict = self._name_conflict(record)
         spec = record.object["spec"]
         if not conflict and self._specs.get(record.name) != spec:

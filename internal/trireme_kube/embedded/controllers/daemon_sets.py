@@ -104,6 +104,7 @@ class DaemonSetController:
             self._queue.add(event.record.key)
 
     def _on_node(self, event: Event) -> None:
+        """Queue all DaemonSets if a node came, went, or changed its labels or spec."""
         node, before = event.record.object, event.before.object if event.before else None
         if before is not None and event.type != DELETED:
             same_labels = node["metadata"].get("labels") == before["metadata"].get("labels")
@@ -142,6 +143,7 @@ class DaemonSetController:
         return template_hash(record.object["spec"]["template"])
 
     def _create_pod(self, record: Record, node: str) -> None:
+        """Create the pod for a node, pinned to it by affinity, with the tolerations of daemons."""
         pod = pod_from_template(record.object["spec"]["template"], record, generate_name=f"{record.name}-")
         pod["metadata"].setdefault("labels", {})[REVISION] = self._template_hash(record)
         spec = pod["spec"]

@@ -47,6 +47,7 @@ def rolling_update_bounds(spec: Object) -> tuple[int, int]:
 
 
 def _without_hash(template: Object) -> Object:
+    """Return a copy of a pod template without the label that ReplicaSets add."""
     metadata = dict(template.get("metadata") or {})
     metadata["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key != _HASH}
     return {**template, "metadata": metadata}
@@ -134,6 +135,7 @@ class DeploymentController:
         return next((one for one in sets if _without_hash(one.object["spec"]["template"]) == template), None)
 
     def _old_sets(self, deployment: Record, template: Object) -> list[Record]:
+        """Return the Deployment's ReplicaSets of other templates."""
         new = self._current_set(deployment, template)
         return [one for one in self._sets.of(deployment.uid) if new is None or one.name != new.name]
 
@@ -159,6 +161,7 @@ class DeploymentController:
                 return created
 
     def _count_collisions(self, deployment: Record, collisions: int) -> None:
+        """Write how often the name of a new ReplicaSet was taken; it goes into the next hash."""
         fresh = self._registry.get(DEPLOYMENTS, *deployment.key)
         status = {**(fresh.object.get("status") or {}), "collisionCount": collisions}
         obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "status": status}
@@ -194,6 +197,7 @@ class DeploymentController:
             self._annotate_revision(DEPLOYMENTS.key, deployment, revision)
 
     def _annotate_revision(self, key: str, record: Record, revision: int) -> None:
+        """Write the revision into an object's annotations."""
         resource = BY_KEY[key]
         fresh = self._registry.get(resource, *record.key)
         metadata = dict(fresh.object["metadata"])
@@ -229,6 +233,7 @@ class DeploymentController:
             self._resize_set(deployment, next(one for one in old if one.name == name), target)
 
     def _resize_set(self, deployment: Record, record: Record, replicas: int) -> None:
+        """Scale a ReplicaSet, with an event about it; nothing if it has so many replicas."""
         fresh = self._registry.get(REPLICA_SETS, *record.key)
         if (before := fresh.object["spec"]["replicas"]) != replicas:
             way = "up" if replicas > before else "down"
@@ -239,6 +244,7 @@ class DeploymentController:
             self._registry.store_update(REPLICA_SETS, fresh, obj)
 
     def _delete_oldest_sets(self, deployment: Record, template: Object) -> None:
+        """Delete old ReplicaSets without pods beyond the history limit, the oldest first."""
         limit = deployment.object["spec"]["revisionHistoryLimit"]
         idle = [
             one

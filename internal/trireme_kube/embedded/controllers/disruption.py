@@ -64,6 +64,7 @@ class DisruptionController:
             self._queue.add(event.record.key)
 
     def _on_pod(self, event: Event) -> None:
+        """Queue the budgets that select the pod."""
         if not self._registry.store.count(BUDGETS):
             return
         labels = event.record.object["metadata"].get("labels") or {}

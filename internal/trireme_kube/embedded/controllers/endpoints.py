@@ -33,6 +33,7 @@ _Ports = tuple[tuple[str, str, int, str], ...]
 
 
 def _selector_of(service: Object) -> Object:
+    """Return the Service's label selector; empty if it has none, or is an ExternalName."""
     labels = (service.get("spec") or {}).get("selector") or {}
     return {"matchLabels": labels} if labels and service["spec"].get("type") != "ExternalName" else {}
 
@@ -48,6 +49,7 @@ def _endpoint_fields(pod: Object) -> tuple[Any, ...]:
 
 
 def _container_port(pod: Object, name: str, protocol: str) -> int | None:
+    """Return the number of the pod's port of that name and protocol; None if it has none."""
     for container in pod["spec"]["containers"]:
         for port in container.get("ports") or ():
             if port.get("name") == name and port.get("protocol", "TCP") == protocol:
@@ -67,6 +69,7 @@ def _endpoint_ports(service: Object, pod: Object) -> _Ports:
 
 
 def _port_objects(ports: _Ports, *, name_always: bool) -> list[Object]:
+    """Return the ports as the API has them; `name_always`: an empty name too."""
     result = []
     for name, protocol, number, application in ports:
         port: Object = {"name": name} if name or name_always else {}
@@ -98,6 +101,7 @@ class EndpointsController:
             self._queue.add((event.record.namespace, labels[_SERVICE_NAME]))
 
     def _on_pod(self, event: Event) -> None:
+        """Queue the Services that select the pod, or did, if its endpoint changed."""
         if not self._services:
             return
         before = event.before.object if event.before is not None else None
@@ -160,6 +164,8 @@ class EndpointsController:
             self._registry.delete(SLICES, *surplus.key)
 
     def _slices_of(self, service: Record) -> list[Record]:
+        """Return the slices that this controller made for the Service."""
+
         def is_ours(record: Record) -> bool:
             labels = record.object["metadata"].get("labels") or {}
             return labels.get(_SERVICE_NAME) == service.name and labels.get(_MANAGED_BY) == _CONTROLLER
@@ -223,6 +229,7 @@ class EndpointsController:
             self._write_if_changed(ENDPOINTS, before, {"labels": labels}, content)
 
     def _remove_endpoints(self, key: Key) -> None:
+        """Delete the Endpoints of a Service that is gone, if this controller made them."""
         before = self._store.get(ENDPOINTS, *key)
         if before is not None and "deletionTimestamp" not in before.object["metadata"]:
             labels = before.object["metadata"].get("labels") or {}
@@ -230,12 +237,14 @@ class EndpointsController:
                 self._registry.delete(ENDPOINTS, *key)
 
     def _write_if_changed(self, resource: Resource, before: Record, metadata: Object, content: Object) -> None:
+        """Store the object with other content and metadata; the registry skips a write that changes nothing."""
         type_fields = {name: before.object[name] for name in ("kind", "apiVersion")}
         obj = {**type_fields, "metadata": {**before.object["metadata"], **metadata}, **content}
         self._registry.store_update(resource, before, obj)
 
 
 def _endpoint_address(pod: Object, service: str) -> Object:
+    """Return a pod's entry in Endpoints."""
     metadata, spec = pod["metadata"], pod["spec"]
     reference = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
     address: Object = {"ip": _pod_ip(pod), "nodeName": spec["nodeName"], "targetRef": reference}

@@ -53,6 +53,7 @@ class GarbageCollector:
             self._orphans.add((resource, *record.key))
 
     def _update_index(self, resource: Resource, event: Event) -> None:
+        """Index the object under its owners' UIDs; queue owners whose last dependent is gone."""
         key: Key = (resource, *event.record.key)
         now = {one["uid"] for one in _owner_references(event.record.object)} if event.type != DELETED else set()
         was = {one["uid"] for one in _owner_references(event.before.object)} if event.before is not None else set()
@@ -70,7 +71,7 @@ class GarbageCollector:
         return (key[0], record) if record is not None else None
 
     def _delete_or_remove_owners(self, key: Key) -> None:
-        """Delete an object whose owners are all deleted, or remove its references to deleted owners."""
+        """Delete an object whose owners are all deleted; else remove its references to deleted owners."""
         entry = self._find_object(key)
         if entry is None:
             return
@@ -89,6 +90,7 @@ class GarbageCollector:
         self._registry.delete(resource, *record.key, options)
 
     def _set_owners(self, resource: Resource, record: Record, owners: list[Object]) -> None:
+        """Store the object with these owner references."""
         metadata = dict(record.object["metadata"])
         metadata.pop("ownerReferences", None)
         if owners:
@@ -111,6 +113,7 @@ class GarbageCollector:
             self._remove_finalizer(uid, FOREGROUND)
 
     def _orphan_dependents(self, uid: str) -> None:
+        """Remove the reference to this owner from all its dependents."""
         for key in list(self._dependents.get(uid, ())):
             entry = self._find_object(key)
             if entry is not None:
@@ -138,6 +141,7 @@ class GarbageCollector:
         return blocking
 
     def _remove_finalizer(self, uid: str, finalizer: str) -> None:
+        """Remove a finalizer from the object with that UID, which may be gone."""
         entry = self._store.by_uid(uid)
         if entry is None:
             return

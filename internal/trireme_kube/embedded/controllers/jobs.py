@@ -105,6 +105,7 @@ class JobController:
         self._update_status(record, tally, "Failed" if failed else "Complete" if complete else "")
 
     def _count_finished_pods(self, record: Record) -> _FinishedPods:
+        """Count the Job's pods that succeeded and failed, also those deleted since; a failure sets the back-off."""
         tally = self._tallies.setdefault(record.uid, _FinishedPods())
         for pod in self._pods.of(record.uid):
             phase = (pod.object.get("status") or {}).get("phase")
@@ -118,6 +119,7 @@ class JobController:
 
     @staticmethod
     def _count_succeeded(record: Record, tally: _FinishedPods) -> int:
+        """Return how many completions succeeded: of an indexed Job each index once."""
         if record.object["spec"].get("completionMode") == "Indexed":
             return len(set(tally.succeeded.values()))
         return len(tally.succeeded)
@@ -147,6 +149,7 @@ class JobController:
 
     @staticmethod
     def _free_indexes(record: Record, tally: _FinishedPods, active: list[Record]) -> list[int]:
+        """Return the indexes without a pod that runs or succeeded; none for a Job without indexes."""
         spec = record.object["spec"]
         if spec.get("completionMode") != "Indexed":
             return []
@@ -154,6 +157,7 @@ class JobController:
         return [index for index in range(spec["completions"]) if str(index) not in used]
 
     def _create_pod(self, record: Record, index: int | None) -> None:
+        """Create a pod of the Job; with an index, which its name, labels and environment have."""
         template = record.object["spec"]["template"]
         if index is None:
             self._control.create(record, pod_from_template(template, record, generate_name=f"{record.name}-"))
@@ -227,6 +231,7 @@ class JobController:
 
 
 def _outcome_conditions(outcome: str, suspended: bool, had_any: bool) -> list[Object]:
+    """Return the conditions to set for an outcome or a suspension; `had_any`: the Job was suspended before."""
     if outcome == "Complete":
         why = {"reason": "CompletionsReached", "message": "Reached expected number of succeeded pods"}
         return [{"type": kind, "status": "True", **why} for kind in ("SuccessCriteriaMet", "Complete")]

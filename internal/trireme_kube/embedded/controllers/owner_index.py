@@ -93,6 +93,7 @@ class OwnerIndex:
         self._queue_owner(reference, record.namespace)
 
     def _on_orphan(self, event: Event) -> None:
+        """Index an object without a managing controller, and tell the listeners."""
         if event.type == DELETED:
             return
         for label in _labels_to_index_under(event.record):
@@ -102,6 +103,7 @@ class OwnerIndex:
 
     @staticmethod
     def _remove_from_index(index: dict[K, dict[OwnerKey, Record]], at: K, key: OwnerKey) -> None:
+        """Remove an object from one entry of an index, and the entry if it is empty."""
         records = index.get(at)
         if records is not None:
             records.pop(key, None)
@@ -109,6 +111,7 @@ class OwnerIndex:
                 del index[at]
 
     def _queue_owner(self, reference: Object, namespace: str) -> None:
+        """Queue the owner; one with many children waits a little, so that changes gather."""
         # Syncing an owner takes time in proportion to its children, so the more it has, the more of their changes share
         # one sync.
         count = len(self._by_owner.get(reference["uid"], ()))
@@ -118,7 +121,7 @@ class OwnerIndex:
 
 
 def _labels_to_index_under(record: Record) -> list[_Label]:
-    """The labels under which an object without a managing controller is indexed."""
+    """Return the labels under which an object without a managing controller is indexed, and one for all of them."""
     labels = record.object["metadata"].get("labels") or {}
     return [(record.namespace, "", ""), *((record.namespace, key, value) for key, value in labels.items())]
 

@@ -115,6 +115,7 @@ class PersistentVolumeController:
     # Claims
 
     def _sync_claim(self, key: Key) -> None:
+        """Bind a claim to a volume, provisioned if need be; release one that is being deleted and not in use."""
         claim = self._store.get(CLAIMS, *key)
         if claim is None:
             return
@@ -127,6 +128,7 @@ class PersistentVolumeController:
                 self._bind_claim(claim, volume)
 
     def _is_claim_in_use(self, claim: Record) -> bool:
+        """Whether a pod that has not ended uses the claim."""
         return any(
             claim.name in claim_names(pod.object) and _phase_of(pod.object) not in ("Succeeded", "Failed")
             for pod in self._store.scan(PODS, claim.namespace)
@@ -156,6 +158,7 @@ class PersistentVolumeController:
         return min(free, key=lambda one: quantities.value(one.object["spec"]["capacity"]["storage"]), default=None)
 
     def _provision_volume(self, claim: Record) -> Record | None:
+        """Create the volume for a claim; None if its class does not provision, or waits for the pod's node."""
         storage = self._storage_class_of(claim)
         if storage is None or storage["provisioner"] == _NO_PROVISIONER:
             return None
@@ -216,6 +219,7 @@ class PersistentVolumeController:
     # Volumes
 
     def _volume_status(self, volume: Object, phase: str) -> Object:
+        """Return the volume's status with this phase, and the time if it is a change."""
         status = dict(volume.get("status") or {})
         if status.get("phase") != phase:
             status |= {"phase": phase, "lastPhaseTransitionTime": self._registry.clock_and_ids.now()}
@@ -247,6 +251,7 @@ class PersistentVolumeController:
             self._registry.delete(VOLUMES, "", name)
 
     def _remove_finalizer(self, resource: Resource, record: Record, finalizer: str) -> None:
+        """Store the object without the finalizer."""
         metadata = dict(record.object["metadata"])
         metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
         if not metadata["finalizers"]:

@@ -71,12 +71,14 @@ class ReplicaSetController:
             self._queue.add(record.key)
 
     def _create_pods(self, owner: Record, count: int) -> None:
+        """Create so many pods, at most _AT_ONCE now."""
         template = owner.object["spec"]["template"]
         for _ in range(min(count, _AT_ONCE)):
             pod = pod_from_template(template, owner, generate_name=f"{owner.name}-")
             self._control.create(owner, pod)
 
     def _delete_pods(self, owner: Record, active: list[Record], count: int) -> None:
+        """Delete so many of the active pods, at most _AT_ONCE now, in the order of `_deletion_order`."""
         oldest_first = sorted(active, key=lambda one: one.object["metadata"]["creationTimestamp"], reverse=True)
         for pod in sorted(oldest_first, key=lambda one: _deletion_order(one)[:3])[: min(count, _AT_ONCE)]:
             self._control.delete(owner, pod)

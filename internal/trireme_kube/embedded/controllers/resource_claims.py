@@ -62,6 +62,7 @@ class ResourceClaimController:
         self._store.listen(TEMPLATES, self._on_template)
 
     def _on_pod(self, event: Event) -> None:
+        """Queue the pod, to make its claims; of a pod that will not run any more its claims, to release them."""
         pod = event.record.object
         if not pod["spec"].get("resourceClaims"):
             return
@@ -72,6 +73,7 @@ class ResourceClaimController:
             self._pods.add(event.record.key)
 
     def _on_group(self, event: Event) -> None:
+        """Queue the group, to make its claims; of a deleted one its claims, to release them."""
         key, group = event.record.key, event.record.object
         if event.type == DELETED:
             for name in self._claim_names(group):
@@ -188,6 +190,7 @@ class ResourceClaimController:
             self._delete_unneeded(record)
 
     def _still_needs(self, namespace: str, consumer: Object) -> bool:
+        """Whether a user of a claim still exists and may run; one of an unknown kind is left alone."""
         kind = (consumer.get("apiGroup", ""), consumer.get("resource"))
         if kind == ("scheduling.k8s.io", "podgroups"):
             group = self._store.get(GROUPS, namespace, consumer["name"])
@@ -198,6 +201,7 @@ class ResourceClaimController:
         return pod is not None and pod.uid == consumer["uid"] and not _will_not_run(pod.object)
 
     def _release_consumers(self, record: Record, remaining: list[Object]) -> Record:
+        """Store the claim with the remaining users; without any it loses its allocation and finalizer."""
         status = {key: value for key, value in (record.object.get("status") or {}).items() if key != "reservedFor"}
         metadata = dict(record.object["metadata"])
         finalizers = metadata.get("finalizers") or []

@@ -22,6 +22,7 @@ REVISION = "controller-revision-hash"
 
 
 def _ordinal(record: Record) -> int:
+    """Return the number at the end of a pod's name."""
     return int(record.name.rpartition("-")[2])
 
 
@@ -131,12 +132,14 @@ class StatefulSetController:
         self._record_event(record, "create", "Create", name)
 
     def _delete_pod(self, record: Record, pod: Record) -> None:
+        """Delete a pod, with an event about it."""
         self._registry.delete(PODS, *pod.key)
         self._record_event(record, "delete", "Delete", pod.name)
 
     def _record_event(
         self, record: Record, verb: str, noun: str, pod: str, error: api_errors.ApiError | None = None
     ) -> None:
+        """Record that a pod was created or deleted, or that this failed."""
         about = f"{verb} Pod {pod} in StatefulSet {record.name}"
         if error is None:
             self._recorder.normal(record.object, f"Successful{noun}", f"{about} successful")

@@ -39,6 +39,7 @@ class TaintEvictionController:
         self._store.listen(PODS, self._on_pod)
 
     def _on_node(self, event: Event) -> None:
+        """Queue the pods of a node whose NoExecute taints changed."""
         name = event.record.name
         taints = _no_execute_taints(event.record.object) if event.type != DELETED else []
         if not taints:
@@ -56,6 +57,7 @@ class TaintEvictionController:
                 self._queue.add(pod.key)
 
     def _on_pod(self, event: Event) -> None:
+        """Queue a pod on a tainted node."""
         if event.type == DELETED:
             self._since.pop(event.record.key, None)
         elif event.record.object["spec"].get("nodeName") in self._tainted:

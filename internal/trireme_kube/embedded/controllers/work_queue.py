@@ -110,6 +110,7 @@ class WorkQueue(Generic[K]):
         self.add(key, failure.quiet_until - now)
 
     def _seconds_until_next(self) -> float | None:
+        """Return the seconds until the next key is due, None if there is none."""
         while self._heap:
             due, _, key = self._heap[0]
             if self._due.get(key) == due:

@@ -169,6 +169,7 @@ class Discovery:
         self._made: dict[str, bytes] = {}
 
     def _update_if_catalog_changed(self) -> None:
+        """Drop the documents made so far if the served resources have changed."""
         if self._revision == self._catalog.revision:
             return
         self._revision = self._catalog.revision
@@ -219,6 +220,7 @@ class Discovery:
         return openapi.version_2(self._catalog.resources(), VERSION["gitVersion"])
 
     def _cached_document(self, name: str) -> bytes | None:
+        """Return the document of a path, made at its first request; None if there is none."""
         self._update_if_catalog_changed()
         if name not in self._made and (make := self._makers.get(name)) is not None:
             self._made[name] = make()

@@ -71,6 +71,7 @@ def _group_version_kinds(resource: Resource) -> Object:
 
 
 def _custom_schema(resource: Resource) -> Object:
+    """Return a custom resource's schema, with the fields that all objects have."""
     schema = dict(resource.schema or {"type": "object"})
     own = {
         "apiVersion": {"type": "string", "description": "Version of the object's form."},
@@ -89,6 +90,7 @@ def _schema_name(resource: Resource) -> str:
 
 
 def _all_schemas(resources: Iterable[Resource]) -> dict[str, Object]:
+    """Return the schemas of these resources, and all that they refer to, by name."""
     resources = list(resources)
     fixed = [_schema_name(one) for one in resources if not one.custom]
     result = _with_references([*fixed, _METADATA])

@@ -30,6 +30,7 @@ _OTHERS = {("autoscaling", "v1", "Scale"), ("policy", "v1", "Eviction"), ("", "v
 
 
 def _get_json(path: str) -> Any:
+    """Read a path of the API server that KUBECONFIG names."""
     config = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     request = urllib.request.Request(cluster["server"] + path, headers={"Authorization": f"Bearer {user['token']}"})
@@ -39,6 +40,7 @@ def _get_json(path: str) -> Any:
 
 
 def _is_needed(name: str, schema: Any) -> bool:
+    """Whether the schema is of a kind that the embedded cluster serves."""
     kinds = {(one.group, one.version, one.kind) for one in RESOURCES} | _OTHERS
     kinds |= {(one.group, one.version, one.kind) for one in REVIEWS}
     named = {(one["group"], one["version"], one["kind"]) for one in schema.get("x-kubernetes-group-version-kind") or ()}

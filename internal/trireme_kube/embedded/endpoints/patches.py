@@ -55,7 +55,7 @@ def merge_key(field: str, items: Sequence[Any]) -> str | None:
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """RFC 7386: objects merge, null removes, everything else replaces."""
+    """Return the document with an RFC 7386 patch applied: objects merge, null removes, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
     result = dict(document) if isinstance(document, dict) else {}
@@ -71,7 +71,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
 
 
 def apply_strategic_patch(document: Any, patch: dict[str, Any]) -> Any:
-    """Kubernetes' strategic merge of a patch into an object."""
+    """Return the object with a strategic merge patch of Kubernetes applied."""
     return _merge_object(document if isinstance(document, dict) else {}, patch)
 
 
@@ -150,6 +150,7 @@ def _go_text(value: Any) -> str:
 
 
 def _without_directives(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the item without `$patch` and its like."""
     return {name: value for name, value in item.items() if not name.startswith("$")}
 
 
@@ -178,7 +179,10 @@ def _ordered_items(items: list[Any], before: list[Any], order: list[Any], key: s
 
 
 def apply_json_patch(document: Any, operations: Any) -> Any:
-    """RFC 6902. Raises: ApiError 400 if it is malformed; 422 if a path does not exist or a test fails."""
+    """Return the document with an RFC 6902 patch applied.
+
+    Raises: ApiError 400 if it is malformed; 422 if a path does not exist or a test fails.
+    """
     if not isinstance(operations, list):
         raise api_errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     for operation in operations:
@@ -191,6 +195,7 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
 
 
 def _pointer_tokens(pointer: str) -> list[str]:
+    """Split a JSON pointer. Raises: ValueError if it does not begin with a slash."""
     if pointer == "":
         return []
     if not pointer.startswith("/"):
@@ -199,6 +204,7 @@ def _pointer_tokens(pointer: str) -> list[str]:
 
 
 def _value_at(document: Any, tokens: Sequence[str]) -> Any:
+    """Return the value at a path. Raises: KeyError, IndexError, ValueError, TypeError."""
     for token in tokens:
         document = document[int(token)] if isinstance(document, list) else document[token]
     return document
@@ -229,6 +235,7 @@ def _with_edit_at(document: Any, tokens: Sequence[str], operation: str, value: A
 
 
 def _list_with_edit_at(document: list[Any], tokens: Sequence[str], operation: str, value: Any) -> list[Any]:
+    """Return a copy of the list with the value at the path added (`-`: at the end), replaced or removed."""
     copy, rest = list(document), tokens[1:]
     index = len(copy) if tokens[0] == "-" else int(tokens[0])
     if rest:

@@ -56,6 +56,7 @@ class WatchRequest:
 
 
 def _number_parameter(query: Mapping[str, str], name: str) -> int | None:
+    """Return a query parameter as a number, None if it is not given. Raises: ApiError 400."""
     text = query.get(name, "")
     if not text:
         return None
@@ -155,6 +156,7 @@ class ReadHandler:
         return _list_body(resource, metadata, records)
 
     def _selector_predicate(self, target: RequestInfo, query: Mapping[str, str]) -> selectors.Predicate | None:
+        """Return the predicate of the request's selectors and name, over stored objects; None if all match."""
         fields = query.get("fieldSelector", "")
         if target.name:
             fields = f"{fields},metadata.name={target.name}" if fields else f"metadata.name={target.name}"
@@ -184,6 +186,7 @@ class ReadHandler:
     def _records_after_token(
         self, target: RequestInfo, query: Mapping[str, str], token: str
     ) -> tuple[int, list[Record]]:
+        """Return a paged list's version, and its records from the token on. Raises: ApiError 400; 410 if it is gone."""
         revision, start = _parse_continue_token(token)
         cached = self._pages.get(_page_key(target, query, revision))
         resource = stored_as(target.resource)
@@ -195,6 +198,7 @@ class ReadHandler:
         return revision, cached[bisect.bisect_left(cached, start, key=lambda record: record.key) :]
 
     def _cache_page(self, key: _PageKey, records: list[Record]) -> None:
+        """Cache what is left of a list for its next page; the oldest is dropped beyond _MAX_PAGES."""
         self._pages.setdefault(key, records)
         if len(self._pages) > _MAX_PAGES:
             self._pages.popitem(last=False)
@@ -234,6 +238,7 @@ class ReadHandler:
         return WatchRequest(watcher, float(timeout or default_timeout), bookmarks)
 
     def _renderer(self, resource: Resource, form: ResponseForm) -> Render | None:
+        """Return the function that writes a watched object in the form; None: as it is stored."""
         if form.table:
             headed = False
 
@@ -263,6 +268,7 @@ def _list_metadata(revision: int) -> Object:
 
 
 def _list_body(resource: Resource, metadata: Object, records: list[Record]) -> bytes:
+    """Return a list as JSON, put together from the records' own JSON."""
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
     opening = orjson.dumps(head)[:-1] + b',"items":['
     # Items of a list carry neither kind nor version, which every record's JSON starts with.
@@ -272,11 +278,13 @@ def _list_body(resource: Resource, metadata: Object, records: list[Record]) -> b
 
 
 def _continue_token(revision: int, key: Key) -> str:
+    """Return the token of the page that begins at a key; version −1: the newest list."""
     body = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": "/".join(key)})
     return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
 
 
 def _parse_continue_token(token: str) -> tuple[int, Key]:
+    """Return version and first key of a token. Raises: ApiError 400."""
     try:
         body = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         namespace, _, name = body["start"].partition("/")

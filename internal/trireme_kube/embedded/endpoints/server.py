@@ -145,6 +145,7 @@ class ApiServer:
     # One request
 
     async def _handle_request(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request; every error becomes a response, except where a fault drops the connection."""
         self._requests += 1
         try:
             return await self._dispatch(request)
@@ -220,6 +221,7 @@ class ApiServer:
         return act(target, query, body, form)
 
     def _reply_to_get(self, target: RequestInfo, query: Mapping[str, str], form: ResponseForm) -> writes.Reply:
+        """Answer a GET: a list, an object, or its scale. Raises: ApiError."""
         if not target.name:
             return writes.Reply(200, self._reader.list_objects(target, query, form))
         if target.subresource == "scale":
@@ -346,6 +348,7 @@ class ApiServer:
 
 
 def _verbs_for_faults(method: str, target: RequestInfo | None, watching: bool) -> tuple[str, ...]:
+    """Return the method, and LIST or WATCH if it is one: a fault may name either."""
     if watching:
         return (method, "WATCH")
     if method == "GET" and target is not None and not target.name:
@@ -381,6 +384,7 @@ async def _read_body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
 
 
 async def _inject_before(fault: Fault) -> None:
+    """Do what a fault does before the request is executed: fail, delay, hang or drop it."""
     if fault.action is FaultAction.STATUS:
         details = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else None
         reason = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 504: "Timeout"}.get(
@@ -394,6 +398,7 @@ async def _inject_before(fault: Fault) -> None:
 
 
 async def _inject_after(fault: Fault) -> None:
+    """Do what a fault does after the request was executed: delay or drop the response."""
     if fault.action is FaultAction.DELAY_REPLY:
         await asyncio.sleep(fault.seconds)
     if fault.action is FaultAction.DROP_AFTER:

@@ -27,6 +27,7 @@ _SET_LISTS = frozenset({"finalizers"})
 
 
 def _item_name(key: str, item: Object) -> str:
+    """Return a list item's name among managed fields, by its merge key."""
     return "k:" + orjson.dumps({key: item[key]}).decode()
 
 
@@ -43,6 +44,7 @@ def fields_of(value: Object, *, top: bool = False) -> Fields:
 
 
 def _fields_below(name: str, value: Any) -> Fields:
+    """Return the set of fields in a field's value; empty for a value that is owned as a whole."""
     if isinstance(value, dict):
         return fields_of(value, top=name == "metadata")
     if isinstance(value, list):
@@ -66,6 +68,7 @@ def _fields_without(fields: Fields, others: Fields) -> Fields:
 
 
 def _united_fields(fields: Fields, others: Fields) -> Fields:
+    """Return the fields that are in either set."""
     result = dict(fields)
     for name, below in others.items():
         result[name] = _united_fields(result[name], below) if name in result else below
@@ -80,6 +83,7 @@ def _without_fields(value: Any, name: str, fields: Fields) -> Any:
 
 
 def _object_without_fields(value: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return a copy of the object without the fields; what becomes empty goes, too."""
     result = dict(value)
     for field, below in fields.items():
         own = field.removeprefix("f:")
@@ -93,6 +97,7 @@ def _object_without_fields(value: dict[str, Any], fields: Fields) -> dict[str, A
 
 
 def _list_without_fields(value: list[Any], name: str, fields: Fields) -> list[Any]:
+    """Return a copy of the list without the items that are listed, or without these fields of them."""
     key = merge_key(name, value)
     remaining = []
     for item in value:
@@ -163,6 +168,7 @@ class ApplyRequest:
     body: Object
 
     def _managed_fields_entry(self, fields: Fields) -> Object:
+        """Return the manager's entry with these fields."""
         entry: Object = {
             "manager": self.manager,
             "operation": "Apply",
@@ -176,6 +182,7 @@ class ApplyRequest:
         return entry
 
     def _is_same_manager(self, entry: Object) -> bool:
+        """Whether an entry is this manager's, by an apply to the same subresource."""
         return (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (
             self.manager,
             "Apply",
@@ -216,6 +223,7 @@ class ApplyRequest:
         return mine if mine is not None and mine.get("fieldsV1") == fields else self._managed_fields_entry(fields)
 
     def _refuse_conflicts(self, obj: Object, fields: Fields, others: list[Object]) -> None:
+        """Raise ApiError 409 if another manager owns a field that the request changes."""
         causes: list[Object] = []
         for entry in others:
             for path in sorted(_conflicts(fields, entry.get("fieldsV1") or {}, obj, self.body, "", "")):

@@ -198,6 +198,7 @@ class WriteHandler:
 
 
 def _delete_options(query: Mapping[str, str], options: Object) -> Object:
+    """Return DeleteOptions of body and query together. Raises: ApiError 400, 422."""
     options = dict(options)
     if "gracePeriodSeconds" in query:
         text = query["gracePeriodSeconds"]

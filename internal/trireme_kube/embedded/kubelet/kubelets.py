@@ -117,6 +117,7 @@ class Kubelets:
                 self._pods.add(record.key)
 
     def _next_address(self, prefix: str) -> str:
+        """Return an IP address that is not in use yet."""
         self._addresses += 1
         return f"{prefix}.{self._addresses // 254 % 256}.{self._addresses % 254 + 1}"
 
@@ -158,6 +159,7 @@ class Kubelets:
     # Pods
 
     def _on_pod(self, event: Event) -> None:
+        """Queue a pod of a simulated node for when its next step is due."""
         pod = event.record.object
         if event.type == DELETED or pod["spec"].get("nodeName") not in self._nodes:
             return

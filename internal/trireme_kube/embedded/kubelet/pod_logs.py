@@ -29,6 +29,7 @@ def _container(pod: Object, requested: str) -> str:
 
 
 def _number_parameter(query: Mapping[str, str], name: str) -> int | None:
+    """Return a query parameter as a number, None if it is not given. Raises: ApiError 400."""
     text = query.get(name, "")
     if text and not text.isdecimal():
         raise api_errors.bad_request(f'invalid {name} "{text}": must be a non-negative integer')

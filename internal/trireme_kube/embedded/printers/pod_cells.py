@@ -30,6 +30,7 @@ def restarts_cell(pod: Object) -> str:
 
 
 def _terminated_reason(terminated: Object) -> str:
+    """Return why a container ended: its reason, else its signal or exit code."""
     if terminated.get("reason"):
         return str(terminated["reason"])
     if terminated.get("signal"):

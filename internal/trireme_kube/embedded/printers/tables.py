@@ -20,6 +20,7 @@ _CONDITIONS = {
 
 
 def _column_definition(column: Column) -> Object:
+    """Return a Table's definition of a column; wide ones have priority 1."""
     return {
         "name": column.name,
         "type": column.type,
@@ -30,6 +31,7 @@ def _column_definition(column: Column) -> Object:
 
 
 def _table_row(resource: Resource, columns: Sequence[Column], record: Record, now: float, include: str) -> Object:
+    """Return a Table's row of an object; `include` says whether it has the object, its metadata or neither."""
     obj = record.object
     cells: list[Any] = [column.cell(obj, now) for column in columns]
     row: Object = {"cells": cells}

@@ -70,6 +70,7 @@ class Admission:
             step(resource, obj)
 
     def _admit_pod(self, resource: Resource, pod: Object) -> None:
+        """Complete a pod by its service account, priority class and, if it has one, its node's topology."""
         spec = pod["spec"]
         self._set_service_account(resource, pod)
         pod_defaults.default_tolerations(spec)
@@ -143,6 +144,7 @@ class Admission:
         _add_finalizer(volume, "kubernetes.io/pv-protection")
 
     def _admit_claim(self, resource: Resource, claim: Object) -> None:
+        """Give a claim its finalizer and, if it names no storage class, the newest default one."""
         _add_finalizer(claim, "kubernetes.io/pvc-protection")
         if claim["spec"].get("storageClassName") is not None:
             return
@@ -156,6 +158,7 @@ class Admission:
             claim["spec"]["storageClassName"] = newest["name"]
 
     def _admit_service(self, resource: Resource, service: Object) -> None:
+        """Give a Service a cluster IP, except an ExternalName."""
         spec = service["spec"]
         if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
             self._addresses += 1
@@ -184,6 +187,7 @@ class Admission:
 
 
 def _add_finalizer(obj: Object, finalizer: str) -> None:
+    """Add a finalizer, in place, unless the object has it."""
     finalizers = obj["metadata"].get("finalizers") or []
     if finalizer not in finalizers:
         obj["metadata"]["finalizers"] = [*finalizers, finalizer]

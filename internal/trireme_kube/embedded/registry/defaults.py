@@ -19,6 +19,7 @@ from trireme_kube.embedded.serializer import type_checking
 
 
 def _set_if_missing(target: Object, **values: Any) -> Object:
+    """Set each field that is missing or null; return the object, changed in place."""
     for key, value in values.items():
         if target.get(key) is None:
             target[key] = value

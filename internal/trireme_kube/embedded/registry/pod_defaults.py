@@ -30,6 +30,7 @@ def containers(spec: Object) -> Iterator[Object]:
 
 
 def _image_tag(image: str) -> str:
+    """Return an image's tag, `latest` without one; empty for one named by digest."""
     name, _, digest = image.partition("@")
     if digest:
         return ""
@@ -131,6 +132,7 @@ def mount_token(spec: Object, suffix: str) -> None:
 
 
 def _token_sources() -> Object:
+    """Return the projected volume with a service account's token."""
     field_reference = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
     return {
         "sources": [
@@ -154,6 +156,7 @@ def _merge_label_keys(term: Any, labels: dict[str, str]) -> None:
 
 
 def _merge_all_label_keys(spec: Object, labels: dict[str, str]) -> None:
+    """Add the match label keys of all spread constraints and affinity terms to their selectors, in place."""
     for constraint in spec.get("topologySpreadConstraints") or ():
         _merge_label_keys(constraint, labels)
     affinity = spec.get("affinity") or {}
@@ -166,6 +169,7 @@ def _merge_all_label_keys(spec: Object, labels: dict[str, str]) -> None:
 
 
 def _requirements_class(resources: Object) -> str:
+    """Return the QoS class by a container's, or the pod's, cpu and memory."""
     relevant = ("cpu", "memory")
     requests = {name: quantities.value(one) for name, one in (resources.get("requests") or {}).items()}
     limits = {name: quantities.value(one) for name, one in (resources.get("limits") or {}).items()}

@@ -141,6 +141,7 @@ class Registry:
             obj["status"] = defaults.initial_status(resource, obj, self.clock_and_ids.now())
 
     def _generate_name(self, resource: Resource, namespace: str, prefix: str) -> str:
+        """Return a name with that prefix that is free; after a few tries one that is taken."""
         for _ in range(_NAME_ATTEMPTS):
             name = prefix[:_GENERATED_NAME_LIMIT] + self.clock_and_ids.suffix()
             if self.store.get(resource, namespace, name) is None:
@@ -221,6 +222,7 @@ class Registry:
         return self.store_update(resource, before, obj, dry_run=dry_run)
 
     def _merged_metadata(self, old: Object, new: Object) -> Object:
+        """Return the new metadata, with the old object's immutable fields."""
         merged = {key: value for key, value in new.items() if key not in _IMMUTABLE_FIELDS}
         merged.update((key, old[key]) for key in _IMMUTABLE_FIELDS if key in old)
         merged["resourceVersion"] = old["resourceVersion"]

@@ -79,6 +79,7 @@ def _check_binding(before: Record, metadata: Object, name: str) -> None:
 
 
 def _pod_with_node(registry: Registry, pod: Object, node_name: str, metadata: Object) -> Object:
+    """Return the pod as bound to the node, with the Binding's labels and annotations."""
     own = dict(pod["metadata"])
     for part in ("annotations", "labels"):
         if metadata.get(part):
@@ -117,6 +118,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dr
 
 
 def _mark_disrupted(registry: Registry, before: Record) -> Record:
+    """Store the pod with the condition DisruptionTarget."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -172,6 +174,7 @@ def _use_disruption_budget(registry: Registry, before: Record, *, dry_run: bool)
 
 
 def _may_evict_unhealthy(budget: Object) -> bool:
+    """Whether a pod that is not ready may be evicted whatever the budget: by its policy, or as enough are healthy."""
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status") or {}
@@ -180,6 +183,7 @@ def _may_evict_unhealthy(budget: Object) -> bool:
 
 
 def _budget_refusal(text: str, retry: int = 0) -> api_errors.ApiError:
+    """Return the 429 of an eviction; `retry`: after how many seconds to try again."""
     details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": text}]}
     if retry:
         details["retryAfterSeconds"] = retry

@@ -49,6 +49,7 @@ def schema() -> dict[str, dict[int, Field]]:
 
 
 def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Decode the varint at a position; return it with the position after it. Raises: MalformedMessageError."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -85,6 +86,7 @@ def _read_fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def _to_signed(value: int) -> int:
+    """Return a varint as a signed 64-bit integer."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -178,6 +180,7 @@ _SPECIAL: dict[str, Callable[[memoryview], Any]] = {
 
 
 def _decode_scalar(code: str, value: int | memoryview) -> Any:
+    """Decode a scalar of the type that the code (a letter) stands for."""
     if code == "s":
         return _decode_text(value)
     if code == "n":
