@@ -20,6 +20,7 @@ from frontend_checks import FrontendChecks
 from invariants import Invariants
 from leader_checks import LeaderChecks
 from lease_checks import LeaseChecks
+from oracle_checks import OracleChecks
 from simulated_cluster import Cluster
 from simulated_faults import Faults
 from simulated_load import Load, Rates
@@ -55,6 +56,8 @@ class Outcome:
     pods_bound: int
     faults: int
     memory_mib: int
+    #: What was compared with kube-scheduler's decisions.
+    comparison: str
     #: What was done to the cluster, up to the first violation.
     events: tuple[PlannedEvent, ...]
     timeline: tuple[Entry, ...]
@@ -68,7 +71,7 @@ class Outcome:
         speed = self.seconds / max(self.cpu_seconds, 0.001)
         return (
             f"{self.seconds / 3600:.2f} h, {self.pods_bound} pods bound, {self.faults} faults, "
-            f"{speed:.0f} virtual seconds per CPU second, {self.memory_mib} MiB"
+            f"{speed:.0f} virtual seconds per CPU second, {self.memory_mib} MiB, {self.comparison}"
         )
 
 
@@ -86,6 +89,7 @@ class Simulation:
         self._streams = StreamChecks()
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
         self._frontends = FrontendChecks(self._cluster.store, self._leaders.add)
+        self._oracle = OracleChecks(self._cluster.store, options.seed)
         self._load = Load(self._cluster.registry, Rates(nodes=options.nodes), options.seed)
         self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
@@ -138,12 +142,15 @@ class Simulation:
                 self._load.change(event)
 
     async def _calm(self) -> None:
-        """No faults and no load until nothing is pending that fits."""
+        """No faults and no load until nothing is pending that fits; then decisions are compared."""
+        self._oracle.begin_sample()
         self._faults.calm()
         self._load.lift_gates()
         began = self._loop.now
         await self._until("pending, though they fit", self._invariants.pods_that_fit)
         await self._until("wrong at rest", self._frontends.differences)
+        if not self._over():
+            self._oracle.compare()
         self._trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
 
     async def _until(self, what: str, problems: Callable[[], list[str]]) -> None:
@@ -163,6 +170,7 @@ class Simulation:
             *self._lease.violations,
             *self._leaders.violations,
             *self._streams.violations,
+            *self._oracle.violations,
             *self._cluster.failures,
         ]
 
@@ -189,6 +197,7 @@ class Simulation:
             pods_bound=self._invariants.bound,
             faults=self._faults.injected,
             memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+            comparison=self._oracle.summary,
             events=tuple(self._events),
             timeline=tuple(self._trace.timeline.about(violations, TIMELINE_ENTRIES)) if violations else (),
             difference="" if comparison is None else comparison.difference,

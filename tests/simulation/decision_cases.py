@@ -1,0 +1,121 @@
+"""Writes down what a leader decides by, as a case that kube-scheduler's own framework can decide, too.
+
+The case has what is in the leader's cache: its nodes, the pods that are on them or assumed there, those that are
+nominated, and the objects that plugins read, with what is assumed of them. What the cache has as the API server wrote
+it is taken from there by its resourceVersion, so that a field that the product loses makes a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import simulated_cluster
+from object_history import Key, ObjectHistory
+from pod_demands import is_closed
+
+from trireme.cache import cluster_cache, object_kinds, placed_pod
+from trireme_kube.apimachinery import encode
+from trireme_kube.embedded.api.resources import Object
+
+_KINDS = {kind.field: kind for kind in object_kinds.KINDS}
+_GATES_FLAG = "--feature-gates="
+
+
+class DecisionCases:
+    """Makes the cases of one simulation."""
+
+    def __init__(self, history: ObjectHistory) -> None:
+        self._history = history
+        self._gates = dict(_gates(simulated_cluster._FLAGS))
+
+    def case(
+        self,
+        cache: cluster_cache.ClusterCache,
+        pod: Any,
+        nominated_node: str,
+        placed_before: Sequence[tuple[Any, str]] = (),
+    ) -> Object:
+        """What is decided about a pod of the queue that is nominated to this node, or to none.
+
+        `placed_before` are the pods of the same batch for which a node was chosen before, with their nodes. Raises:
+        LookupError, if the cache has versions of objects that are too old.
+        """
+        before = [_on_node(self._pending(each), node) for each, node in placed_before]
+        uids = {pod.uid, *(each.uid for each, _ in placed_before)}
+        case: Object = {
+            "featureGates": self._gates,
+            "nodes": [self._node(cache, name) for name in sorted(cache.node_names())],
+            "pods": [*self._placed(cache), *before],
+            "nominated": list(self._nominated(cache, uids)),
+            "pod": _nominated_to(self._pending(pod), nominated_node),
+        }
+        for name, entry in self._objects(cache):
+            case.setdefault(name, []).append(entry)
+        return case
+
+    def _node(self, cache: cluster_cache.ClusterCache, name: str) -> Object:
+        """The node; one off which the remote plugin keeps all pods is cordoned, which keeps them off as well."""
+        known = cache.node(name)
+        assert known is not None
+        node = self._history.get(("Node", "", name), known.metadata.resource_version)
+        return {**node, "spec": {**node["spec"], "unschedulable": True}} if is_closed(name) else node
+
+    def _pending(self, pod: Any) -> Object:
+        parsed = pod.record.pod.parsed
+        return self._history.get(("Pod", parsed.namespace, parsed.name), str(parsed.resource_version))
+
+    def _placed(self, cache: cluster_cache.ClusterCache) -> Iterator[Object]:
+        for pod in sorted(cache.pods(), key=lambda pod: pod.key):
+            if pod.slot == placed_pod.NO_SLOT:
+                continue
+            key = _pod_key(pod.key)
+            if pod.version:
+                yield self._history.get(key, str(pod.version))
+            else:
+                yield _on_node(self._history.latest(key), pod.node_name)
+
+    def _nominated(self, cache: cluster_cache.ClusterCache, without: set[str]) -> Iterator[Object]:
+        for uid, (node, nomination) in sorted(cache._pod_nominations.items()):
+            if uid not in without and uid in cache._nominations:
+                key = ("Pod", nomination.pod.namespace, nomination.pod.name)
+                yield _nominated_to(self._history.latest(key), node)
+
+    def _objects(self, cache: cluster_cache.ClusterCache) -> Iterator[tuple[str, Object]]:
+        assumed = cache._assumed_objects._assumed
+        for entry in cache._assumed_objects.all():
+            kind = _KINDS[str(entry.WhichOneof("object"))]
+            message = getattr(entry, kind.field)
+            metadata = message.metadata
+            if (kind.field, metadata.namespace, metadata.name) in assumed:
+                yield kind.watched.name, {**_header(kind), **encode.encode(message)}
+            else:
+                key = (kind.watched.kind, metadata.namespace, metadata.name)
+                yield kind.watched.name, self._history.get(key, metadata.resource_version)
+
+
+def _gates(flags: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """The feature gates that the frontends' flags state."""
+    for flag in flags:
+        for stated in flag.removeprefix(_GATES_FLAG).split(",") if flag.startswith(_GATES_FLAG) else ():
+            name, _, value = stated.partition("=")
+            yield name, value == "true"
+
+
+def _header(kind: object_kinds.ObjectKind) -> Mapping[str, str]:
+    version = kind.watched.path.rpartition("/")[0].removeprefix("/apis/").removeprefix("/api/")
+    return {"apiVersion": version, "kind": kind.watched.kind}
+
+
+def _pod_key(key: str) -> Key:
+    namespace, _, name = key.partition("/")
+    return "Pod", namespace, name
+
+
+def _on_node(pod: Object, node: str) -> Object:
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}}
+
+
+def _nominated_to(pod: Object, node: str) -> Object:
+    status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
+    return {**pod, "status": {**status, "nominatedNodeName": node} if node else status}

@@ -1,0 +1,199 @@
+"""Records a sample of what leaders decide, each with the case that it was decided by.
+
+Sampled are pods that are scheduled alone or in a batch; not the members of groups, which are decided together, and not
+what a plugin failed at. A decision is only taken if the leader's cache is as it was when filter was called: else it is
+known of no single state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from decision_cases import DecisionCases
+
+from trireme.cache import cluster_cache
+from trireme.framework import status
+from trireme.scheduling import attempt, post_filtering
+from trireme_kube.embedded.api.resources import Object
+
+
+@dataclasses.dataclass
+class Decision:
+    """What a leader decided about a pod."""
+
+    pod: str
+    case: Object
+    #: The node that it is nominated to, and the one that was chosen; empty: none.
+    nominated_node: str = ""
+    chosen: str = ""
+    #: Whether `statuses` and `pre_filter` are known: those of a batch are of its first pod.
+    has_statuses: bool = False
+    #: PreFilter's status, if that refused the pod; and that of each node that refuses it.
+    pre_filter: Object | None = None
+    statuses: Mapping[str, Object] = dataclasses.field(default_factory=dict)
+    #: What PostFilter did about a pod that no node takes; None: not known.
+    preemption: Object | None = None
+
+
+class DecisionRecords:
+    """Observes the decisions of all frontends. `sample` has as many as `size`, each as likely as any other."""
+
+    def __init__(self, cases: DecisionCases, seed: int, size: int) -> None:
+        self._cases = cases
+        # A source of its own: nothing else depends on what is drawn here.
+        self._random = random.Random(f"decisions {seed}")
+        self._size = size
+        self._seen = 0
+        self.sample: list[Decision] = []
+        # By the frontend's cache: its revision when the attempt under way began, which is absent if no call was made
+        # for it; and the refusal for which PostFilter runs, with the revision.
+        self._revisions: dict[cluster_cache.ClusterCache, int] = {}
+        self._refusals: dict[cluster_cache.ClusterCache, tuple[Decision, int]] = {}
+        self._observe_attempts()
+        self._observe_post_filters()
+
+    def clear(self) -> None:
+        """Begin another sample."""
+        self.sample, self._seen = [], 0
+
+    def _observe_attempts(self) -> None:
+        owner: Any = attempt.AttemptRunner
+        assume = owner.assume
+
+        def remembering(original: Callable[..., Any]) -> Callable[..., Any]:
+            async def method(runner: Any, class_key: Any, pods: Any, within: Any = None, **named: Any) -> Any:
+                revision = self._revisions[runner._cache] = runner._cache.revision
+                try:
+                    made = await original(runner, class_key, pods, *(() if within is None else (within,)), **named)
+                finally:
+                    del self._revisions[runner._cache]
+                if within is None and made is not None and made.refused is not None:
+                    self._revisions[runner._cache] = revision  # for PostFilter, which is next
+                return made
+
+            return method
+
+        async def observed(runner: Any, class_key: Any, pods: Any, choice: Any, within: Any = None) -> Any:
+            if within is None:
+                self._on_assume(runner, pods, choice)
+            return await assume(runner, class_key, pods, choice, within)
+
+        owner.assume = observed
+        owner.attempt, owner.attempt_nominated = remembering(owner.attempt), remembering(owner.attempt_nominated)
+
+    def _observe_post_filters(self) -> None:
+        owner: Any = post_filtering.PostFilters
+        run, end = owner.run, owner._end_attempt
+
+        async def observed_run(filters: Any, class_key: Any, pods: Any, filtered: Any) -> Any:
+            self._on_refusal(filters, pods, filtered)
+            return await run(filters, class_key, pods, filtered)
+
+        async def observed_end(filters: Any, class_key: Any, pods: Any, refusal: Any, result: Any) -> Any:
+            self._on_post_filter(filters._cache, pods[0], result)
+            return await end(filters, class_key, pods, refusal, result)
+
+        owner.run, owner._end_attempt = observed_run, observed_end
+
+    def _on_assume(self, runner: Any, pods: Sequence[Any], choice: Any) -> None:
+        """Nodes are chosen for some pods, which are not yet assumed there."""
+        cache, filtered = runner._cache, choice.filtered
+        revision = self._revisions.get(cache)
+        if revision not in (None, cache.revision) or not self._is_drawn():
+            return
+        places: list[tuple[Any, str]] = []
+        for pod, slot in zip(pods, choice.placed.slots, strict=False):
+            node = cache.node_at(slot, filtered.answer.generation)
+            if node is None or not pod.in_attempt:
+                break  # the places of the next ones were chosen with this one on its node
+            places.append((pod, node))
+        if not places:
+            return
+        number = self._random.randrange(len(places))
+        pod, node = places[number]
+        decision = self._decision(cache, pod, runner._nominations.node_of(pod.uid), places[:number])
+        if decision is None:
+            return
+        decision.chosen = node
+        if number == 0 and revision is not None and not filtered.admitted:
+            _add_statuses(decision, cache, filtered)
+        self._add(decision)
+
+    def _on_refusal(self, filters: Any, pods: Sequence[Any], filtered: Any) -> None:
+        """No node takes the pods."""
+        cache = filters._cache
+        self._refusals.pop(cache, None)
+        if self._revisions.pop(cache, None) != cache.revision or _failed(filtered) or not self._is_drawn():
+            return
+        decision = self._decision(cache, pods[0], filters._nominations.node_of(pods[0].uid))
+        if decision is None:
+            return
+        _add_statuses(decision, cache, filtered)
+        self._add(decision)
+        self._refusals[cache] = decision, cache.revision
+
+    def _on_post_filter(self, cache: cluster_cache.ClusterCache, pod: Any, result: Any) -> None:
+        """PostFilter ran for a pod; nothing of it is carried out yet."""
+        decision, revision = self._refusals.pop(cache, (None, -1))
+        evicting = any(each.evicting for each in cache.pods())
+        if decision is None or decision.pod != pod.key or revision != cache.revision or evicting:
+            return
+        if result.code is status.Code.ERROR:
+            return
+        victims = sorted(action.evict.pod.name for action in result.actions if action.HasField("evict"))
+        decision.preemption = {"nominatedNode": result.nominated_node or "", "victims": victims}
+
+    # The sample
+
+    def _is_drawn(self) -> bool:
+        """Whether the next decision is to be in the sample."""
+        self._seen += 1
+        return self._seen <= self._size or self._random.random() < self._size / self._seen
+
+    def _add(self, decision: Decision) -> None:
+        if len(self.sample) < self._size:
+            self.sample.append(decision)
+        else:
+            self.sample[self._random.randrange(self._size)] = decision
+
+    def _decision(
+        self, cache: cluster_cache.ClusterCache, pod: Any, nominated_node: str, before: Sequence[tuple[Any, str]] = ()
+    ) -> Decision | None:
+        """A decision of which no more is known than what it is made by; None: nor that."""
+        try:
+            return Decision(pod.key, self._cases.case(cache, pod, nominated_node, before), nominated_node)
+        except LookupError:
+            return None
+
+
+def _failed(filtered: Any) -> bool:
+    """Whether a plugin failed, for whatever reason: with the remote one that is what faults bring about."""
+    return filtered.answer.error is not None or (
+        filtered.refusal is not None and filtered.refusal.code is status.Code.ERROR
+    )
+
+
+def _add_statuses(decision: Decision, cache: cluster_cache.ClusterCache, filtered: Any) -> None:
+    """Add what filter answered about each node."""
+    if _failed(filtered):
+        return
+    decision.has_statuses = True
+    if filtered.refusal is not None:
+        decision.pre_filter = _described(filtered.refusal)
+        return
+    answer, found = filtered.answer, {}
+    for name in cache.node_names():
+        slot = cache.slot_of(name)
+        number = int(answer.index[slot])
+        if number:
+            found[name] = _described(answer.statuses[number - 1])
+        elif not answer.capacity[slot]:
+            found[name] = {"code": "none", "plugin": "", "reasons": ["no room is left"]}
+    decision.statuses = found
+
+
+def _described(value: status.Status) -> Object:
+    return {"code": value.code.label, "plugin": value.plugin, "reasons": sorted(value.messages)}
