@@ -23,7 +23,7 @@ class ClusterCounts:
         self._bound_at: collections.deque[float] = collections.deque(maxlen=100_000)
 
     def on_pods(self, events: Sequence[Event[tuple[str, str]]]) -> None:
-        """Pods as (uid, state)."""
+        """Count pods by their state, from events of (uid, state)."""
         for kind, entry in events:
             if entry is None:
                 if kind == EventKind.LIST_START:
@@ -38,7 +38,7 @@ class ClusterCounts:
             self._pods[uid] = state
 
     def on_nodes(self, events: Sequence[Event[str]]) -> None:
-        """Nodes by name."""
+        """Count nodes, from events of names."""
         for kind, name in events:
             if name is None:
                 if kind == EventKind.LIST_START:
@@ -49,7 +49,7 @@ class ClusterCounts:
                 self._nodes.add(name)
 
     def status_line(self) -> str:
-        """The status line."""
+        """The counts, and how many pods were bound in the last second, as one line."""
         counts = collections.Counter(self._pods.values())
         recent = time.monotonic() - 1.0
         rate = sum(moment >= recent for moment in self._bound_at)
@@ -64,8 +64,8 @@ async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) 
     counts = ClusterCounts()
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-up", qps=-1)
     async with await client.connect(settings) as api, asyncio.TaskGroup() as group:
-        pods = informer.Informer(api, resources.PODS, _uid_and_stage, [_Consumer(counts.on_pods)])
-        nodes = informer.Informer(api, resources.NODES, _node_name, [_Consumer(counts.on_nodes)])
+        pods = informer.Informer(api, resources.PODS, _uid_and_stage, [_FunctionConsumer(counts.on_pods)])
+        nodes = informer.Informer(api, resources.NODES, _node_name, [_FunctionConsumer(counts.on_nodes)])
         group.create_task(pods.run())
         group.create_task(nodes.run())
         while True:
@@ -73,7 +73,7 @@ async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) 
             await asyncio.sleep(PERIOD_SECONDS)
 
 
-class _Consumer:
+class _FunctionConsumer:
     """Passes an informer's events on to the counts."""
 
     def __init__(self, take: Callable[[Sequence[Any]], None]) -> None:
@@ -81,11 +81,13 @@ class _Consumer:
 
 
 def _uid_and_stage(raw: Mapping[str, Any]) -> tuple[str, str]:
+    """The pod's UID, and whether it is pending, bound or running."""
     if not raw["spec"].get("nodeName"):
         return raw["metadata"]["uid"], "pending"
     return raw["metadata"]["uid"], "running" if raw["status"].get("phase") == "Running" else "bound"
 
 
 def _node_name(raw: Mapping[str, Any]) -> str:
+    """The node's name."""
     name: str = raw["metadata"]["name"]
     return name

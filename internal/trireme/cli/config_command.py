@@ -54,6 +54,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _add_context_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of what a configuration is checked with: remote plugins and feature gates."""
     parser.add_argument(
         "--trireme-config", default="", metavar="FILE", help="TriremeConfiguration with the remote plugins"
     )
@@ -83,6 +84,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def _check_trireme_configuration(path: str) -> None:
+    """Check the file, if there is one. Raises: ConfigurationError."""
     if path:
         trireme_configuration_loading.parse(loading.read_file(path))
 
@@ -97,6 +99,7 @@ def _print_problems(file: str, problems: tuple[str, ...]) -> int:
 
 
 def _is_trireme_configuration(path: str) -> bool:
+    """Whether the file has a TriremeConfiguration; a file that cannot be read has none."""
     try:
         return inspection.is_own(loading.read_file(path))
     except ConfigurationError:
@@ -137,7 +140,8 @@ def _check_files_named_in(path: str, own: str, gate_texts: Sequence[str]) -> Non
 def run_print(options: argparse.Namespace) -> int:
     """Show a configuration. Returns the exit code."""
 
-    def show() -> None:
+    def print_configuration() -> None:
+        """Print the configuration with its defaults, or its plugins. Raises: ConfigurationError."""
         data = loading.read_file(options.file) if options.file else None
         enabled = inspection.feature_gates(options.feature_gates)
         contents = inspection.inspect(data, trireme_configuration_loading.load(options.trireme_config), enabled)
@@ -146,7 +150,7 @@ def run_print(options: argparse.Namespace) -> int:
         else:
             print(write_yaml(contents.document()), end="")
 
-    return _print_errors(_problems_raised_by(show))
+    return _print_errors(_problems_raised_by(print_configuration))
 
 
 def run_convert(options: argparse.Namespace) -> int:
@@ -157,19 +161,22 @@ def run_convert(options: argparse.Namespace) -> int:
         print(f"{_CONVERT}\n\n{usage}", end="")
         return 0
 
-    def convert() -> None:
+    def print_converted() -> None:
+        """Print the converted configuration. Raises: ConfigurationError, FlagError."""
         print(writing.convert(arguments, Sources(loading.read_file, read_config_map)), end="")
 
-    return _print_errors(_problems_raised_by(convert))
+    return _print_errors(_problems_raised_by(print_converted))
 
 
 def _print_errors(problems: tuple[str, ...]) -> int:
+    """Print the problems to stderr; returns the exit code."""
     for problem in problems:
         print(f"Error: {problem}", file=sys.stderr)
     return 1 if problems else 0
 
 
 def _problems_raised_by(work: Callable[[], None]) -> tuple[str, ...]:
+    """Run the function; return the problems of the configuration or flag error that it raises."""
     try:
         work()
     except ConfigurationError as error:
@@ -191,6 +198,7 @@ def read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str,
 
 
 async def _read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str, str]:
+    """Read the ConfigMap. Raises: ApiError, ApiUnreachable, KubeconfigError."""
     settings = client.ClientSettings(credentials.Source(cluster.kubeconfig, cluster.master))
     path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
     async with await client.connect(settings) as connection:

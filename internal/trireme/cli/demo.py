@@ -30,11 +30,13 @@ Say = Callable[[str], None]
 
 
 def _pod_template(labels: dict[str, str], spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
+    """A pod template with one container that does nothing."""
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
     return {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
 
 
 def _make_deployment(name: str, replicas: int, spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
+    """A Deployment of such pods."""
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",
@@ -119,6 +121,7 @@ async def _wait_until_settled(api: client.ApiClient, name: str, replicas: int) -
 
 
 def _is_bound(pod: dict[str, Any]) -> bool:
+    """Whether the pod has a node."""
     return bool(pod["spec"].get("nodeName"))
 
 
@@ -132,6 +135,7 @@ def _last_refusal(pod: dict[str, Any]) -> str:
 
 
 async def _print_refusal(api: client.ApiClient, name: str, say: Say) -> None:
+    """Print why the first refused pod is refused, once one is; gives up after a while."""
     for _ in range(100):
         for pod in await _list_pods(api, name):
             if message := _last_refusal(pod):
@@ -141,6 +145,7 @@ async def _print_refusal(api: client.ApiClient, name: str, say: Say) -> None:
 
 
 async def _list_pods(api: client.ApiClient, name: str) -> list[dict[str, Any]]:
+    """The pods of a workload."""
     response = await api.get(f"/api/v1/namespaces/{NAMESPACE}/pods", {"labelSelector": f"app={name}"})
     items: list[dict[str, Any]] = response.json()["items"] or []
     return items

@@ -81,6 +81,7 @@ def _without_lease_validity(report: Report) -> Report:
 
 
 def _print_report(out: console.Console, output: str, report: Report, render: Render) -> None:
+    """Print the report as JSON, YAML or text; text is in colour on a terminal."""
     if output == "json":
         print(json.dumps(report, indent=2, ensure_ascii=False), flush=True)
     elif output == "yaml":
@@ -154,4 +155,5 @@ def age_text(since: float, now: float | None = None) -> str:
 
 
 def _two_units(whole: int, unit: str, rest: int, smaller: str) -> str:
+    """A duration of two units; the smaller one is left out if it is 0."""
     return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"

@@ -37,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _parse_pod_name(name: str) -> str:
+    """NAMESPACE/POD, in `default` without a namespace. Raises: ArgumentTypeError."""
     namespace, slash, pod = name.rpartition("/")
     if not pod or "/" in namespace or (slash and not namespace):
         raise argparse.ArgumentTypeError(f"{name!r} is neither NAMESPACE/POD nor POD")
@@ -121,6 +122,7 @@ def _render_feasible_nodes(found: Report, wide: bool) -> console.RenderableType:
 
 
 def _score_text(score: int, weight: int) -> str:
+    """A plugin's score, with its weight unless that is 1."""
     return f"{score}×{weight}" if weight > 1 else str(score)
 
 
@@ -135,6 +137,7 @@ def _summary_line(report: Report) -> str:
 
 
 def _with_indent(what: console.RenderableType) -> padding.Padding:
+    """The part, indented."""
     return padding.Padding(what, (0, 0, 0, 2))
 
 
@@ -168,6 +171,7 @@ def _reason_details(plugin: str, reason: Report) -> str:
 
 
 def _events_text(events: Sequence[str], wide: bool) -> str:
+    """The events that may wake the pod, as a list; the most likely ones, unless `wide`."""
     listing = events if wide else events[:_EVENTS]
     lines = [f"- {event_phrases.event_phrase(label)}" for label in listing]
     if len(events) > len(listing):
@@ -176,6 +180,7 @@ def _events_text(events: Sequence[str], wide: bool) -> str:
 
 
 def _render_history(moves: Sequence[Any]) -> console.RenderableType:
+    """A table of the pod's last moves in the queue."""
     entries = [
         [
             f"{display.age_text(move['at'])} ago",

@@ -38,7 +38,7 @@ def default_socket() -> pathlib.Path:
     return pathlib.Path(path) if path else pathlib.Path(folder, "trireme-admin.sock")
 
 
-def socket_for(folder: pathlib.Path) -> pathlib.Path:
+def socket_for_new_frontend(folder: pathlib.Path) -> pathlib.Path:
     """The socket for a new installation of this user.
 
     That is the default socket, or one in a folder of its own if that is in use, or in a folder that others can write
@@ -60,6 +60,7 @@ def state_folder() -> pathlib.Path:
 
 
 def _is_listening(path: pathlib.Path) -> bool:
+    """Whether a process listens on the socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
 
@@ -78,13 +79,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def print_report(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:
     """Fetch and print a report, once or with `--watch` until Ctrl-C. Returns the exit code."""
-    return print_fetched(options, functools.partial(fetch_report, options, path, query), render)
+    return print_report_of(options, functools.partial(fetch_report, options, path, query), render)
 
 
-def print_fetched(
+def print_report_of(
     options: argparse.Namespace, ask_for: Callable[[], Awaitable[display.Report]], render: display.Render
 ) -> int:
-    """As `print_report`, for the report that `ask_for` returns."""
+    """As `print_report`, for the report that `ask_for` fetches."""
     try:
         asyncio.run(display.show_report(options, ask_for, render))
     except ReportUnavailable as error:
@@ -202,6 +203,7 @@ def _connector_url_and_headers(options: argparse.Namespace) -> tuple[aiohttp.Bas
 
 
 def _socket_path(options: argparse.Namespace) -> str:
+    """The socket that the options name, or the default one."""
     return options.socket or str(default_socket())
 
 

@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    """Parse the arguments and run the command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="trireme", description="The Trireme scheduler, for people.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:

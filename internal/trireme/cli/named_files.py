@@ -53,6 +53,7 @@ def existing_files(files: tls_files.Files) -> tuple[tls_files.Files, list[str]]:
 
 
 def _tls_files(field: str, certificate: str, key: str, authorities: str) -> tls_files.Files:
+    """The files of one side, with the names of their fields; empty paths are none."""
     fields = (("certFile", certificate), ("keyFile", key), ("caFile", authorities))
     return tls_files.Files(
         *(tls_files.NamedFile(f"{field}.{name}", pathlib.Path(path)) if path else None for name, path in fields)

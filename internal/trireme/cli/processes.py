@@ -47,6 +47,7 @@ class Output:
         self._write("" if self._terminal else f"{text}\n")
 
     def _write(self, text: str) -> None:
+        """Write the text, and the status line again below it; a closed pipe ends all output."""
         if self.closed:
             return
         try:
@@ -118,6 +119,7 @@ class Process:
         await asyncio.gather(*self._readers)
 
     async def _copy_output(self, ready: asyncio.Future[str]) -> None:
+        """Print the process's lines until it ends, and notice the one that says that it serves."""
         assert self._process is not None
         assert self._process.stdout is not None
         async for raw in self._process.stdout:

@@ -74,6 +74,7 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
 
 
 def _leader_line(leadership: Report) -> text.Text:
+    """Who leads: this scheduler, another one, or nobody; and a failed request for the Lease."""
     error = leadership.get("lastError", "")
     failed = f"the last request for it failed: {error}"
     if leadership["leading"]:
@@ -163,15 +164,18 @@ def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
 
 
 def _generation_text(follows: Report | None) -> str:
+    """The generation that a plugin follows at; - if it follows none."""
     return str(follows["generation"]) if follows else "-"
 
 
 def _plugin_problem(plugin: Report) -> str:
+    """The problem of a plugin, with its name."""
     name, problem = plugin["name"], str(plugin["problem"])
     return problem if f"plugin {name} " in problem else f"plugin {name}: {problem}"
 
 
 def _number_text(replica: Report, name: str) -> str:
+    """A number of a replica's row; - if it has none."""
     return str(replica[name]) if name in replica else "-"
 
 
@@ -187,10 +191,12 @@ def _lookup_state(lookup: Report) -> text.Text:
 
 
 def _addresses_text(count: int) -> str:
+    """A number of addresses in words."""
     return f"{count or 'no'} address{'' if count == 1 else 'es'}"
 
 
 def _replica_state(replica: Report) -> text.Text:
+    """The state of a replica, and whether it stands in for configured ones."""
     state = _follower_state(replica)
     if replica.get("standsIn"):
         return text.Text(f"stands in, {state}", display.BAD)
@@ -198,6 +204,7 @@ def _replica_state(replica: Report) -> text.Text:
 
 
 def _follower_state(replica: Report) -> text.Text:
+    """Whether a replica is in step, how far it is behind, or why it is not."""
     if not replica["inStep"]:
         # A replica that was in step and does not answer is different from one that never was in step.
         silent = "it does not answer" if replica.get("fullSyncs") else "not reached yet"
@@ -207,6 +214,7 @@ def _follower_state(replica: Report) -> text.Text:
 
 
 def _render_pending_pods(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+    """A table of pending pods by name, and how many its rows are."""
     headers = ["POD", "AGE", "ATTEMPTS", *(["PRIORITY", "PROFILE"] if wide else []), "STATUS"]
     entries = [
         [

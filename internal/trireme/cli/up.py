@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 async def _run_until_stopped(options: argparse.Namespace) -> int:
     """Start the processes in their order, show their output, and stop them in reverse; returns the exit code."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
-    free = frontend_connection.socket_for(folder)
+    free = frontend_connection.socket_for_new_frontend(folder)
     kubeconfig = _kubeconfig_path(options, folder, alone=not free.is_relative_to(folder))
     layout = Layout(folder, kubeconfig, _admin_socket(options, free))
     stopping = asyncio.Event()
@@ -324,5 +324,6 @@ def _read_document(path: str, api_version: str, kind: str) -> dict[str, Any]:
 
 
 def _phase_command(phase: str, arguments: Sequence[str]) -> list[str]:
+    """The command that runs a phase as a process of its own."""
     program = f"import sys; from trireme.{phase}.process import main; sys.exit(main())"
     return [sys.executable, "-u", "-c", program, *arguments]

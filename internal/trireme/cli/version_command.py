@@ -20,7 +20,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> int:
     """Print them. Returns the exit code."""
 
-    async def ask() -> Report:
+    async def fetch_versions() -> Report:
+        """Our version, and the scheduler's or why that is not known."""
         report: dict[str, object] = {"client": release.installed_version()}
         if not options.client:
             try:
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
                 report["unanswered"] = str(error)
         return report
 
-    return frontend_connection.print_fetched(options, ask, render)
+    return frontend_connection.print_report_of(options, fetch_versions, render)
 
 
 def render(report: Report, wide: bool = False) -> console.RenderableType:
@@ -44,4 +45,5 @@ def render(report: Report, wide: bool = False) -> console.RenderableType:
 
 
 def _version_line(each: Report) -> str:
+    """A version in words."""
     return f"Trireme {each['trireme']}, as kube-scheduler {each['kubernetes']}, on Python {each['python']}"

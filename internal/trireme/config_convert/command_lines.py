@@ -111,7 +111,7 @@ def convert(arguments: Sequence[str], sources: Sources) -> Draft:
     elif parsed.given:
         draft = Draft(origin="a command line", master=parsed["master"])
         _convert_settings(parsed, draft)
-        _leader_election(parsed, draft)
+        _convert_leader_election(parsed, draft)
         if parsed.given & _OLD_WEIGHTS:
             _add_profile(parsed, draft)
             _apply_policy_of_flags(parsed, sources, draft)
@@ -136,14 +136,14 @@ def _convert_file_of_flags(path: str, parsed: Parsed, sources: Sources) -> Draft
     draft.origin = f"{path}, {draft.origin}"
     if not version:  # a Policy: the flags are the configuration
         _convert_settings(parsed, draft)
-        _leader_election(parsed, draft)
-        _scheduler_name(parsed, draft.profile())
+        _convert_leader_election(parsed, draft)
+        _convert_profile_flags(parsed, draft.profile())
         return draft
     ignored = {*_CONNECTION, *_PROFILING, "scheduler-name", "hard-pod-affinity-symmetric-weight", "algorithm-provider"}
     if is_older_version(version, "v1beta2"):
         ignored.update(_ELECTION)
     else:
-        _leader_election(parsed, draft)
+        _convert_leader_election(parsed, draft)
     for name in sorted(ignored & parsed.given):
         draft.note(f"--{name}", "had no effect with a configuration file; it was dropped")
     if parsed.given & set(_POLICY):
@@ -154,6 +154,7 @@ def _convert_file_of_flags(path: str, parsed: Parsed, sources: Sources) -> Draft
 
 
 def _convert_settings(parsed: Parsed, draft: Draft) -> None:
+    """Convert the flags of the connection, its rate limit and profiling."""
     for flag, name in _CONNECTION.items():
         if flag in parsed.given:
             draft.set("clientConnection", name, parsed[flag])
@@ -162,7 +163,8 @@ def _convert_settings(parsed: Parsed, draft: Draft) -> None:
             draft.settings[name] = parsed[flag]
 
 
-def _leader_election(parsed: Parsed, draft: Draft) -> None:
+def _convert_leader_election(parsed: Parsed, draft: Draft) -> None:
+    """Convert the flags of leader election."""
     for flag, name in _ELECTION.items():
         if flag in parsed.given:
             value = parsed[flag]
@@ -170,7 +172,8 @@ def _leader_election(parsed: Parsed, draft: Draft) -> None:
     configurations.note_lock("--leader-elect-resource-lock", parsed["leader-elect-resource-lock"], draft)
 
 
-def _scheduler_name(parsed: Parsed, profile: Profile) -> None:
+def _convert_profile_flags(parsed: Parsed, profile: Profile) -> None:
+    """Convert the flags of the profile: the scheduler's name and the weight of symmetric affinity."""
     if parsed["scheduler-name"]:
         profile.settings["schedulerName"] = parsed["scheduler-name"]
     if "hard-pod-affinity-symmetric-weight" in parsed.given:
@@ -179,9 +182,10 @@ def _scheduler_name(parsed: Parsed, profile: Profile) -> None:
 
 
 def _add_profile(parsed: Parsed, draft: Draft) -> None:
+    """Add the profile that the flags describe."""
     provider = parsed["algorithm-provider"] or legacy.DEFAULT_PROVIDER
     profile = Profile(profiles.convert(Reader({}), "v1beta1", draft.notes, provider))
-    _scheduler_name(parsed, profile)
+    _convert_profile_flags(parsed, profile)
     draft.profiles.append(profile)
 
 
@@ -207,10 +211,10 @@ def _keep_current_flags(parsed: Parsed, draft: Draft) -> None:
     for name in sorted(set(UNUSED_FLAGS) & parsed.given):
         draft.note(f"--{name}", "has no equivalent: a scheduler does not need it any more")
     draft.flags.extend(shlex.quote(f"--{name}={text}") for name, text in parsed.uses if name not in _REMOVED_FLAGS)
-    _feature_gates(parsed, draft)
+    _keep_feature_gates(parsed, draft)
 
 
-def _feature_gates(parsed: Parsed, draft: Draft) -> None:
+def _keep_feature_gates(parsed: Parsed, draft: Draft) -> None:
     """Keep the feature gates that still exist on the command line."""
     table = gates.table().gates
     remaining: list[str] = []

@@ -106,6 +106,7 @@ def apply_policy_config_map(namespace: str, name: str, sources: Sources, draft: 
 
 
 def _apply_policy(value: dict[str, Any], draft: Draft) -> None:
+    """Replace the only profile's plugins and the extenders by those of a Policy."""
     profile = draft.profile()
     plugins, draft.extenders = policies.convert(Reader(value), draft.notes)
     if "hardPodAffinityWeight" in (profile.plugins.args.get(legacy.HARD_POD_AFFINITY_WEIGHT) or {}):
@@ -129,7 +130,7 @@ def _convert_scheduler_configuration(value: Reader, version: str, sources: Sourc
     listed = value.readers("profiles")
     draft.says_plugins = any("plugins" in one.value or "pluginConfig" in one.value for one in [value, *(listed or ())])
     if is_older_version(version, "v1alpha2"):
-        _only_profile(value, version, provider, draft)
+        _add_only_profile(value, version, provider, draft)
     else:
         for profile in listed or []:
             _add_profile(profile, version, provider, draft)
@@ -137,12 +138,13 @@ def _convert_scheduler_configuration(value: Reader, version: str, sources: Sourc
             _add_profile(Reader({}), version, provider, draft)
         draft.extenders = extenders.convert(value, draft.notes)
     if algorithm is not None:
-        _policy_source(algorithm, sources, draft)
-    _old_settings(value, draft)
+        _apply_policy_of_source(algorithm, sources, draft)
+    _convert_moved_settings(value, draft)
     draft.notes.extend(value.unknown())
 
 
 def _convert_connection(value: Reader, draft: Draft) -> None:
+    """Convert the settings of the connection to the API server."""
     connection = value.reader("clientConnection")
     if connection is not None:
         written: dict[str, Any] = {}
@@ -153,6 +155,7 @@ def _convert_connection(value: Reader, draft: Draft) -> None:
 
 
 def _convert_leader_election(value: Reader, draft: Draft) -> None:
+    """Convert leader election, whose fields had other names; other locks than Leases become a note."""
     election = value.reader("leaderElection")
     if election is None:
         return
@@ -176,20 +179,22 @@ def note_lock(about: str, lock: str, draft: Draft) -> None:
 
 
 def _add_profile(reader: Reader, version: str, provider: str, draft: Draft) -> None:
+    """Convert one profile of a version that has profiles."""
     profile = Profile(profiles.convert(reader, version, draft.notes, provider))
     reader.copy(("schedulerName", "percentageOfNodesToScore"), profile.settings)
     draft.notes.extend(reader.unknown())
     draft.profiles.append(profile)
 
 
-def _only_profile(value: Reader, version: str, provider: str, draft: Draft) -> None:
+def _add_only_profile(value: Reader, version: str, provider: str, draft: Draft) -> None:
     """Convert a version without profiles, whose only profile is in the configuration itself."""
     profile = Profile(profiles.convert(value, version, draft.notes, provider))
     value.copy(("schedulerName",), profile.settings)
     draft.profiles.append(profile)
 
 
-def _policy_source(algorithm: Reader, sources: Sources, draft: Draft) -> None:
+def _apply_policy_of_source(algorithm: Reader, sources: Sources, draft: Draft) -> None:
+    """Apply the Policy that the algorithm's source names, a file or a ConfigMap. Raises: ConversionError."""
     policy = algorithm.reader("policy")
     draft.notes.extend(algorithm.unknown())
     if policy is None:
@@ -205,7 +210,7 @@ def _policy_source(algorithm: Reader, sources: Sources, draft: Draft) -> None:
         apply_policy_config_map(namespace, config_map.text("name"), sources, draft)
 
 
-def _old_settings(value: Reader, draft: Draft) -> None:
+def _convert_moved_settings(value: Reader, draft: Draft) -> None:
     """Convert settings that have moved or were removed."""
     weight = value.integer("hardPodAffinitySymmetricWeight")
     if weight is not None:
@@ -215,7 +220,7 @@ def _old_settings(value: Reader, draft: Draft) -> None:
         _set_plugin_argument(draft, legacy.BIND_TIMEOUT, "bindTimeoutSeconds", timeout)
     if value.boolean("disablePreemption"):
         for profile in draft.profiles:
-            _without_preemption(profile.plugins)
+            _disable_preemption(profile.plugins)
     for name in ("healthzBindAddress", "metricsBindAddress"):
         note_insecure_port(name, value.text(name), draft)
     domains = value.text("failureDomains")
@@ -228,12 +233,14 @@ def _old_settings(value: Reader, draft: Draft) -> None:
 
 
 def _set_plugin_argument(draft: Draft, plugin: str, name: str, value: Any) -> None:
+    """Set an argument of a plugin in all profiles that do not set it."""
     for profile in draft.profiles:
         profile.plugins.args_of(plugin).setdefault(name, value)
 
 
-def _without_preemption(plugins: Plugins) -> None:
-    plugins.at("postFilter").forget(PREEMPTION_PLUGIN)
+def _disable_preemption(plugins: Plugins) -> None:
+    """Disable preemption in a profile."""
+    plugins.at("postFilter").drop(PREEMPTION_PLUGIN)
     plugins.at("postFilter").disable(PREEMPTION_PLUGIN)
 
 

@@ -56,6 +56,7 @@ def prefer_labels(plugins: Plugins, labels: NodeLabels) -> None:
 
 
 def _required_added_affinity(plugins: Plugins) -> dict[str, Any]:
+    """The affinity that NodeAffinity adds to each pod, to be changed; made if it is missing."""
     args = plugins.args_of(legacy.ADDED_AFFINITY)
     args["addedAffinity"] = args.get("addedAffinity") or {}
     affinity: dict[str, Any] = args["addedAffinity"]
@@ -63,6 +64,7 @@ def _required_added_affinity(plugins: Plugins) -> dict[str, Any]:
 
 
 def _label_expressions(present: Sequence[str], absent: Sequence[str]) -> list[dict[str, str]]:
+    """Node selector expressions for labels that have to be present, and absent."""
     return [
         *({"key": label, "operator": "Exists"} for label in present),
         *({"key": label, "operator": "DoesNotExist"} for label in absent),

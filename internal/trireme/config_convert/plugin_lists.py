@@ -28,13 +28,13 @@ class PluginSet:
     disabled: list[str] = field(default_factory=list)
 
     @property
-    def all_off(self) -> bool:
+    def disables_all_defaults(self) -> bool:
         """Whether no default plugin runs."""
         return ALL in self.disabled
 
     def runs_default(self, name: str) -> bool:
         """Whether a default plugin runs."""
-        return name in self.enabled or not (self.all_off or name in self.disabled)
+        return name in self.enabled or not (self.disables_all_defaults or name in self.disabled)
 
     def enable(self, name: str, weight: int | None = None) -> None:
         """Enable a plugin unless it is enabled already."""
@@ -44,11 +44,11 @@ class PluginSet:
 
     def disable(self, name: str) -> None:
         """Disable a default plugin."""
-        if not self.all_off and name not in self.disabled:
+        if not self.disables_all_defaults and name not in self.disabled:
             self.disabled.append(name)
 
-    def forget(self, name: str) -> bool:
-        """Drops every mention of a plugin; answers whether it was enabled."""
+    def drop(self, name: str) -> bool:
+        """Drop every mention of a plugin; return whether it was enabled."""
         if name in self.disabled:
             self.disabled.remove(name)
         if name not in self.enabled:
@@ -94,10 +94,10 @@ class Plugins:
         args: dict[str, Any] = self.args.pop(name, None) or {}
         return args
 
-    def forget(self, name: str) -> list[str]:
-        """Drops every mention of a plugin; answers where it was enabled."""
+    def drop(self, name: str) -> list[str]:
+        """Drop every mention of a plugin; return where it was enabled."""
         self.args.pop(name, None)
-        return [point for point, plugins in self.sets.items() if plugins.forget(name)]
+        return [point for point, plugins in self.sets.items() if plugins.drop(name)]
 
     def document(self) -> dict[str, Any]:
         """Lists and arguments in `v1` form."""
@@ -133,12 +133,14 @@ def read(profile: Reader, notes: list[Note]) -> Plugins:
 
 
 def _typed_args(config: Reader, args: Any) -> dict[str, Any]:
+    """The arguments of a plugin, without version and kind. Raises: ConversionError: they are no object."""
     if not isinstance(args, dict | None):
         raise ConversionError(f"{config.at('args')}: must be an object")
     return {name: value for name, value in (args or {}).items() if name not in ("apiVersion", "kind")}
 
 
 def _plugin_set(value: Reader, notes: list[Note]) -> PluginSet:
+    """Read the plugins enabled and disabled at a point; unread fields become notes."""
     plugins = PluginSet()
     for plugin in value.readers("enabled") or []:
         plugins.enabled[plugin.text("name")] = plugin.integer("weight")

@@ -58,6 +58,7 @@ class _Conversion:
     # What filters.
 
     def convert_predicates(self, entries: list[Reader] | None) -> None:
+        """Enable the plugins that filter as the predicates did; without a list those that were the default."""
         names = list(legacy.DEFAULT_PREDICATES if entries is None else legacy.MANDATORY_PREDICATES)
         for predicate in entries or ():
             name = self._convert_predicate(predicate)
@@ -105,6 +106,7 @@ class _Conversion:
     # What scores.
 
     def convert_priorities(self, entries: list[Reader] | None) -> None:
+        """Enable the plugins that score as the priorities did; without a list those that were the default."""
         scorers: dict[str, int] = {}
         if entries is None:
             scorers = {legacy.PRIORITIES[name]: weight for name, weight in legacy.DEFAULT_PRIORITIES.items()}
@@ -170,6 +172,7 @@ class _Conversion:
             self.plugins.args_of(legacy.SPREADING)["defaultingType"] = "List"
 
     def _convert_resource_priorities(self, scorers: dict[str, int]) -> None:
+        """Merge priorities about resources into one strategy; the last one counts, the others become notes."""
         running = {name: scorers.pop(name) for name in legacy.STRATEGIES if name in scorers}
         if not running:
             return
@@ -199,12 +202,13 @@ class _Conversion:
             if name in self.filters or name in self.scores:
                 everything.enable(name, self.scores.get(name))
                 for point in (PRE_SCORE, SCORE) if name not in self.scores else ():
-                    self._keep_from(name, point)
+                    self._disable_at(name, point)
                 for point in ("preFilter", FILTER) if name not in self.filters else ():
-                    self._keep_from(name, point)
+                    self._disable_at(name, point)
         text = f"{', '.join(later)} run as by default: a Policy could neither name them nor leave them out"
         self.notes.append(Note("", text))
 
-    def _keep_from(self, name: str, point: str) -> None:
+    def _disable_at(self, name: str, point: str) -> None:
+        """Disable a plugin at a point, if it has that point."""
         if IN_TREE.implements(name, ExtensionPoint(point)):
             self.plugins.at(point).disable(name)

@@ -53,6 +53,7 @@ class _Conversion:
     _noted: set[str] = field(default_factory=set)
 
     def run(self) -> None:
+        """Convert the lists, step by step."""
         self._move_points()
         self._convert_selector_spread()
         if is_older_version(self.version, "v1beta2"):
@@ -66,6 +67,7 @@ class _Conversion:
             self._state_old_weights()
 
     def _note_once(self, plugin: str, text: str) -> None:
+        """Add a note about a plugin, unless there is one."""
         if plugin not in self._noted:
             self._noted.add(plugin)
             self.notes.append(Note(f"{self.path}: {plugin}" if self.path else plugin, text))
@@ -102,7 +104,7 @@ class _Conversion:
         was_enabled = {name: score.enabled[name] for name in sorted(legacy.SELECTOR_SPREAD) if name in score.enabled}
         was_disabled = bool(legacy.SELECTOR_SPREAD.intersection(score.disabled))
         for name in sorted(legacy.SELECTOR_SPREAD):
-            self.plugins.forget(name)
+            self.plugins.drop(name)
         for name, weight in was_enabled.items():
             if score.runs_default(legacy.SPREADING):
                 self._note_once(name, f"is a part of {legacy.SPREADING}, under the weight of that")
@@ -122,7 +124,7 @@ class _Conversion:
         by_default = score.runs_default(self.scorer) and self.scorer not in running
         args = {name: self.plugins.take_args(name) for name in legacy.STRATEGIES}
         for name in legacy.STRATEGIES:
-            self.plugins.forget(name)
+            self.plugins.drop(name)
         if not running and by_default:
             running = {self.scorer: 1}
         elif by_default:
@@ -133,13 +135,14 @@ class _Conversion:
         name, weight = next(iter(running.items()))
         for other in list(running)[1:]:
             self._note_once(other, f"cannot be combined with {name}: a profile has one strategy")
-        if score.all_off or weight not in (None, 1):
+        if score.disables_all_defaults or weight not in (None, 1):
             score.enable(legacy.RESOURCE_STRATEGIES, weight)
         strategy = _scoring_strategy(name, args[name])
         if strategy != {"type": "LeastAllocated"}:
             self.plugins.args_of(legacy.RESOURCE_STRATEGIES)["scoringStrategy"] = strategy
 
     def _convert_default_constraints(self) -> None:
+        """State that given default constraints are a list, as newer versions ask for."""
         args = self.plugins.args.get(legacy.SPREADING) or {}
         if args.get("defaultConstraints"):
             args.setdefault("defaultingType", "List")
@@ -147,7 +150,7 @@ class _Conversion:
     def _convert_node_labels(self) -> None:
         """Replace the plugin NodeLabel by the affinity that NodeAffinity adds to every pod."""
         args = self.plugins.take_args(legacy.NODE_LABELS)
-        where = self.plugins.forget(legacy.NODE_LABELS)
+        where = self.plugins.drop(legacy.NODE_LABELS)
         labels = NodeLabels(
             args.get("presentLabels") or [],
             args.get("absentLabels") or [],
@@ -172,9 +175,10 @@ class _Conversion:
             )
 
     def _merge_volume_limits(self) -> None:
+        """Replace the plugins that limited one kind of volume by the one that counts all."""
         points: set[str] = set()
         for name in sorted(legacy.VOLUME_LIMITS):
-            where = self.plugins.forget(name)
+            where = self.plugins.drop(name)
             points.update(where)
             if where:
                 self._note_once(
@@ -185,12 +189,13 @@ class _Conversion:
                 self.plugins.at(point).enable(legacy.VOLUME_COUNTS)
 
     def _note_removed_plugins(self) -> None:
+        """Drop plugins that exist no more, with a note."""
         for name, instead in legacy.REMOVED_PLUGINS.items():
             args = self.plugins.args.get(name)
-            if self.plugins.forget(name):
+            if self.plugins.drop(name):
                 self._note_once(name, f"{instead}; it had {args}" if args else instead)
         for name in legacy.STRATEGIES:
-            if self.plugins.forget(name):
+            if self.plugins.drop(name):
                 self._note_once(name, f"is a strategy of {legacy.RESOURCE_STRATEGIES} since v1beta2")
 
     def _drop_useless_points(self) -> None:
@@ -204,7 +209,7 @@ class _Conversion:
             for point in ExtensionPoint:
                 plugins = self.plugins.at(point.value)
                 if name in plugins.enabled and not IN_TREE.implements(name, point):
-                    plugins.forget(name)
+                    plugins.drop(name)
 
     def _state_old_weights(self) -> None:
         """State the old default weights where none is set."""
@@ -215,6 +220,7 @@ class _Conversion:
 
 
 def _scoring_strategy(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The strategy of NodeResourcesFit that scores as the old plugin did."""
     strategy: dict[str, Any] = {"type": legacy.STRATEGIES[name]}
     if args.get("resources"):
         strategy["resources"] = args["resources"]

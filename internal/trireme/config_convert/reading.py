@@ -45,6 +45,7 @@ def read_document(data: bytes) -> dict[str, Any]:
 
 
 def _json_text(value: Any) -> str:
+    """The value as JSON, for messages."""
     return golang.json_text(value)
 
 
@@ -70,6 +71,7 @@ class Reader:
         return self._remaining.pop(name, None)
 
     def _take_of_type(self, name: str, kind: type, what: str) -> Any:
+        """Read a field of this type; None if it is missing. Raises: ConversionError for another type."""
         value = self.take(name)
         if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
             raise ConversionError(f"{self.at(name)}: must be {what}, not {_json_text(value)}")
@@ -94,6 +96,7 @@ class Reader:
         return None if value is None else Reader(value, self.at(name))
 
     def _list(self, name: str) -> list[Any] | None:
+        """Read a list; None if it is missing."""
         entries: list[Any] | None = self._take_of_type(name, list, "a list")
         return entries
 

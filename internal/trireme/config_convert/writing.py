@@ -35,6 +35,7 @@ def convert(arguments: list[str], sources: Sources) -> str:
 
 
 def _check_scheduler_accepts(text: str) -> None:
+    """Load the result as the scheduler would. Raises: ConversionError: it would not work."""
     current = gates.set_gates({}, versions.effective((), ())).gates
     try:
         config = loading.load(text.encode(), current, _discard_log_line)
@@ -65,6 +66,7 @@ def _discard_log_line(_line: str) -> None:
 
 
 def _comment_lines(draft: Draft) -> list[str]:
+    """The comments above the configuration: its origin, notes, and flags that stay."""
     lines = _wrapped_lines(f"Written by `{command_lines.PROGRAM}` from {draft.origin}.", "# ", "# ")
     if draft.notes:
         lines += ["#", "# To know:"]
@@ -77,6 +79,7 @@ def _comment_lines(draft: Draft) -> list[str]:
 
 
 def _wrapped_lines(text: str, first: str, following: str) -> list[str]:
+    """The text in lines of limited width, with these beginnings."""
     return textwrap.wrap(
         _one_line(text),
         _WIDTH,

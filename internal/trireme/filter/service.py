@@ -51,6 +51,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         return self._engine.statistics()
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
+        """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = filter_profiles.make_profiles(
             configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
@@ -62,7 +63,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     async def Prepare(
         self, request: filter_phase_pb2.FilterPhasePrepareRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterPhasePrepareResponse:
-        """Bring the class up to date."""
+        """Bring the class's columns up to date, so that the next call about it is answered sooner."""
         engine = await self._engine_when_synced(request.cycle, context)
         await answering.answer_or_abort(engine.prepare(request.cycle), context)
         return filter_phase_pb2.FilterPhasePrepareResponse(evaluated_generation=self._snap.generation)
@@ -70,7 +71,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     async def Filter(
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterPhaseFilterResponse:
-        """The class on all nodes, or a patch to what the caller has."""
+        """Say where the class may run: all nodes, or a patch to what the caller has."""
         engine = await self._engine_when_synced(request.cycle, context)
         response = await answering.answer_or_abort(_filter(engine, request), context)
         response.evaluated_generation = self._snap.generation
@@ -121,14 +122,14 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     async def ListPodGroupVictims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """Who may go for a group."""
+        """List the pods and groups that may be evicted for a group."""
         engine = await self._engine_when_synced(request.cycle, context)
-        return await answering.answer_or_abort(_answer_at_once(engine.list_pod_group_victims, request), context)
+        return await answering.answer_or_abort(_call_as_coroutine(engine.list_pod_group_victims, request), context)
 
     async def ReprievePodGroupVictims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """Who has to go for a group that was placed."""
+        """List the victims that have to be evicted for a group that was placed."""
         engine = await self._engine_when_synced(request.cycle, context)
         return await answering.answer_or_abort(engine.reprieve_pod_group_victims(request), context)
 
@@ -137,7 +138,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """Which claims a group may give up."""
         engine = await self._engine_when_synced(request.cycle, context)
-        return await answering.answer_or_abort(_answer_at_once(engine.list_releasable_claims, request), context)
+        return await answering.answer_or_abort(_call_as_coroutine(engine.list_releasable_claims, request), context)
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
@@ -178,7 +179,7 @@ async def _filter(
         constraints=[domain_constraints.to_message(each) for each in answer.constraints],
     )
     if answer.refusal is not None or answer.narrowed is not None:
-        response.pre_filter.CopyFrom(_pre_filter(answer.refusal, answer.narrowed))
+        response.pre_filter.CopyFrom(_pre_filter_message(answer.refusal, answer.narrowed))
         response.narrowed_by.extend(answer.narrowed_by)
     if answer.columns is not None:
         response.columns.CopyFrom(node_columns.to_message(answer.columns))
@@ -188,6 +189,7 @@ async def _filter(
 async def _run_post_filter(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.RunPostFilterRequest
 ) -> filter_phase_pb2.RunPostFilterResponse:
+    """Run PostFilter by the engine, and make the response."""
     results = await engine.run_post_filter(request.cycle, *_read_refusal(request), request.preemptors)
     return filter_phase_pb2.RunPostFilterResponse(results=results)
 
@@ -195,6 +197,7 @@ async def _run_post_filter(
 async def _list_candidates(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.ListPreemptionCandidatesRequest
 ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
+    """List candidates by the engine; the response has them, or what PostFilter answers instead."""
     found = await engine.list_preemption_candidates(request.cycle, *_read_refusal(request), request.preemptor)
     if isinstance(found, tuple):
         return filter_phase_pb2.ListPreemptionCandidatesResponse(candidates=found)
@@ -204,13 +207,14 @@ async def _list_candidates(
 async def _select_candidate(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.SelectPreemptionCandidateRequest
 ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
+    """Select a candidate by the engine, and make the response."""
     refusal = _read_refusal(request)
     answer = await engine.select_preemption_candidate(request.cycle, *refusal, request.preemptor, request.candidates)
     return filter_phase_pb2.SelectPreemptionCandidateResponse(answer=answer)
 
 
-async def _answer_at_once(call: Callable[[Request], Answer], request: Request) -> Answer:
-    """What answers at once, as `answering` takes it."""
+async def _call_as_coroutine(call: Callable[[Request], Answer], request: Request) -> Answer:
+    """Call a function that answers at once, as the coroutine that `answer_or_abort` takes."""
     return call(request)
 
 
@@ -227,7 +231,10 @@ def _read_refusal(
     return columns, wire_status.from_message(request.pre_filter) if request.HasField("pre_filter") else None
 
 
-def _pre_filter(refusal: status.Status | None, narrowed: Collection[str] | None) -> filter_pb2.PreFilterResponse:
+def _pre_filter_message(
+    refusal: status.Status | None, narrowed: Collection[str] | None
+) -> filter_pb2.PreFilterResponse:
+    """PreFilter's part of the response: its status, and the nodes that it left."""
     response = filter_pb2.PreFilterResponse(status=wire_status.to_message(refusal or status.SUCCESS))
     if narrowed is not None:
         response.narrowed = True

@@ -73,6 +73,7 @@ async def explain(
 
 
 async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, scores: bool) -> Explanation:
+    """Filter and, if requested, score. The result's generation is that of Filter; score may see a later one."""
     snap = evaluating.snap
     answer = await evaluating.filter.filter(cycle)
     if answer.columns is None:

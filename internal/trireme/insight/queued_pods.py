@@ -24,7 +24,7 @@ class QueuedPods:
         return None if uid is None else self._by_uid[uid]
 
     def apply(self, delta: snapshot_pb2.QueueDelta) -> None:
-        """Take over what changed."""
+        """Apply what changed in the queue; `reset`: the delta begins with all of it."""
         if delta.reset:
             self.clear()
         for uid in delta.removed_pods:
@@ -35,6 +35,7 @@ class QueuedPods:
             self._uids[pod.pod.namespace, pod.pod.name] = pod.pod.uid
 
     def _remove(self, uid: str) -> None:
+        """Remove a pod."""
         known = self._by_uid.pop(uid, None)
         if known is None:
             return

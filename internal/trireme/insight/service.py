@@ -65,6 +65,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         return ServiceStatistics(self._explained, len(self._cluster.queue), filters.classes, cached)
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
+        """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
         rules = amounts.rules_of(configuration.feature_gates)
         filters = filter_profiles.make_profiles(configuration, self._make_remote_filter)
         scores = score_profiles.make_profiles(configuration, self._make_remote_score)
@@ -153,6 +154,7 @@ def _write_explanation(
     """Convert an explanation; `nodes` are those that it is to name, none: all. `names` are the nodes' by slot."""
 
     def wanted_names(slots: arrays.SlotArray) -> list[tuple[int, str]]:
+        """Position and name of the slots' nodes that are to be named."""
         listed = [(number, names[slot]) for number, slot in enumerate(slots.tolist())]
         return [entry for entry in listed if entry[1] in nodes] if nodes else listed
 
@@ -180,6 +182,7 @@ def _write_explanation(
 
 
 def _not_found(request: insight_pb2.ExplainRequest) -> str:
+    """The text about a pod that is not known here."""
     pod = request.pod
     which = f"{pod.namespace}/{pod.name}" + (f" with UID {pod.uid}" if pod.uid else "")
     return (

@@ -84,15 +84,19 @@ def follower_instruments(
 
 
 def _snapshot_instruments(follow: follower.Follower) -> Iterable[Instrument]:
-    def one(attribute: str) -> Reading:
+    """How the process follows the frontend: generation, epoch, streams, deltas, refused calls."""
+
+    def reading_of(attribute: str) -> Reading:
         return lambda: {(): getattr(follow.statistics(), attribute)}
 
-    yield Gauge("trireme_snapshot_generation", "Generation of the snapshot.", one("generation"))
-    yield Gauge("trireme_epoch", "Epoch of the frontend that is followed.", one("epoch"))
-    yield CountedElsewhere("trireme_snapshot_streams_total", "Snapshot streams opened.", one("streams"))
-    yield CountedElsewhere("trireme_snapshot_deltas_total", "Deltas applied.", one("deltas"))
+    yield Gauge("trireme_snapshot_generation", "Generation of the snapshot.", reading_of("generation"))
+    yield Gauge("trireme_epoch", "Epoch of the frontend that is followed.", reading_of("epoch"))
+    yield CountedElsewhere("trireme_snapshot_streams_total", "Snapshot streams opened.", reading_of("streams"))
+    yield CountedElsewhere("trireme_snapshot_deltas_total", "Deltas applied.", reading_of("deltas"))
     yield CountedElsewhere(
-        "trireme_stale_calls_total", "Calls refused for want of the snapshot or configuration named.", one("refused")
+        "trireme_stale_calls_total",
+        "Calls refused for want of the snapshot or configuration named.",
+        reading_of("refused"),
     )
 
 
@@ -100,15 +104,15 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
     """Yield the metrics of calls to remote plugins, with the state of their circuit breakers by RPC."""
     labels = ("plugin",)
 
-    def each(attribute: str) -> Reading:
+    def by_plugin(attribute: str) -> Reading:
         return lambda: {(name,): float(getattr(entry, attribute)) for name, entry in remotes().items()}
 
-    def breakers(read: Callable[[remote_health.BreakerStatistics], float]) -> Reading:
+    def by_breaker(read: Callable[[remote_health.BreakerStatistics], float]) -> Reading:
         return lambda: {
             (name, rpc): read(breaker) for name, entry in remotes().items() for rpc, breaker in entry.breakers.items()
         }
 
-    def calls() -> Mapping[tuple[str, str], float]:
+    def calls_by_result() -> Mapping[tuple[str, str], float]:
         return {
             (name, result): count
             for name, entry in remotes().items()
@@ -122,33 +126,33 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_plugin_calls_total",
         "Calls of remote plugins by result, once each however many endpoints were tried.",
-        calls,
+        calls_by_result,
         ("plugin", "result"),
     )
     yield Gauge(
         "trireme_plugin_breaker_open",
         "Whether an RPC of a remote plugin is not called for a while, after failures.",
-        breakers(lambda breaker: float(breaker.state is not remote_breaker.State.CLOSED)),
+        by_breaker(lambda breaker: float(breaker.state is not remote_breaker.State.CLOSED)),
         ("plugin", "rpc"),
         transient=True,
     )
     yield CountedElsewhere(
         "trireme_plugin_breaker_opened_total",
         "Times that the circuit breaker of an RPC of a remote plugin opened.",
-        breakers(lambda breaker: float(breaker.opened)),
+        by_breaker(lambda breaker: float(breaker.opened)),
         ("plugin", "rpc"),
     )
     yield Gauge(
         "trireme_plugin_calls_in_flight",
         "Calls that a plugin has now.",
-        each("in_flight"),
+        by_plugin("in_flight"),
         labels,
         transient=True,
     )
     yield Gauge(
         "trireme_plugin_calls_waiting",
         "Calls that wait for their turn.",
-        each("waiting"),
+        by_plugin("waiting"),
         labels,
         transient=True,
     )
@@ -160,12 +164,12 @@ def _statistics_instruments(phase: str, own: Callable[[], Any]) -> Iterable[Inst
     Each field has its help text, and whether it counts what has happened so far, as metadata.
     """
 
-    def one(attribute: str) -> Reading:
+    def reading_of(attribute: str) -> Reading:
         return lambda: {(): getattr(own(), attribute)}
 
     for field in dataclasses.fields(own()):
         name, text = f"trireme_{phase}_{field.name}", field.metadata["help"]
         if field.metadata.get("total"):
-            yield CountedElsewhere(f"{name}_total", text, one(field.name))
+            yield CountedElsewhere(f"{name}_total", text, reading_of(field.name))
         else:
-            yield Gauge(name, text, one(field.name))
+            yield Gauge(name, text, reading_of(field.name))

@@ -30,6 +30,7 @@ def run_insight() -> int:
 
 
 def _run(module: str) -> int:
+    """Import the module of a phase and run its `main`; returns the exit code."""
     process_output.ignore_failed_writes()
     process_output.silence_grpc_core(sys.argv[1:])
     code: int = importlib.import_module(module).main()

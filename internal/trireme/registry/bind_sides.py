@@ -49,10 +49,10 @@ def bind_phase_plugins(
 
 
 def unreserve_call(name: str) -> UnreserveCall | None:
-    """What gives back what the plugin's PreBind wrote; None: there is no such in-tree plugin, or it writes nothing."""
+    """The function that undoes what the plugin's PreBind wrote; None: it is not in-tree, or writes nothing."""
     return _UNRESERVE.get(name)
 
 
 def action_call(kind: str) -> ActionCall | None:
-    """What carries out actions of a kind of trireme.v1.Action; None: they are no plugin's."""
+    """The function that executes actions of a kind of trireme.v1.Action; None: they are no plugin's."""
     return _ACTIONS.get(kind)

@@ -49,6 +49,7 @@ def make_side(
         return None
 
     def device_counts() -> device_resources.DeviceCounts:
+        """Make what counts devices; its plugin's modules are loaded only when it is needed."""
         made: device_resources.DeviceCounts = _DEVICE_COUNTS.load(IN_TREE["DynamicResources"].package)(features)
         return made
 

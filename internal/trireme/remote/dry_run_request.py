@@ -38,7 +38,7 @@ def serialize_request(
             added_pods=client.project_pods([snap.classes[number].pod for number in run.added_classes]),
         )
     field = filter_pb2.FilterDryRunRequest.CYCLE_FIELD_NUMBER
-    return packing.delimited(field, cycle) + out.SerializeToString()
+    return packing.delimited_field(field, cycle) + out.SerializeToString()
 
 
 def _placed_pod(snap: snapshot.Snapshot, row: int) -> core_pb2.Pod:

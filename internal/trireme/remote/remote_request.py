@@ -40,26 +40,26 @@ def cycle(profile: str, pod_class: int, generation: int, pod: bytes, state: byte
         generation=generation,
         state=state,
     )
-    return head.SerializeToString() + packing.delimited(cycle_pb2.Cycle.POD_FIELD_NUMBER, pod)
+    return head.SerializeToString() + packing.delimited_field(cycle_pb2.Cycle.POD_FIELD_NUMBER, pod)
 
 
 def pre_filter(cycle_bytes: bytes) -> bytes:
     """Serialise a PreFilterRequest."""
-    return packing.delimited(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+    return packing.delimited_field(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
 
 
 def filter_nodes(cycle_bytes: bytes, selection: bytes) -> bytes:
     """Serialise a FilterRequest."""
     return (
-        packing.delimited(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
-        + packing.number(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
-        + packing.delimited(filter_pb2.FilterRequest.NODES_FIELD_NUMBER, selection)
+        packing.delimited_field(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+        + packing.number_field(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
+        + packing.delimited_field(filter_pb2.FilterRequest.NODES_FIELD_NUMBER, selection)
     )
 
 
 def score(cycle_bytes: bytes, selection: bytes) -> bytes:
     """Serialise a ScoreRequest, or a PreScoreRequest: they have the same fields."""
-    return packing.delimited(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + packing.delimited(
+    return packing.delimited_field(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + packing.delimited_field(
         score_pb2.ScoreRequest.NODES_FIELD_NUMBER, selection
     )
 
@@ -133,8 +133,8 @@ class NodeBytes:
         current = table.object_changes.at[slots]
         old = self._generation[slots] != current
         for slot in slots[old].tolist():
-            self._views[slot] = packing.delimited(
-                _SELECTION_NODES, packing.delimited(_VIEW_NAME, table.names[slot].encode())
+            self._views[slot] = packing.delimited_field(
+                _SELECTION_NODES, packing.delimited_field(_VIEW_NAME, table.names[slot].encode())
             )
         self._generation[slots] = current
         views = self._views
@@ -147,8 +147,9 @@ def _with_payload(
     """Views with name and payload, of the nodes as they are now, joined only when they are needed."""
     rows = [(table.names[slot], payloads.get(slot, b"")) for slot in slots.tolist()]
     return (
-        packing.delimited(
-            _SELECTION_NODES, packing.delimited(_VIEW_NAME, name.encode()) + packing.delimited(field_number, payload)
+        packing.delimited_field(
+            _SELECTION_NODES,
+            packing.delimited_field(_VIEW_NAME, name.encode()) + packing.delimited_field(field_number, payload),
         )
         for name, payload in rows
     )
@@ -178,4 +179,4 @@ def _slot_selections(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
 
 def _slot_selection(slots: arrays.SlotArray) -> bytes:
     """One selection of slots, serialised."""
-    return packing.delimited(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))
+    return packing.delimited_field(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))

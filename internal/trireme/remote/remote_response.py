@@ -158,7 +158,7 @@ def read_score(
         return value
     if len(response.scores) != count:
         raise ValueError(f"scores: has {len(response.scores)} entries, must have {count}")
-    scores = packing.array(response.scores, np.int64)
+    scores = packing.to_array(response.scores, np.int64)
     _check_scores(scores, normalization)
     return scores
 

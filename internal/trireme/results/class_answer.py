@@ -37,7 +37,7 @@ class ClassAnswer:
 
     @property
     def error(self) -> status.Status | None:
-        """What a node was answered for about which a plugin failed: no other node is taken then."""
+        """The status of a plugin that failed for some node; None: none did. No other node is taken then."""
         for number, entry in enumerate(self.statuses, 1):
             if entry.code is status.Code.ERROR and (self.index == number).any():
                 return entry
@@ -48,7 +48,7 @@ class ClassAnswer:
         return 0 <= slot < self.index.shape[0] and self.index[slot] == 0 and bool(self.capacity[slot] > 0)
 
     def update(self, answer: node_columns.NodeColumns) -> None:
-        """The next answer, complete or a patch to this one. Raises: ValueError for a patch to another."""
+        """Take in the next answer, complete or a patch to this one. Raises: ValueError for a patch to another."""
         if answer.slots is None:
             self.index, self.capacity = answer.index, answer.capacity
         else:
@@ -71,7 +71,7 @@ class ClassAnswer:
         out.capacity[list(slots)] = 1
         return out
 
-    def message(self) -> filter_pb2.NodeColumns:
+    def to_message(self) -> filter_pb2.NodeColumns:
         """The whole answer on the wire."""
         size = self.index.shape[0]
         return node_columns.to_message(

@@ -55,6 +55,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         )
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
+        """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = score_profiles.make_profiles(configuration, self._make_remote)
         # From here on nothing fails: a configuration that is refused changes nothing.
@@ -72,7 +73,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     async def ScorePodGroupPlacements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-        """How good each placement of a group is."""
+        """Score each placement of a group."""
         engine = await self._engine_when_synced(request.cycle, context)
         totals = await answering.answer_or_abort(engine.score_pod_group_placements(request), context)
         failed = totals if isinstance(totals, status.Status) else status.SUCCESS
@@ -114,6 +115,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
 async def _decode_and_place(
     engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceRequest
 ) -> score_engine.PlaceAnswer:
+    """Decode the request and place by the engine. Raises: InvalidRequestError, StaleRequestError."""
     try:
         capacities = node_columns.from_message(request.capacities)
     except ValueError as error:

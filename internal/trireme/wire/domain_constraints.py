@@ -42,8 +42,9 @@ def from_messages(messages: Sequence[filter_phase_pb2.DomainConstraint]) -> tupl
 
 
 def _from_message(message: filter_phase_pb2.DomainConstraint, path: str) -> domain_rules.DomainConstraint:
-    domain = packing.array(message.domain, np.int32)
-    count = packing.array(message.count, np.int64)
+    """Decode one constraint at `path`. Raises: ValueError naming the inconsistent field."""
+    domain = packing.to_array(message.domain, np.int32)
+    count = packing.to_array(message.count, np.int64)
     if domain.size and not domain_rules.NO_DOMAIN <= int(domain.min()) <= int(domain.max()) < count.shape[0]:
         raise ValueError(f"{path}.domain: must be −1 or below the {count.shape[0]} domains")
     refusal = wire_status.from_message(message.refusal)
@@ -53,10 +54,11 @@ def _from_message(message: filter_phase_pb2.DomainConstraint, path: str) -> doma
 
 
 def _rule_from_message(message: filter_phase_pb2.DomainConstraint, path: str) -> domain_rules.Rule:
+    """Decode the rule of a constraint. Raises: ValueError naming the inconsistent field."""
     kind = message.WhichOneof("rule")
     if kind == "skew":
         skew = message.skew
-        counts = packing.array(skew.counts, np.bool_)
+        counts = packing.to_array(skew.counts, np.bool_)
         if counts.shape[0] != len(message.domain):
             raise ValueError(f"{path}.skew.counts: has {counts.shape[0]} entries, must have {len(message.domain)}")
         return domain_rules.SkewRule(skew.max_skew, skew.self_match, skew.min_domains or 1, counts)

@@ -54,9 +54,9 @@ def from_message(columns: filter_pb2.NodeColumns) -> NodeColumns:
     Raises: ValueError naming the inconsistent field.
     """
     # Wide enough for any value of the field, before its range is checked.
-    index = packing.array(columns.status_index, np.int64)
-    capacity = packing.array(columns.capacity, np.int32)
-    slots = packing.array(columns.slots, np.intp) if columns.base_generation else None
+    index = packing.to_array(columns.status_index, np.int64)
+    capacity = packing.to_array(columns.capacity, np.int32)
+    slots = packing.to_array(columns.slots, np.intp) if columns.base_generation else None
     expected = columns.size if slots is None else slots.shape[0]
     for name, entries in (("status_index", index), ("capacity", capacity)):
         if entries.shape[0] != expected:

@@ -25,13 +25,13 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def number(field_number: int, value: int) -> bytes:
-    """A field of type uint32 or uint64."""
+def number_field(field_number: int, value: int) -> bytes:
+    """Encode a field of type uint32 or uint64."""
     return varint(field_number << 3 | _VARINT) + varint(value)
 
 
-def delimited(field_number: int, payload: bytes) -> bytes:
-    """A field of type message, string or bytes."""
+def delimited_field(field_number: int, payload: bytes) -> bytes:
+    """Encode a field of type message, string or bytes."""
     return varint(field_number << 3 | _LENGTH_DELIMITED) + varint(len(payload)) + payload
 
 
@@ -51,11 +51,12 @@ def extend_varint(target: message.Message, field_number: int, values: npt.NDArra
     getattr(target, field.name).extend(values.tolist())
 
 
-def array(field: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A repeated scalar field as an array. Shape: (n,)."""
+def to_array(field: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Make an array of a repeated scalar field. Shape: (n,)."""
     return np.array(field, dtype=dtype)
 
 
 def _merge_field(target: message.Message, field_number: int, payload: bytes) -> None:
+    """Append the packed payload to the field; nothing if it is empty."""
     if payload:
-        target.MergeFromString(delimited(field_number, payload))
+        target.MergeFromString(delimited_field(field_number, payload))

@@ -77,7 +77,7 @@ class World:
         answer = class_answer.ClassAnswer(self.cache.generation, None, (FULL,), index, capacity)
         filtered = FilterResult(
             answer=answer,
-            columns=answer.message(),
+            columns=answer.to_message(),
             refusal=None,
             constraints=(),
             max_batch=0,

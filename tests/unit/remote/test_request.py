@@ -34,7 +34,7 @@ def selections(
 def test_varints_are_what_protobuf_writes(value: int) -> None:
     """Broken, requests have other numbers in them than were meant."""
     expected = cycle_pb2.Cycle(generation=value).SerializeToString()
-    made = packing.number(cycle_pb2.Cycle.GENERATION_FIELD_NUMBER, value)
+    made = packing.number_field(cycle_pb2.Cycle.GENERATION_FIELD_NUMBER, value)
     assert cycle_pb2.Cycle.FromString(made) == cycle_pb2.Cycle.FromString(expected)
     assert made == expected or value == 0
 

@@ -29,7 +29,7 @@ def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], nomi
     answer = class_answer.ClassAnswer(1, None, (FULL, BROKEN), verdicts, capacity)
     filtered = FilterResult(
         answer=answer,
-        columns=answer.message(),
+        columns=answer.to_message(),
         refusal=None,
         constraints=(),
         max_batch=0,

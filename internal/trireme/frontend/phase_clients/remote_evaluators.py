@@ -277,7 +277,7 @@ class RemoteEvaluators:
             request = score_phase_pb2.PlaceRequest(
                 cycle=self.cycle(profile, class_id, generation),
                 count=count,
-                capacities=filtered.columns if known or not patch else filtered.answer.message(),
+                capacities=filtered.columns if known or not patch else filtered.answer.to_message(),
                 constraints=filtered.constraints,
                 extra_scores=extra_scores,
                 seed=generation,
@@ -289,7 +289,7 @@ class RemoteEvaluators:
             except aio.AioRpcError as error:
                 if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not known:
                     raise
-                request.capacities.CopyFrom(filtered.answer.message())
+                request.capacities.CopyFrom(filtered.answer.to_message())
                 response = await stub.Place(request, timeout=self._scores.deadline_seconds)
             if not filtered.of_one:
                 link.capacities[key] = generation
@@ -392,4 +392,4 @@ def _add_refusal(
     if filtered.refusal is not None:
         request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
     else:
-        request.columns.CopyFrom(filtered.answer.message())
+        request.columns.CopyFrom(filtered.answer.to_message())

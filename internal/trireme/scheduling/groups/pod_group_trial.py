@@ -278,4 +278,4 @@ class PodGroupTrials:
         if not self._cache.registry.is_of_one_pod(class_id) or filtered.refusal is not None:
             return None
         refused = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
-        return filtered.answer.message() if refused else None
+        return filtered.answer.to_message() if refused else None
