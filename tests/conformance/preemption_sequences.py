@@ -358,7 +358,7 @@ class Sequence:
             known.update(said.columns)
         way = None
         if not known.has_feasible_node or said.refusal is not None:
-            columns = node_columns.from_message(known.message())
+            columns = node_columns.from_message(known.to_message())
             way = (await self._filter.post_filter(cycle, said, columns, [cycle.pod]))[0].answer
         told = {} if said.refusal is not None else self._by_node(known.statuses, known.index.tolist())
         return await self._decided(pod, class_id, told, way)

@@ -169,7 +169,7 @@ class Cluster:
             known.update(node_columns.from_message(answer.columns))
             if not known.has_feasible_node:
                 break
-            answer.columns.CopyFrom(known.message())
+            answer.columns.CopyFrom(known.to_message())
             slots = self.ask_place(class_id, min(count - len(hosts), answer.max_batch or count), answer)
             assert slots, "filter found nodes, and score placed none"
             hosts += self._take(pod, slots)

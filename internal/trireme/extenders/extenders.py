@@ -250,7 +250,7 @@ class Extenders:
         laid_over = class_answer.ClassAnswer(
             generation=answer.generation, statuses=tuple(statuses), index=index, capacity=capacity
         )
-        return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.message(), of_one=True)
+        return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.to_message(), of_one=True)
 
     # Prioritize
 

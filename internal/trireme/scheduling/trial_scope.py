@@ -26,7 +26,7 @@ class GroupPlacement:
             index=np.where(inside, answer.index, 0).astype(np.int16),
             capacity=np.where(inside, answer.capacity, 0).astype(np.int32),
         )
-        return dataclasses.replace(filtered, answer=overlaid, columns=overlaid.message(), of_one=True)
+        return dataclasses.replace(filtered, answer=overlaid, columns=overlaid.to_message(), of_one=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

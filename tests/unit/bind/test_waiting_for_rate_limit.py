@@ -11,7 +11,7 @@ from virtual_time import on_virtual_time
 from trireme.bind import action_executor, heartbeats, pre_binder, profile_plugins, write_turns
 from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight
-from trireme.plugin_kit.bind_phase_plugin import has_work
+from trireme.plugin_kit.bind_phase_plugin import always_has_work
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme_kube.client.rest.ratelimit import TokenBucket
@@ -139,7 +139,7 @@ class World:
         self.turns = write_turns.WriteTurns(write_turns.UNLIMITED)
         self.in_flight = WorkInFlight(self.clock)
         self.jobs = pre_binder.PreBinder(self.turns, self.in_flight, self.clock)
-        pre_flight, calls = (("Writes", has_work),), (("Writes", self._pre_bind),)
+        pre_flight, calls = (("Writes", always_has_work),), (("Writes", self._pre_bind),)
         self.chain = profile_plugins.ProfilePlugins((), pre_flight, calls, (), (), frozenset({"Writes"}))
 
     async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:

@@ -66,7 +66,7 @@ class Preempting(domain_cluster.Cluster):
         known.update(node_columns.from_message(self.ask_filter(class_id, 1, known.generation).columns))
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=self._cycle(class_id),
-            columns=known.message(),
+            columns=known.to_message(),
             preemptors=[identities.preemptor(preemptor, self.snap.generation)],
         )
         return self._run(self.filter.RunPostFilter(request, context(10))).results[0].answer
