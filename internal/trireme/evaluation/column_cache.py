@@ -10,10 +10,13 @@ from typing import Generic, Protocol, TypeVar
 
 from trireme.snapshot import classes, snapshot
 
-# Memory limit in bytes; beyond it the classes that were evaluated longest ago are dropped, but for a few.
+# Memory limit in bytes; beyond it the classes that were evaluated longest ago are dropped, but for a few. It is
+# measured for each eighth of the classes that is made anew, for that takes time for each class, so it may be exceeded
+# by as much.
 COLUMN_BYTES = 64 * 1024 * 1024
 COLUMN_BYTES_PER_NODE = 300
 MIN_CLASSES = 8
+_PART_UNMEASURED = 8
 
 
 class _Columns(Protocol):
@@ -36,6 +39,7 @@ class ColumnCache(Generic[ColumnsT]):
         self._columns: OrderedDict[tuple[str, int], ColumnsT] = OrderedDict()
         # How many classes were not in the cache when they were evaluated.
         self.made = 0
+        self._measure_at = 0  # so many made
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -67,7 +71,10 @@ class ColumnCache(Generic[ColumnsT]):
         """Drop the columns of classes that are gone, then the least recently used while memory is over the limit."""
         for key in [key for key in self._columns if key[1] not in self._snap.classes]:
             del self._columns[key]
+        if self.made < self._measure_at:
+            return
         limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)
         total = self.nbytes
         while total > limit and len(self._columns) > MIN_CLASSES:
             total -= self._columns.popitem(last=False)[1].nbytes
+        self._measure_at = self.made + len(self._columns) // _PART_UNMEASURED

@@ -1,0 +1,57 @@
+"""The cache of columns: what it holds and drops."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trireme.evaluation import column_cache
+
+
+class Columns:
+    """Columns of ten bytes, which count how often they are measured."""
+
+    measured = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Ten."""
+        Columns.measured += 1
+        return 10
+
+
+def make_cache(classes: int) -> tuple[column_cache.ColumnCache[Columns], Any]:
+    """A cache for a snapshot without nodes that has so many classes."""
+    snap: Any = SimpleNamespace(incarnation=1, classes=set(range(classes)), nodes=SimpleNamespace(capacity=0))
+    return column_cache.ColumnCache(snap, Columns), snap
+
+
+def test_what_it_costs_to_add_a_class_does_not_grow_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of classes would make each further one slow."""
+    cache, _ = make_cache(2000)
+    monkeypatch.setattr(Columns, "measured", 0)
+    for number in range(2000):
+        cache.columns_of("default", SimpleNamespace(id=number))
+    assert len(cache) == 2000
+    assert Columns.measured < 10 * 2000
+
+
+def test_memory_stays_within_an_eighth_of_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were used longest ago are dropped."""
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)
+    cache, _ = make_cache(2000)
+    for number in range(2000):
+        cache.columns_of("default", SimpleNamespace(id=number))
+        assert cache.nbytes <= 1000 * 9 / 8 + 10
+    assert ("default", 1999) in cache
+    assert ("default", 0) not in cache
+
+
+def test_columns_of_classes_that_are_gone_are_dropped() -> None:
+    """They would be held for nothing."""
+    cache, snap = make_cache(100)
+    for number in range(50):
+        cache.columns_of("default", SimpleNamespace(id=number))
+    snap.classes -= set(range(40))
+    cache.columns_of("default", SimpleNamespace(id=99))
+    assert len(cache) == 11
