@@ -109,6 +109,8 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
 
     Raises: ValueError for a quantity that cannot be read.
     """
+    if not pod.spec.resources.requests and not pod.status.ByteSize():
+        return _amounts_of_containers(pod)
     stated = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
     pod_level = stated if rules.pod_level else {}
     spec = _spec_total(pod, pod_level, {})
@@ -127,6 +129,13 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
         scoring_nonzero=_cpu_memory(_spec_total(pod, {}, _SCORING_DEFAULTS)),
         compared=compared,
     )
+
+
+def _amounts_of_containers(pod: core_pb2.Pod) -> PodAmounts:
+    """`pod_amounts` of most pods: where only containers request something, it counts alike for all."""
+    whole = _amounts_in_whole_units(_spec_total(pod, {}, {}))
+    nonzero = _cpu_memory(_spec_total(pod, {}, _SCORING_DEFAULTS))
+    return PodAmounts(whole, whole, nonzero, whole, nonzero, whole)
 
 
 def amounts_with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
