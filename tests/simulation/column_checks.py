@@ -5,9 +5,10 @@ Only for plugins that answer at once: a remote one would have to be called.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import simulated_process
 from simulated_process import Process, State
 
@@ -15,7 +16,7 @@ from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import score_evaluator
 from trireme.filter import service as filter_service
-from trireme.framework import status
+from trireme.framework import amounts, status
 from trireme.frontend import app
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
@@ -44,18 +45,26 @@ class ColumnChecks:
     def differences(self, leader: app.App, process: Process) -> list[str]:
         """How the replicas that are in step differ from the leader's cluster. Nothing may be under way."""
         chunks = process.context.copy().run(leader.phases.publisher.full_sync)
+        snapshots: dict[Any, snapshot.Snapshot] = {}
         found: list[str] = []
         for name, (own, service) in self._services.items():
             if own.state is not State.RUNNING or not service._snap.synced:
                 continue
-            fresh = snapshot.Snapshot()
-            fresh.amount_rules = service._snap.amount_rules
-            for chunk in chunks:
-                fresh.apply(snapshot_pb2.SyncRequest.FromString(chunk).delta)
+            rules = service._snap.amount_rules
+            fresh = snapshots.get(rules) or snapshots.setdefault(rules, _snapshot_of(chunks, rules))
             if service._snap.generation == fresh.generation:
                 compare = _filter_differences if name.startswith("filter") else _score_differences
                 found += [f"{name}: {text}" for text in own.context.copy().run(compare, service, fresh)]
         return found
+
+
+def _snapshot_of(chunks: Iterable[bytes], rules: amounts.Rules) -> snapshot.Snapshot:
+    """A snapshot made anew of what a leader sends."""
+    fresh = snapshot.Snapshot()
+    fresh.amount_rules = rules
+    for chunk in chunks:
+        fresh.apply(snapshot_pb2.SyncRequest.FromString(chunk).delta)
+    return fresh
 
 
 def _filter_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
@@ -83,21 +92,24 @@ def _filter_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
 
 
 def _compare_verdicts(number: int, cached: Any, computed: Any, fresh: snapshot.Snapshot) -> Iterator[str]:
+    slots = fresh.nodes.live_slots()
     for plugin, column in computed.plugins.items():
         if column.prefilter.skip or cached.plugins[plugin].prefilter.skip:
             continue
-        for slot in fresh.nodes.live_slots():
-            now, then = (_status(each, plugin, slot) for each in (computed, cached))
+        indices = np.stack((cached.plugins[plugin].index[slots], column.index[slots]))
+        # Few pairs of an old and a new status, for many slots each.
+        for at in sorted(np.unique(indices, axis=1, return_index=True)[1].tolist()) if indices.any() else ():
+            then, now = (_status(each, index) for each, index in zip((cached, computed), indices[:, at], strict=True))
             if now != then:
-                yield f"class {number}, {plugin} on {fresh.nodes.names[slot]}: cached {then}, computed {now}"
+                name = fresh.nodes.names[slots[at]]
+                yield f"class {number}, {plugin} on {name}: cached {then}, computed {now}"
                 return
 
 
-def _status(verdicts: Any, plugin: str, slot: int) -> str:
-    index = int(verdicts.plugins[plugin].index[slot])
+def _status(verdicts: Any, index: int) -> str:
     if not index:
         return "passes"
-    found = verdicts.table.statuses[index - 1]
+    found = verdicts.table.statuses[int(index) - 1]
     return f"{found.code.name}: {found.message}"
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 # So many entries of pods that are gone may be left, for what is dropped with the next change.
 TOLERATED = 10
+# Types of objects that contain no others.
+_LEAVES = frozenset((str, int, float, bool, bytes, type(None)))
 # These hold so many entries at most, however many pods there were.
 _BOUNDED = ("trireme.queueing.transition_log", "trireme_kube.client.events")
 
@@ -33,11 +35,11 @@ def _containers(root: Any) -> Iterator[tuple[str, Collection[Any]]]:
         seen.add(id(each))
         if isinstance(each, dict):
             yield path, each.keys()
-            waiting.extend((f"{path}[]", value) for value in each.values())
+            waiting.extend((f"{path}[]", value) for value in each.values() if type(value) not in _LEAVES)
         elif isinstance(each, (set, frozenset)):
             yield path, each
         elif isinstance(each, (list, tuple, collections.deque)):
-            waiting.extend((f"{path}[]", value) for value in each)
+            waiting.extend((f"{path}[]", value) for value in each if type(value) not in _LEAVES)
         elif (module := type(each).__module__).startswith("trireme") and not module.startswith(_BOUNDED):
             waiting.extend((f"{path}.{name}", value) for name, value in _fields(each))
 
