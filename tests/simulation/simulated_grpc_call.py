@@ -149,7 +149,8 @@ class CallCore:
         message = await self._buffers.read()
         if message is None:
             return cygrpc.EOF
-        self._send(value_frame(FrameKind.CONSUMED, self._number, len(message)))
+        if count := self._buffers.bytes_to_report(len(message)):
+            self._send(value_frame(FrameKind.CONSUMED, self._number, count))
         return message
 
     async def send_receive_close(self) -> None:

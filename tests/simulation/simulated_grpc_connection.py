@@ -14,6 +14,8 @@ from enum import IntEnum
 from typing import Any
 
 WINDOW_BYTES = 64 << 10
+# A reader that has read less tells the writer later.
+_REPORTED_BYTES = WINDOW_BYTES // 4
 _HEADER = struct.Struct("<IIB")
 
 
@@ -98,6 +100,7 @@ class StreamBuffers:
         self._readers: list[asyncio.Future[None]] = []
         self._writers: list[asyncio.Future[None]] = []
         self._room = WINDOW_BYTES
+        self._unreported = 0
         self.ended = False  # no further message will come
         self.closed = False  # the call is over
 
@@ -129,6 +132,14 @@ class StreamBuffers:
                 return None
             await _wait(self._readers)
         return self._messages.popleft()
+
+    def bytes_to_report(self, count: int) -> int:
+        """So many bytes more were read: how many the peer is to be told of, 0 while they are few."""
+        self._unreported += count
+        if self._unreported < _REPORTED_BYTES:
+            return 0
+        count, self._unreported = self._unreported, 0
+        return count
 
     async def take_room(self, count: int) -> bool:
         """Wait for room to send so many bytes; False if the call is over."""

@@ -230,14 +230,14 @@ class ServerCall:
         self.send_status(Code.UNAVAILABLE, "Server shutting down")
         self.cancel()
 
-    def send_status(self, code: Any, details: str, trailing: Any = ()) -> None:
-        """End the call for the client."""
+    def send_status(self, code: Any, details: str, trailing: Any = (), *, after: bytes = b"") -> None:
+        """End the call for the client, `after` frames that go with it."""
         if self._status_sent:
             return
         self._status_sent = True
         number = code.value[0] if isinstance(code, Code) else int(code)
         plain = tuple((str(key), value) for key, value in trailing or ())
-        self._connection.send(value_frame(FrameKind.STATUS, self._number, (number, details, plain)))
+        self._connection.send(after + value_frame(FrameKind.STATUS, self._number, (number, details, plain)))
         self._buffers.close()
         if self._task is None:
             self._connection.streams.pop(self._number, None)
@@ -274,18 +274,17 @@ class ServerCall:
                 return
             argument = message if self._decode is None else self._decode(message)
             method = handler.unary_stream if handler.response_streaming else handler.unary_unary
+        last = b""
         if not handler.response_streaming:
             response = await method(argument, self)
             self._raise_if_over()
-            self._connection.send(self._initial() + self._message(response))
+            last = self._initial() + self._message(response)
         elif inspect.isasyncgen(responses := method(argument, self)):
             async for response in responses:
                 await self.write(response)
         else:
             await responses
-        if not self._status_sent:
-            self._connection.send(self._initial())
-            self.send_status(self._code, self._details, self._trailing)
+        self.send_status(self._code, self._details, self._trailing, after=last or self._initial())
 
     async def _requests(self) -> AsyncIterator[Any]:
         while (request := await self.read()) is not aio.EOF:
@@ -322,8 +321,8 @@ class ServerCall:
         message = await self._buffers.read()
         if message is None:
             return aio.EOF
-        if not self._connection.lost:
-            self._connection.send(value_frame(FrameKind.CONSUMED, self._number, len(message)))
+        if (count := self._buffers.bytes_to_report(len(message))) and not self._connection.lost:
+            self._connection.send(value_frame(FrameKind.CONSUMED, self._number, count))
         return message if self._decode is None else self._decode(message)
 
     async def write(self, message: Any) -> None:

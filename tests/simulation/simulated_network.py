@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import simulated_process
-from simulated_process import Process
+from simulated_process import Process, State
 
 # Where the connections of the simulation itself come from.
 OUTSIDE = "127.0.0.254"
@@ -237,7 +237,10 @@ class Endpoint(asyncio.Transport):
                 peer._send(_RESET)  # nobody reads it
             return
         peer._received.append(item)
-        self._network.loop.call_soon(peer._deliver_received, context=peer._context)
+        if peer.process is None or peer.process.state is State.RUNNING:
+            peer._context.run(peer._deliver_received)
+        else:
+            self._network.loop.call_soon(peer._deliver_received, context=peer._context)
 
     def _deliver_received(self) -> None:
         while self._received and self._protocol is not None and not self._closing:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import contextvars
 import enum
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -22,6 +23,7 @@ WALL_START = 1_767_225_600.0
 
 # A coroutine that is closed may wait in its `finally` blocks: how often it is closed again.
 _CLOSES = 20
+_FEW_TASKS = 100
 
 
 class State(enum.Enum):
@@ -42,6 +44,8 @@ class Process:
         self.state = State.RUNNING
         self.held: list[Any] = []
         self.signal_handlers: dict[int, Callable[[], object]] = {}
+        self._tasks: list[weakref.ref[asyncio.Task[Any]]] = []
+        self._tasks_to_keep = _FEW_TASKS  # before those that have ended are forgotten
         self.context = contextvars.Context()
         self.context.run(CURRENT.set, self)
         # Its monotonic clock: `_monotonic` at `_since` of the simulation, then `_rate` seconds a second.
@@ -73,8 +77,15 @@ class Process:
         """Run `main()` as this process."""
         return loop.create_task(self.context.run(main), name=self.name, context=self.context.copy())
 
-    def kill(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End it at once, as SIGKILL does; `loop` has cut its connections.
+    def add_task(self, task: asyncio.Task[Any]) -> None:
+        """It is a task of this process."""
+        if len(self._tasks) >= self._tasks_to_keep:
+            self._tasks = [each for each in self._tasks if (known := each()) is not None and not known.done()]
+            self._tasks_to_keep = 2 * len(self._tasks) + _FEW_TASKS
+        self._tasks.append(weakref.ref(task))
+
+    def kill(self) -> None:
+        """End it at once, as SIGKILL does; the loop has cut its connections.
 
         Its coroutines would run their `finally` blocks when they are collected, at any time and as any process. Closed
         here, they run them as the process that is gone, for which nothing is sent, called or started any more.
@@ -82,8 +93,9 @@ class Process:
         self.state = State.KILLED
         self.held.clear()
         self.signal_handlers.clear()
-        for task in asyncio.all_tasks(loop):
-            if getattr(task, "process", None) is self:
+        tasks, self._tasks = self._tasks, []
+        for known in tasks:
+            if (task := known()) is not None and not task.done():
                 task._log_destroy_pending = False
                 asyncio.tasks._unregister_task(task)
                 self.context.copy().run(_close, task.get_coro())

@@ -48,6 +48,8 @@ class _Task(asyncio.Task[Any]):
         context = named.get("context")
         self.process = simulated_process.current() if context is None else simulated_process.of_context(context)
         super().__init__(coro, loop=loop, **named)
+        if self.process is not None:
+            self.process.add_task(self)
 
     def __hash__(self) -> int:
         return self._number
@@ -195,7 +197,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def kill(self, process: Process) -> None:
         """End it as SIGKILL does: its connections break, and nothing of it runs any more."""
         self.network.drop_process(process)
-        process.kill(self)
+        process.kill()
         self._timers = [
             timer for timer in self._timers if simulated_process.of_context(timer[2]._context) is not process
         ]
