@@ -378,7 +378,7 @@ async def test_catching_up_on_an_idle_collection_takes_a_short_watch() -> None:
         assert ("ADDED", "a") in log.all
         assert followed.statistics().lists == 1
         with pytest.raises(TimeoutError):
-            await followed.reach(999, 0.2)
+            await followed.wait_for_version(999, 0.2)
     assert seconds == ["300", "3", "3"]
 
 
@@ -485,7 +485,7 @@ async def test_a_list_is_streamed_and_watched_on_one_connection() -> None:
         return response
 
     async with _following(script, streams=True) as (server, followed, log):
-        assert await asyncio.gather(log.until(lambda: followed.version == 901), followed.reach(900, 20))
+        assert await asyncio.gather(log.until(lambda: followed.version == 901), followed.wait_for_version(900, 20))
         statistics = followed.statistics()
     assert (statistics.lists, statistics.pages, statistics.watches, statistics.events) == (1, 0, 1, 1)
     assert log.kinds == ["LIST_START", *["LISTED"] * 699, "LIST_END", "ADDED"]

@@ -49,7 +49,7 @@ class LaggingWatchCache:
     def _prepend_list(self, watcher: Any, resource: Any, version: int) -> None:
         """Let the watcher begin with the objects as of the version."""
         records: dict[tuple[str, str], Record] = {each.key: each for each in self._store.scan(stored_as(resource))}
-        for event in reversed(self._store.since(stored_as(resource), version)):
+        for event in reversed(self._store.events_since(stored_as(resource), version)):
             if event.before is None:
                 records.pop(event.record.key, None)
             else:

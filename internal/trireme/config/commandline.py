@@ -147,7 +147,7 @@ class Start:
 
     def _log_failure(self, stage: str, error: str) -> _StartStopped:
         """Log why the start fails; return the exception that ends it with exit code 1."""
-        self.log(f'E "command failed" err={start_log.value(error)}')
+        self.log(f'E "command failed" err={start_log.format_value(error)}')
         return _StartStopped(StartOutcome(1, stage, error, "log"))
 
     # The command line.
@@ -338,7 +338,7 @@ class Start:
             raise self._log_failure("write", str(error)) from error
         text = write_yaml(document)
         if verbose:
-            shown = start_log.value(write_yaml(without_secrets(document)))
+            shown = start_log.format_value(write_yaml(without_secrets(document)))
             self.log(f'I "Using component config" config={shown}')
         if not path:
             return

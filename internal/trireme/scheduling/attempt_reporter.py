@@ -169,7 +169,7 @@ class AttemptReporter:
         nominated = failure.nominated_node
         written_node = self._expected.pop(parsed.uid, parsed.nominated_node)
         renominated = nominated is not None and nominated != written_node
-        message = event_text.cut(failure.message, event_text.MAX_MESSAGE_BYTES)
+        message = event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
         if last is not None and last[:2] == (failure.reason, message) and not renominated:
             return
         since = last[2] if last is not None and last[2] else int(self._wall())

@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar. `go_name` is the type that messages name, where it has a name of its own."""
+    """The type of a scalar. `go_name` is the type that messages name, where it has a name of its own."""
 
     kind: Kind
     #: An unset value differs from a zero one.
@@ -42,7 +42,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list."""
+    """The type of a list, by the type of its elements."""
 
     of: "Type"
 
@@ -54,7 +54,7 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class StringMap:
-    """A map of strings to strings, or to lists of them."""
+    """The type of a map of strings to strings, or to lists of them."""
 
     lists: bool = False
 
@@ -78,7 +78,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A struct. `optional` ones may be absent, which is not the same as empty."""
+    """The type of a struct. `optional` ones may be absent, which is not the same as empty."""
 
     package: str
     name: str
@@ -109,12 +109,12 @@ OPTIONAL_DURATION = Scalar(Kind.DURATION, optional=True)
 
 
 def struct(package: str, name: str, *fields: Field, optional: bool = False) -> Struct:
-    """A struct of those fields."""
+    """Make the type of a struct with these fields."""
     return Struct(package, name, {entry.name: entry for entry in fields}, optional)
 
 
 def zero(kind: Kind) -> object:
-    """The zero value of a scalar."""
+    """Return the zero value of a scalar type."""
     return _ZERO[kind]
 
 

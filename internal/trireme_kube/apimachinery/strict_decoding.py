@@ -244,10 +244,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]")
 
 
 def decode_base64(text: str) -> bytes:
-    """Standard base64; line breaks are ignored.
+    """Decode standard base64; line breaks are ignored.
 
-    Raises:
-        ValueError: with Go's message, which names the offending byte.
+    Raises: ValueError with Go's message, which names the offending byte.
     """
     quantum: list[str] = []
     position, length = 0, len(text)
@@ -270,7 +269,11 @@ def decode_base64(text: str) -> bytes:
 
 
 def _decode_padded(text: str, position: int, quantum: list[str], filled: int) -> bytes:
-    """Decode the last, padded group of base64, and check that nothing follows. Raises: ValueError with Go's message."""
+    """Check the padding at a position, and that nothing follows it; decode all.
+
+    `quantum` are the letters before it, `filled` of them in the last group of four. Raises: ValueError with Go's
+    message.
+    """
     position += 1
     if filled == 2:
         while position < len(text) and text[position] in "\r\n":

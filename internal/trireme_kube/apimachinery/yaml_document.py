@@ -138,7 +138,7 @@ def _resolve_alias(node: "_Node") -> "_Node":
 
 def _is_null(node: "_Node") -> bool:
     """Whether the node is a plain scalar that means null."""
-    return isinstance(node, _Scalar) and node.implicit and resolve(node.tag, node.value, plain=True) is None
+    return isinstance(node, _Scalar) and node.implicit and resolve_scalar(node.tag, node.value, plain=True) is None
 
 
 def _text_value(node: "_Node", problems: list[str]) -> str | None:
@@ -153,7 +153,7 @@ def _text_value(node: "_Node", problems: list[str]) -> str | None:
 def _mismatch_text(node: "_Node", type_name: str) -> str:
     """Return the message for a node that is not of a type, in the library's words."""
     if isinstance(node, _Scalar):
-        value = resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
+        value = resolve_scalar(node.tag, node.value, plain=node.implicit or bool(node.tag))
         excerpt = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
         what = f"{_short_tag(value, node.value)} `{excerpt}`"
     else:
@@ -285,7 +285,7 @@ class _Decoder:
             self._open.discard(id(node))
             return value
         if isinstance(node, _Scalar):
-            return resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
+            return resolve_scalar(node.tag, node.value, plain=node.implicit or bool(node.tag))
         if isinstance(node, _Sequence):
             return [self.decode(item) for item in node.items]
         return self._decode_mapping(node, {} if into is None else into)
@@ -456,7 +456,7 @@ def _short_tag(value: Any, text: str) -> str:
     return "!!timestamp" if value == text and _is_timestamp(text) else "!!str"
 
 
-def resolve(tag: str, text: str, *, plain: bool) -> Any:
+def resolve_scalar(tag: str, text: str, *, plain: bool) -> Any:
     """The value of a scalar; `plain` is false for a quoted one without a tag.
 
     Raises:

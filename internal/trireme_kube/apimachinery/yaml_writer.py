@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from trireme_kube.apimachinery import golang
-from trireme_kube.apimachinery.yaml_document import resolve
+from trireme_kube.apimachinery.yaml_document import resolve_scalar
 
 
 class _Dumper(yaml.SafeDumper):
@@ -20,7 +20,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     """Represent a string, in quotes where it would be read back as something else."""
-    ambiguous = resolve("", text, plain=True) != text or text in ("<<", "=")
+    ambiguous = resolve_scalar("", text, plain=True) != text or text in ("<<", "=")
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if ambiguous else None)
 
 
@@ -36,7 +36,7 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"-?[0-9.]+e
 
 
 def write_yaml(document: Mapping[str, Any]) -> str:
-    """A document with sorted keys."""
+    """Write a document with sorted keys."""
     return str(
         yaml.dump(document, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=True, width=4096)
     )

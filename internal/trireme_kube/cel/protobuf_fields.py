@@ -12,7 +12,7 @@ _BYTES: Final = 2
 _FIXED32: Final = 5
 
 
-def fields(content: bytes) -> Iterator[tuple[int, Any]]:
+def read_fields(content: bytes) -> Iterator[tuple[int, Any]]:
     """Yield number and value of each field: an integer, or bytes."""
     at = 0
     while at < len(content):
@@ -30,7 +30,7 @@ def fields(content: bytes) -> Iterator[tuple[int, Any]]:
         at += length
 
 
-def packed(content: bytes) -> Iterator[int]:
+def unpack_varints(content: bytes) -> Iterator[int]:
     """Yield the integers of a packed repeated field."""
     at = 0
     while at < len(content):

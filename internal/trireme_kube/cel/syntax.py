@@ -146,16 +146,16 @@ def children(node: Node) -> Sequence[Node]:
 
 def decode_checked(serialized: bytes) -> Checked:
     """Decode the library's checked expression: an Any-like message with the tree in its second field."""
-    content = next(value for number, value in protobuf_fields.fields(serialized) if number == 2)
+    content = next(value for number, value in protobuf_fields.read_fields(serialized) if number == 2)
     out: Checked | None = None
     maps: list[tuple[int, bytes]] = []
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         if number == 4:
             out = Checked(_decode_node(value))
         elif number in (2, 3):
             maps.append((number, value))
         elif number == 5:
-            maps.extend((number, entry) for part, entry in protobuf_fields.fields(value) if part == 4)
+            maps.extend((number, entry) for part, entry in protobuf_fields.read_fields(value) if part == 4)
     if out is None:
         raise ValueError("the library wrote no expression")
     for number, value in maps:
@@ -172,7 +172,7 @@ def decode_checked(serialized: bytes) -> Checked:
 def _read_reference(out: Checked, key: int, content: bytes) -> None:
     """Note the name or the overloads that a node refers to."""
     overloads = []
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         if number == 1:
             out.names[key] = value.decode()
         elif number == 3:
@@ -184,7 +184,7 @@ def _read_reference(out: Checked, key: int, content: bytes) -> None:
 def _decode_pair(content: bytes) -> tuple[int, Any]:
     """Decode a map's entry; an absent value is 0."""
     key, value_ = 0, None
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         key, value_ = (value, value_) if number == 1 else (key, value)
     # A zero is not encoded.
     return key, 0 if value_ is None else value_
@@ -193,7 +193,7 @@ def _decode_pair(content: bytes) -> tuple[int, Any]:
 def _decode_node(content: bytes) -> Node:
     """Decode a node by its kind."""
     id_ = 0
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         if number == 2:
             id_ = value
         else:
@@ -202,7 +202,7 @@ def _decode_node(content: bytes) -> Node:
 
 
 def _decode_literal(id_: int, content: bytes) -> Node:
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         return Literal(id_, _CONSTANTS[number](value))
     return Literal(id_, None)
 
@@ -212,13 +212,13 @@ def _decode_name(id_: int, content: bytes) -> Node:
 
 
 def _decode_select(id_: int, content: bytes) -> Node:
-    content_fields = dict(protobuf_fields.fields(content))
+    content_fields = dict(protobuf_fields.read_fields(content))
     return Select(id_, _decode_node(content_fields[1]), content_fields[2].decode(), bool(content_fields.get(3)))
 
 
 def _decode_call(id_: int, content: bytes) -> Node:
     function, member, arguments = "", False, []
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         if number == 2:
             function = value.decode()
         else:
@@ -230,23 +230,23 @@ def _decode_call(id_: int, content: bytes) -> Node:
 
 def _decode_list(id_: int, content: bytes) -> Node:
     elements, optional = [], set()
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         if number == 1:
             elements.append(_decode_node(value))
         elif isinstance(value, int):
             optional.add(value)
         else:
-            optional.update(protobuf_fields.packed(value))
+            optional.update(protobuf_fields.unpack_varints(value))
     return ListOf(id_, elements, frozenset(optional))
 
 
 def _decode_map(id_: int, content: bytes) -> Node:
     name, entries = "", []
-    for number, value in protobuf_fields.fields(content):
+    for number, value in protobuf_fields.read_fields(content):
         if number == 1:
             name = value.decode()
         else:
-            entry_fields = dict(protobuf_fields.fields(value))
+            entry_fields = dict(protobuf_fields.read_fields(value))
             key = (
                 _decode_node(entry_fields[3])
                 if 3 in entry_fields
@@ -257,7 +257,7 @@ def _decode_map(id_: int, content: bytes) -> Node:
 
 
 def _decode_comprehension(id_: int, content: bytes) -> Node:
-    content_fields = dict(protobuf_fields.fields(content))
+    content_fields = dict(protobuf_fields.read_fields(content))
     return Comprehension(
         id_,
         content_fields.get(1, b"").decode(),
@@ -290,4 +290,4 @@ _CONSTANTS: Final[Mapping[int, Any]] = {
 
 def _only_value(content: bytes) -> Any:
     """Return the value of a message's only field; b"" if it is empty."""
-    return next((value for _, value in protobuf_fields.fields(content)), b"")
+    return next((value for _, value in protobuf_fields.read_fields(content)), b"")

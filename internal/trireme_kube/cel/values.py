@@ -67,8 +67,8 @@ class Optional:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """Stands for a failed value in cost computations, with length one."""
+class FailedValue:
+    """Stands for a value whose evaluation failed, in cost computations, with length one."""
 
     def __len__(self) -> int:
         return 1
@@ -148,7 +148,7 @@ _NAMES: Final[dict[type, str]] = {
     Timestamp: "google.protobuf.Timestamp",
     TypeName: "type",
     Optional: "optional_type",
-    Failed: "error",
+    FailedValue: "error",
     Amount: "kubernetes.Quantity",
     semver.Version: "kubernetes.Semver",
     ipaddress.IPv4Address: "net.IP",
@@ -326,7 +326,7 @@ _GO_TYPES: Final = {
     Optional: "*types.Optional",
     Amount: "cel.Quantity",
     semver.Version: "cel.Semver",
-    Failed: "*types.Err",
+    FailedValue: "*types.Err",
 }
 # Types of other Go packages, by their names in Go.
 _OF_KUBERNETES: Final = {"net.IP": "cel.IP", "net.CIDR": "cel.CIDR", "kubernetes.URL": "cel.URL"}

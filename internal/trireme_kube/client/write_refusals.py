@@ -44,7 +44,7 @@ class WriteRefusals:
         klog.error(log, "The API server refused a write", **what, status=error.status, err=error.message)
 
     def written(self, method: str, path: str) -> None:
-        """The write succeeded."""
+        """Note that the write succeeded: its next refusal is logged anew."""
         if self._current or self._objects:
             self._current.pop((method, _resource_and_name(path)[0]), None)
             self._objects.pop((method, path), None)

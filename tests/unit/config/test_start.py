@@ -11,7 +11,7 @@ from config_starts import HEADER, Desk
 from trireme.config import commandline
 from trireme.config.commandline import CompletedConfig
 from trireme_kube.apimachinery.golang import Duration
-from trireme_kube.componentbase.logs.start_log import StartLog, parts
+from trireme_kube.componentbase.logs.start_log import StartLog, parse_line
 
 
 @pytest.fixture
@@ -233,4 +233,4 @@ def test_lines_are_written_as_text_and_as_json() -> None:
 )
 def test_a_line_is_parsed_into_fields(line: str, message: str, values: dict[str, object]) -> None:
     """Else values are lost from a structured log."""
-    assert parts(line) == (message, values)
+    assert parse_line(line) == (message, values)

@@ -64,7 +64,7 @@ async def _serve_on_socket(path: str, served: serving_site.FrontendSite) -> Asyn
         except OSError as error:
             raise ServingError(f"admin.socket: {path}: {error.strerror or error}") from error
         if listener is not None:
-            runner = connection_limits.runner(served.site.application(None), SHUTDOWN_SECONDS)
+            runner = connection_limits.make_runner(served.site.application(None), SHUTDOWN_SECONDS)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             await web.SockSite(runner, listener).start()
@@ -135,7 +135,7 @@ async def _accept_connections(
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
     """Accept HTTPS connections within the block; at its end no new ones, and those that are open get time to finish."""
-    runner = connection_limits.runner(application, SHUTDOWN_SECONDS)
+    runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
     server = runner.server
     assert server is not None  # setup made it

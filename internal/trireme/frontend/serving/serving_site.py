@@ -102,7 +102,7 @@ class FrontendSite:
             ),
         )
         self._slis = Registry(options.disabled, allowed)
-        self._slis.add(*self._health.instruments(), process_metrics.started(ALPHA))
+        self._slis.add(*self._health.instruments(), process_metrics.start_time_metric(ALPHA))
         self.site = http_site.Site(self._pages())
 
     def registries(self) -> tuple[Registry, Registry]:

@@ -26,7 +26,7 @@ _SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
 
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
-    """Make the plugin DefaultBinder: it binds by the phase's BindingWriter (`context.binder`).
+    """Make the plugin DefaultBinder, which binds by the phase's BindingWriter (`context.binder`).
 
     What is certain is a result for each pod. If some pods may be bound or not, BindResultUnknown is raised after all
     other results, so that the frontend calls again.

@@ -24,5 +24,5 @@ class VictimsToDelete:
 
 
 def make(context: PreEnqueueContext) -> VictimsToDelete:
-    """The plugin."""
+    """Make the plugin."""
     return VictimsToDelete(context.preempting)

@@ -55,5 +55,5 @@ class DeferredPodScheduling:
 
 
 def make(context: plugin_context.PluginContext) -> DeferredPodScheduling:
-    """The plugin, by the feature gates."""
+    """Make the plugin, by the feature gates."""
     return DeferredPodScheduling(context.features.get(resizes.GATE, False))

@@ -204,5 +204,5 @@ class DynamicResourcesFilter:
 
 
 def make(context: plugin_context.PluginContext) -> DynamicResourcesFilter:
-    """The filter, by its arguments and the feature gates."""
+    """Make the filter, by its arguments and the feature gates."""
     return DynamicResourcesFilter(device_args.read(context.args, context.features))

@@ -31,7 +31,7 @@ class MissingClaims:
 
 
 def make(context: PreEnqueueContext) -> MissingClaims:
-    """The plugin, by the feature gates."""
+    """Make the plugin, by the feature gates."""
     return MissingClaims(context.cluster, of_groups=context.features.enabled("DRAWorkloadResourceClaims"))
 
 

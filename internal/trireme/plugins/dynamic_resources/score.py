@@ -95,5 +95,5 @@ class DynamicResourcesScore:
 
 
 def make(context: plugin_context.PluginContext) -> DynamicResourcesScore:
-    """The scorer, by its arguments and the feature gates."""
+    """Make the scorer, by its arguments and the feature gates."""
     return DynamicResourcesScore(device_args.read(context.args, context.features))

@@ -22,7 +22,7 @@ class ImageLocality:
     reads: tuple[str, ...] = ("images", "node_count")
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The names, with a tag, of the images of the class's containers and image volumes; it is never skipped."""
+        """Return the class's images, each with a tag; it is never skipped."""
         return pod_class.memo(self.name, _image_names)
 
     def score(
@@ -56,5 +56,5 @@ def _image_names(pod_class: classes.PodClass) -> tuple[str, ...]:
 
 
 def make(context: plugin_context.PluginContext) -> ImageLocality:
-    """The plugin, which goes by nothing of its profile."""
+    """Make the plugin, which depends on nothing in its profile."""
     return ImageLocality()

@@ -40,7 +40,7 @@ class Args:
 
 
 def read(args: JsonArgs) -> Args:
-    """The arguments from their JSON."""
+    """Read the arguments from their JSON, which is checked and has its defaults."""
     ignores = bool(args.get("ignorePreferredTermsOfExistingPods"))
     return Args(hard_weight=args.get("hardPodAffinityWeight", 1), ignore_preferred_of_existing=ignores)
 

@@ -346,5 +346,5 @@ def _are_domains_single_nodes(snap: snapshot_view.SnapshotView, key: str) -> boo
 
 
 def make(context: plugin_context.PluginContext) -> InterPodAffinityFilter:
-    """The filter, which goes by nothing of its profile."""
+    """Make the filter, which depends on nothing in its profile."""
     return InterPodAffinityFilter()

@@ -141,5 +141,5 @@ class InterPodAffinityScore:
 
 
 def make(context: plugin_context.PluginContext) -> InterPodAffinityScore:
-    """The scorer, by its arguments."""
+    """Make the scorer, by its arguments."""
     return InterPodAffinityScore(affinity_args.read(context.args))

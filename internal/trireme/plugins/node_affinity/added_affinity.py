@@ -6,6 +6,6 @@ from trireme_kube.apimachinery import decode
 
 
 def added_affinity_of(context: plugin_context.PluginContext) -> core_pb2.NodeAffinity:
-    """What the arguments state; empty where they state nothing."""
+    """Return the node affinity that the profile's arguments add to each pod's; empty if they add none."""
     stated = context.args.get("addedAffinity")
     return core_pb2.NodeAffinity() if stated is None else decode.decode(stated, core_pb2.NodeAffinity)

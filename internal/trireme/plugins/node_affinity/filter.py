@@ -79,5 +79,5 @@ def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
 
 
 def make(context: plugin_context.PluginContext) -> NodeAffinityFilter:
-    """The filter, by its arguments."""
+    """Make the filter, by its arguments."""
     return NodeAffinityFilter(added_affinity.added_affinity_of(context))

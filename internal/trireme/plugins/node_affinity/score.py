@@ -34,7 +34,7 @@ class NodeAffinityScore:
         self._added = _preferred_terms(core_pb2.NodeAffinity() if added is None else added)
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The preferred terms, the profile's and the class's own; an error where one of the class's cannot be read."""
+        """Return the preferred terms, the profile's and the class's own; an error if one of the class's is invalid."""
         stated = pod_class.pod.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
         if not stated and not self._added:
             return None
@@ -78,5 +78,5 @@ def _preferred_terms_problem(stated: Sequence[core_pb2.PreferredSchedulingTerm])
 
 
 def make(context: plugin_context.PluginContext) -> NodeAffinityScore:
-    """The scorer, by its arguments."""
+    """Make the scorer, by its arguments."""
     return NodeAffinityScore(added_affinity.added_affinity_of(context))

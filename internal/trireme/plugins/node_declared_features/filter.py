@@ -77,5 +77,5 @@ def _iterate_needed_features(pod: core_pb2.Pod) -> Iterable[str]:
 
 
 def make(context: plugin_context.PluginContext) -> NodeDeclaredFeatures:
-    """The plugin, by the feature gates."""
+    """Make the plugin, by the feature gates."""
     return NodeDeclaredFeatures(context.features.get("NodeDeclaredFeatures", True))

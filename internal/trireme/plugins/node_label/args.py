@@ -34,7 +34,7 @@ class Args:
 
 
 def read(args: JsonArgs) -> Args:
-    """The arguments from their JSON."""
+    """Read the arguments from their JSON, which is checked and has its defaults."""
     return Args(
         tuple(args.get("presentLabels") or ()),
         tuple(args.get("absentLabels") or ()),

@@ -53,5 +53,5 @@ class NodeLabelFilter:
 
 
 def make(context: plugin_context.PluginContext) -> NodeLabelFilter:
-    """The filter, by its arguments."""
+    """Make the filter, by its arguments."""
     return NodeLabelFilter(label_args.read(context.args))

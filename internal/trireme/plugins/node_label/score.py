@@ -43,5 +43,5 @@ class NodeLabelScore:
 
 
 def make(context: plugin_context.PluginContext) -> NodeLabelScore:
-    """The scorer, by its arguments."""
+    """Make the scorer, by its arguments."""
     return NodeLabelScore(label_args.read(context.args))

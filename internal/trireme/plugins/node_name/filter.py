@@ -45,5 +45,5 @@ class NodeName:
 
 
 def make(context: plugin_context.PluginContext) -> NodeName:
-    """The plugin, which goes by nothing of its profile."""
+    """Make the plugin, which depends on nothing in its profile."""
     return NodeName()

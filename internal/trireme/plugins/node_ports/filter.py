@@ -80,5 +80,5 @@ def _slots_with_taken_ports(
 
 
 def make(context: plugin_context.PluginContext) -> NodePorts:
-    """The plugin, which goes by nothing of its profile."""
+    """Make the plugin, which depends on nothing in its profile."""
     return NodePorts()

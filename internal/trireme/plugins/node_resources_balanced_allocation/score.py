@@ -25,7 +25,7 @@ class NodeResourcesBalancedAllocation:
         self.depends_on = interfaces.Dependency.CLUSTER if cluster else interfaces.Dependency.NODE_PODS
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The resources that count; None for a pod that asks for none of them."""
+        """Return the resources that count; None, so that all nodes score 0, for a pod that asks for none of them."""
         scored = resource_usage.scored_resources(pod_class, snap, self._args.resources, as_placed=True)
         return scored if any(entry.own for entry in scored) else None
 
@@ -75,7 +75,7 @@ def _balance_score(fractions: "np.typing.NDArray[np.float64]", counted: arrays.B
 
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesBalancedAllocation:
-    """The plugin, by its arguments and the feature gates."""
+    """Make the plugin, by its arguments and the feature gates."""
     resources = args_schema.scored_resources(context.args)
     return NodeResourcesBalancedAllocation(
         balanced_args.Args(resources), resource_usage.device_counts(resources, context)

@@ -114,7 +114,7 @@ class Args:
 
 
 def read(args: JsonArgs, features: Mapping[str, bool]) -> Args:
-    """The arguments from their JSON."""
+    """Read the arguments from their JSON, which is checked and has its defaults."""
     strategy = args.get("scoringStrategy") or {}
     ratio = strategy.get("requestedToCapacityRatio") or {}
     return Args(

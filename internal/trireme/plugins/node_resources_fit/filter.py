@@ -196,5 +196,5 @@ def _device_backed_resources(snap: snapshot_view.SnapshotView) -> frozenset[str]
 
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesFitFilter:
-    """The filter, by its arguments and the feature gates."""
+    """Make the filter, by its arguments and the feature gates."""
     return NodeResourcesFitFilter(fit_args.read(context.args, context.features))

@@ -59,7 +59,7 @@ class NodeResourcesFitPlacementScore:
 
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesFitPlacementScore:
-    """The plugin, by the resources of its scoring strategy."""
+    """Make the plugin, by the resources of its scoring strategy."""
     strategy = context.args.get("scoringStrategy") or {}
     found = [(entry["name"], entry.get("weight") or 1) for entry in strategy.get("resources") or ()]
     return NodeResourcesFitPlacementScore(found or _DEFAULT_RESOURCES)

@@ -46,7 +46,7 @@ class NodeResourcesFitScore:
         self._shape = interpolated(args.shape) if args.strategy == fit_args.REQUESTED_TO_CAPACITY_RATIO else None
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The resources that are scored."""
+        """Return the resources that are scored, by the arguments."""
         return resource_usage.scored_resources(pod_class, snap, self._args.resources, as_placed=False)
 
     def score(
@@ -96,6 +96,6 @@ def _percentage(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int
 
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesFitScore:
-    """The scorer, by its arguments and the feature gates."""
+    """Make the scorer, by its arguments and the feature gates."""
     args = fit_args.read(context.args, context.features)
     return NodeResourcesFitScore(args, resource_usage.device_counts(args.resources, context))

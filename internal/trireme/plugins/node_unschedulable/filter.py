@@ -46,5 +46,5 @@ class NodeUnschedulable:
 
 
 def make(context: plugin_context.PluginContext) -> NodeUnschedulable:
-    """The plugin, by the feature gates."""
+    """Make the plugin, by the feature gates."""
     return NodeUnschedulable(context.features.get(tolerations.GATE, False))

@@ -167,5 +167,5 @@ class NodeVolumeLimits:
 
 
 def make(context: plugin_context.PluginContext) -> NodeVolumeLimits:
-    """The plugin, by the feature gates."""
+    """Make the plugin, by the feature gates."""
     return NodeVolumeLimits(context.features.get("VolumeLimitScaling", True))

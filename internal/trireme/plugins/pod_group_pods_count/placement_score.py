@@ -30,5 +30,5 @@ class PodGroupPodsCount:
 
 
 def make(context: plugin_context.PluginContext) -> PodGroupPodsCount:
-    """The plugin."""
+    """Make the plugin."""
     return PodGroupPodsCount()

@@ -250,7 +250,7 @@ def _pods_per_domain(
 
 
 def make(context: plugin_context.PluginContext) -> PodTopologySpreadFilter:
-    """The filter, by its arguments and the feature gates."""
+    """Make the filter, by its arguments and the feature gates."""
     match_label_keys = context.features.get("MatchLabelKeysInPodTopologySpread", True)
     comparing = context.features.get(tolerations.GATE, False)
     return PodTopologySpreadFilter(rules_of(context.args, match_label_keys, comparing))

@@ -51,7 +51,7 @@ class PodTopologySpreadScore:
     def pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> "interfaces.JointState | status.Status | None":
-        """The soft constraints; an error where one cannot be read."""
+        """Return the soft constraints as state; None without any; an error where one is invalid."""
         try:
             constraints = self._constraints_of_class(pod_class, snap)
         except label_selectors.InvalidSelectorError as error:
@@ -136,7 +136,7 @@ def _count_pods_by_value(
 
 
 def make(context: plugin_context.PluginContext) -> PodTopologySpreadScore:
-    """The scorer, by its arguments and the feature gates."""
+    """Make the scorer, by its arguments and the feature gates."""
     match_label_keys = context.features.get("MatchLabelKeysInPodTopologySpread", True)
     comparing = context.features.get(tolerations.GATE, False)
     return PodTopologySpreadScore(rules_of(context.args, match_label_keys, comparing))

@@ -21,5 +21,5 @@ class SchedulingGates:
 
 
 def make(context: PreEnqueueContext) -> SchedulingGates:
-    """The plugin."""
+    """Make the plugin."""
     return SchedulingGates()

@@ -28,7 +28,7 @@ class TaintTolerationFilter:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """State: per taint set, the number of its refusal."""
+        """Return, per taint set, the number of its refusal in the table, PASSES where the class tolerates it."""
         own = list(pod_class.pod.spec.tolerations)
 
         def refusal(taints: tuple[tolerations.Taint, ...]) -> int:
@@ -54,5 +54,5 @@ class TaintTolerationFilter:
 
 
 def make(context: plugin_context.PluginContext) -> TaintTolerationFilter:
-    """The filter, by the feature gates."""
+    """Make the filter, by the feature gates."""
     return TaintTolerationFilter(context.features.get(tolerations.GATE, False))

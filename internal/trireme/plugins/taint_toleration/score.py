@@ -22,7 +22,7 @@ class TaintTolerationScore:
         self._comparing = comparing
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """Per taint set, how many of its soft taints the class does not tolerate."""
+        """Return, per taint set, how many of its soft taints the class does not tolerate."""
         soft = [t for t in pod_class.pod.spec.tolerations if t.effect in ("", tolerations.PREFER_NO_SCHEDULE)]
 
         def intolerable(taints: tuple[tolerations.Taint, ...]) -> int:
@@ -40,5 +40,5 @@ class TaintTolerationScore:
 
 
 def make(context: plugin_context.PluginContext) -> TaintTolerationScore:
-    """The scorer, by the feature gates."""
+    """Make the scorer, by the feature gates."""
     return TaintTolerationScore(context.features.get(tolerations.GATE, False))

@@ -55,5 +55,5 @@ def _domain_of(
 
 
 def make() -> TopologyPlacementGenerator:
-    """The plugin."""
+    """Make the plugin."""
     return TopologyPlacementGenerator()

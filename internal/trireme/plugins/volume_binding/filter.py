@@ -209,5 +209,5 @@ def _volume_with_claim_ref(
 
 
 def make(context: plugin_context.PluginContext) -> VolumeBindingFilter:
-    """The filter, which goes by nothing of its profile."""
+    """Make the filter, which depends on nothing in its profile."""
     return VolumeBindingFilter()

@@ -30,7 +30,7 @@ class VolumeBindingScore:
         self._resizing = args.resizing
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The claims; a pod without any gets 0 on every node."""
+        """Return the claims as state; a pod without any gets 0 on every node."""
         if self._shape is None:
             return None
         if self._resizing and pod_class.resize_deferred:
@@ -144,6 +144,6 @@ def _interpolate_shape(shape: Sequence[tuple[int, int]], at: arrays.Int64Array) 
 
 
 def make(context: plugin_context.PluginContext) -> VolumeBindingScore:
-    """The scorer, by its arguments and the feature gates."""
+    """Make the scorer, by its arguments and the feature gates."""
     scoring = context.features.get("StorageCapacityScoring", True)
     return VolumeBindingScore(binding_args.args_of(context.args, scoring, context.features.get(resizes.GATE, False)))

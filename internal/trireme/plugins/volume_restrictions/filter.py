@@ -179,5 +179,5 @@ def _same_disk(mine: core_pb2.VolumeSource, theirs: core_pb2.VolumeSource) -> bo
 
 
 def make(context: plugin_context.PluginContext) -> VolumeRestrictions:
-    """The plugin, which goes by nothing of its profile."""
+    """Make the plugin, which depends on nothing in its profile."""
     return VolumeRestrictions()

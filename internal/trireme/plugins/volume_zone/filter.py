@@ -129,5 +129,5 @@ def topologies_of(volume: core_pb2.PersistentVolume) -> list[Topology]:
 
 
 def make(context: plugin_context.PluginContext) -> VolumeZone:
-    """The plugin, which goes by nothing of its profile."""
+    """Make the plugin, which depends on nothing in its profile."""
     return VolumeZone()

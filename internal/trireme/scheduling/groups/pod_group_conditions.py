@@ -60,7 +60,7 @@ class PodGroupConditions:
             type=INITIALLY_SCHEDULED,
             status="True" if reason == SCHEDULED_REASON else "False",
             reason=reason,
-            message=event_text.cut(message, event_text.MAX_MESSAGE_BYTES),
+            message=event_text.cut_to_bytes(message, event_text.MAX_MESSAGE_BYTES),
             observed_generation=metadata.generation,
         )
         if known is not None:

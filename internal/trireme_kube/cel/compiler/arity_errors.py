@@ -32,7 +32,7 @@ def shapes_without_overload(name: str) -> Iterator[tuple[str, int, bool]]:
     """Yield the shapes of calls that no overload of a function has: name, number of arguments, whether a method."""
     overloads = functions.BY_NAME[name]
     for count in range(_MOST_ARGUMENTS + 1):
-        same_arity = [each for each in overloads if len(functions.parts(each.parameters)) == count]
+        same_arity = [each for each in overloads if len(functions.split_parameters(each.parameters)) == count]
         for member in (False, True):
             # Calls without arguments are found in the text, except those of qualified names.
             possible = count > 0 or (not member and "." in name)
@@ -44,7 +44,9 @@ def _conflicts_with_shape(overload: functions.Overload, member: bool) -> bool:
     """Whether the overload conflicts with one of this shape; a built-in one only if it takes any type."""
     if overload.declared:
         return overload.member == member
-    return not overload.parameters or any(part[-1] in _ANYTHING for part in functions.parts(overload.parameters))
+    return not overload.parameters or any(
+        part[-1] in _ANYTHING for part in functions.split_parameters(overload.parameters)
+    )
 
 
 def explain_empty_calls(expression: str, messages: str) -> str:
@@ -61,8 +63,8 @@ def explain_empty_calls(expression: str, messages: str) -> str:
     return _UNDECLARED.sub(replace, messages)
 
 
-def problems(expression: str, checked: syntax.Checked) -> str:
-    """Return the messages about calls of these shapes; empty if there are none."""
+def arity_problems(expression: str, checked: syntax.Checked) -> str:
+    """Return the compiler's messages about calls with a wrong number of arguments; empty if there are none."""
     placed_messages = []
     for node in _all_calls(checked.root):
         if checked.overload(node.id).startswith(_PREFIX):

@@ -21,7 +21,7 @@ RUNTIME_NAMES: Final = {
 @functools.lru_cache(maxsize=1024)
 def type_text(encoded: bytes) -> str:
     """The type's name in messages. The comments name the fields of google.api.expr.v1alpha1.Type."""
-    for number, value in protobuf_fields.fields(encoded):
+    for number, value in protobuf_fields.read_fields(encoded):
         if number == 1:  # dyn
             return "dyn"
         if number == 2:  # null
@@ -33,7 +33,7 @@ def type_text(encoded: bytes) -> str:
         if number == 5:  # well_known
             return _WELL_KNOWN.get(value, "")
         if number in (6, 7):  # list_type, map_type
-            inner = dict(protobuf_fields.fields(value))
+            inner = dict(protobuf_fields.read_fields(value))
             parts = [type_text(inner.get(at, b"\n\x00")) for at in range(1, number - 4)]
             return f"{'list' if number == 6 else 'map'}({', '.join(parts)})"
         if number in (9, 10):  # message_type, type_param
@@ -42,7 +42,7 @@ def type_text(encoded: bytes) -> str:
             return f"type({type_text(value)})" if value else "type"
         if number == 14:  # abstract_type
             name, parameters = "", []
-            for part, each in protobuf_fields.fields(value):
+            for part, each in protobuf_fields.read_fields(value):
                 if part == 1:
                     name = each.decode()
                 else:
@@ -53,23 +53,23 @@ def type_text(encoded: bytes) -> str:
 
 def element_type(encoded: bytes) -> bytes:
     """Return the element type of an optional or a list; any other type as it is."""
-    for number, value in protobuf_fields.fields(encoded):
+    for number, value in protobuf_fields.read_fields(encoded):
         if number == 14:
-            return next((each for part, each in protobuf_fields.fields(value) if part == 2), encoded)
+            return next((each for part, each in protobuf_fields.read_fields(value) if part == 2), encoded)
         if number == 6:
-            return next((each for _, each in protobuf_fields.fields(value)), encoded)
+            return next((each for _, each in protobuf_fields.read_fields(value)), encoded)
     return encoded
 
 
 def decode_type(encoded: bytes) -> tuple[str, list[bytes]]:
     """Decode a type to its name and its parameter types."""
     name = type_text(encoded).partition("(")[0]
-    for number, value in protobuf_fields.fields(encoded):
+    for number, value in protobuf_fields.read_fields(encoded):
         if number in (6, 7):
-            inner = dict(protobuf_fields.fields(value))
+            inner = dict(protobuf_fields.read_fields(value))
             return name, [inner.get(at, b"\n\x00") for at in range(1, number - 4)]
         if number == 11:
             return name, [value] if value else []
         if number == 14:
-            return name, [each for part, each in protobuf_fields.fields(value) if part == 2]
+            return name, [each for part, each in protobuf_fields.read_fields(value) if part == 2]
     return name, []

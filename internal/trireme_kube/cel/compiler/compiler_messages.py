@@ -64,11 +64,14 @@ def message_at(expression: str, offset: int, message: str) -> tuple[tuple[int, i
 def translate_library_messages(text: str, expression: str) -> str:
     """Translate the library's messages."""
     return "\n".join(
-        text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_position_of_problem)
+        text
+        for _, text in sorted(
+            translated_problems(text, expression, expression, lambda at: at), key=_position_of_problem
+        )
     )
 
 
-def problems(
+def translated_problems(
     text: str, compiled: str, expression: str, original: Callable[[int], int]
 ) -> list[tuple[tuple[int, int], str]]:
     """Split and translate the library's messages about the compiled text, with their places in the expression.

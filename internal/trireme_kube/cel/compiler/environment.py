@@ -127,7 +127,7 @@ def _compile_uncached(expression: str, deepest_part: int, attribute: bool) -> pr
         if _TOO_DEEP.search(str(error)) is None:
             raise RefusedError(f"compilation failed: {_translated_messages(expression, whole, str(error))}") from error
         checked, result = _compile_in_parts(expression, whole, expressions_beyond_parser_limit.DEEPEST_PART)
-    problems = validation.problems(expression, checked)
+    problems = validation.validation_problems(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
     if attribute and result not in _ATTRIBUTES:
@@ -166,7 +166,7 @@ def _translated_messages(expression: str, whole: bool, message: str) -> str:
         return arity_errors.explain_empty_calls(
             expression, compiler_messages.translate_library_messages(str(error), expression)
         )
-    return arity_errors.problems(expression, syntax.decode_checked(tree.serialize()))
+    return arity_errors.arity_problems(expression, syntax.decode_checked(tree.serialize()))
 
 
 def _compile_in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
@@ -203,7 +203,7 @@ def _compiler_message_of_parts(expression: str, whole: bool, deepest_part: int, 
         )
     except expressions_beyond_parser_limit.RefusedError as error:
         return arity_errors.explain_empty_calls(expression, str(error))
-    return arity_errors.problems(expression, checked)
+    return arity_errors.arity_problems(expression, checked)
 
 
 @functools.cache
@@ -237,14 +237,16 @@ def _function_declarations(cel: Any, misused: bool) -> list[Any]:
     """The declarations of all functions; `misused`: with overloads for calls of a wrong number of arguments."""
     out = []
     by_name = {name: list(overloads) for name, overloads in functions.BY_NAME.items()}
-    for name, comparison in functions.comparisons():
+    for name, comparison in functions.comparison_overloads():
         by_name.setdefault(name, []).append(comparison)
     for name, overloads in by_name.items():
         declared = [
             cel.Overload(
                 overload.name,
                 return_type=cel.Type(_library_type_name(overload.result)),
-                parameters=[cel.Type(_library_type_name(part)) for part in functions.parts(overload.parameters)],
+                parameters=[
+                    cel.Type(_library_type_name(part)) for part in functions.split_parameters(overload.parameters)
+                ],
                 is_member=overload.member,
             )
             for overload in overloads

@@ -81,7 +81,7 @@ def compile_in_parts(
     """
     whole = nesting.split_into_parts(expression, deepest_part)
     joined = _PartJoiner(expression, compile_)
-    root = joined.read(whole)
+    root = joined.compile_piece(whole)
     if joined.problems:
         raise RefusedError("\n".join(text for _, text in sorted(set(joined.problems))))
     joined.checked.root = root.tree
@@ -109,14 +109,14 @@ class _PartJoiner:
         self.problems: list[tuple[tuple[int, int], str]] = []
         self.checked = syntax.Checked(syntax.Literal(0, None))
 
-    def read(self, piece: nesting.Piece) -> _CompiledPart:
+    def compile_piece(self, piece: nesting.Piece) -> _CompiledPart:
         """Compile the part, after its nested parts."""
         node = self._parts.get(piece)
         if node is None:
-            node = self._parts[piece] = self._read_part(piece)
+            node = self._parts[piece] = self._compile_part(piece)
         return node
 
-    def _read_part(self, piece: nesting.Piece) -> _CompiledPart:
+    def _compile_part(self, piece: nesting.Piece) -> _CompiledPart:
         """Compile one part with variables in place of the parts inside it, whose trees then replace the variables.
 
         A part that does not compile notes its problems and counts as a literal.
@@ -127,7 +127,7 @@ class _PartJoiner:
         for part in nesting.parts_in(piece):
             text.add(self._expression[at : part.start], at, same=True)
             name = f"{_STANDS_FOR}{self._assign_number(part)}"
-            text.add(f"cel.bind({name}, {sample(self.read(part).type)}, {name})", part.start)
+            text.add(f"cel.bind({name}, {expression_of_type(self.compile_piece(part).type)}, {name})", part.start)
             at = part.end
         text.add(self._expression[at : piece.end], at, same=True)
         if bound:
@@ -136,7 +136,9 @@ class _PartJoiner:
         try:
             tree = self._compile(text.text)
         except RuntimeError as error:
-            self.problems += compiler_messages.problems(str(error), text.text, self._expression, text.original)
+            self.problems += compiler_messages.translated_problems(
+                str(error), text.text, self._expression, text.original
+            )
             return _CompiledPart(syntax.Literal(0, None), _DYNAMIC, "DYN")
         checked = syntax.decode_checked(tree.serialize())
         root = checked.root
@@ -152,8 +154,8 @@ class _PartJoiner:
         names = nesting.names_in(self._expression[piece.start : piece.end]) if piece.variables else frozenset()
         variables_by_name = {variable.name: variable for variable in piece.variables if variable.name in names}
         for variable in variables_by_name.values():
-            kind = _macro_variable_type(self.read(variable.source).type, variable.what)
-            text.add(f"cel.bind({variable.name}, {sample(kind)}, ", piece.start)
+            kind = _macro_variable_type(self.compile_piece(variable.source).type, variable.what)
+            text.add(f"cel.bind({variable.name}, {expression_of_type(kind)}, ", piece.start)
         return len(variables_by_name)
 
     def _assign_number(self, part: nesting.Piece) -> int:
@@ -203,13 +205,13 @@ class _PartJoiner:
         return dataclasses.replace(node, id=number)
 
 
-def sample(kind: bytes, within: int = 0) -> str:
+def expression_of_type(kind: bytes, within: int = 0) -> str:
     """Return an expression whose value has the type.
 
     Beyond the library's depth limit of types, the type is dynamic.
     """
     name, of = checked_types.decode_type(kind)
-    inner = [sample(each, within + 1) for each in of] if within < _DEEPEST_TYPE else []
+    inner = [expression_of_type(each, within + 1) for each in of] if within < _DEEPEST_TYPE else []
     if name in _HOLDING:
         return _HOLDING[name].format(*inner) if inner else _SAMPLES["dyn"]
     if name == "type":

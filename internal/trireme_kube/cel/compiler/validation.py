@@ -14,8 +14,8 @@ from trireme_kube.cel.values import EvaluationError
 _Problem = tuple[int, str]
 
 
-def problems(expression: str, checked: syntax.Checked) -> str:
-    """Return the problems as compiler messages; empty if there are none."""
+def validation_problems(expression: str, checked: syntax.Checked) -> str:
+    """Return what Kubernetes' validators find wrong with a checked expression, as compiler messages; empty: nothing."""
     placed_messages = [
         compiler_messages.message_at(expression, checked.positions.get(node, 0), message)
         for check in (_wrong_flatten_arguments, _invalid_literals, _mixed_types, _invalid_formats)
@@ -116,7 +116,7 @@ def _problems_of_format_call(
             raise _MisplacedArgumentError(wrong)
 
     try:
-        format_function.parse(text, len(arguments), check)
+        format_function.check_clauses(text, len(arguments), check)
     except _MisplacedArgumentError as error:
         letter, node = error.args[0]
         kind = checked_types.type_text(checked.type(node)).partition("(")[0]
@@ -149,5 +149,5 @@ def _misplaced_argument(checked: syntax.Checked, letter: str, node: syntax.Node)
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "duration": operators.to_duration,
     "timestamp": operators.to_timestamp,
-    "matches": string_functions.pattern,
+    "matches": string_functions.compiled_pattern,
 }

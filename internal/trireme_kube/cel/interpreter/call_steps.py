@@ -11,7 +11,7 @@ from trireme_kube.cel.interpreter import costs
 from trireme_kube.cel.interpreter.program import CostLimitError, Frame, Run
 from trireme_kube.cel.values import EvaluationError, Optional
 
-_FAILED: Final = values.Failed()
+_FAILED: Final = values.FailedValue()
 
 
 def function_call(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cost) -> Run:

@@ -13,7 +13,7 @@ from trireme_kube.apimachinery import semver
 from trireme_kube.cel import syntax, values
 from trireme_kube.cel.interpreter import call_steps, costs
 from trireme_kube.cel.interpreter.program import Frame, Program, Run, Scope
-from trireme_kube.cel.interpreter.qualifiers import Attribute, Choice, Qualifier
+from trireme_kube.cel.interpreter.qualifiers import Attribute, ConditionalAttribute, Qualifier
 from trireme_kube.cel.library import functions, named_formats, operators, string_functions
 from trireme_kube.cel.values import EvaluationError, Map, Optional
 
@@ -32,7 +32,7 @@ class _Step:
     """A step of the program. `attribute`: set if further selections may be appended."""
 
     run: Run
-    attribute: "Attribute | Choice | None" = None
+    attribute: "Attribute | ConditionalAttribute | None" = None
     constant: bool = False
     value: Any = None
 
@@ -63,12 +63,12 @@ class _Planner:
         """Return the step of a name: a field of the device, a type, or a variable."""
         referred = self._checked.names.get(id_, name)
         if referred.startswith(_FIELDS):
-            device = Attribute(lambda frame: frame.find("device"))
+            device = Attribute(lambda frame: frame.find_variable("device"))
             device.qualify(Qualifier(referred.removeprefix(_FIELDS)))
             return _attribute_step(device)
         if self._checked.is_type(id_):
             return _constant_step(values.TypeName(_TYPE_NAMES.get(referred, referred)))
-        attribute = Attribute(lambda frame: frame.find(referred))
+        attribute = Attribute(lambda frame: frame.find_variable(referred))
         return _attribute_step(attribute)
 
     def _plan_select(self, node: syntax.Select) -> _Step:
@@ -81,7 +81,7 @@ class _Planner:
             return _attribute_step(base)
         return _Step(lambda frame: _is_present(base.resolve(frame)), base)
 
-    def _as_attribute(self, step: _Step) -> "Attribute | Choice":
+    def _as_attribute(self, step: _Step) -> "Attribute | ConditionalAttribute":
         """Return the step's attribute, to which selections can be appended; a new one if it has none."""
         return step.attribute or Attribute(step.run)
 
@@ -94,7 +94,9 @@ class _Planner:
         if name == "_&&_":
             return _Step(call_steps.logical_and(*(argument.run for argument in arguments)))
         if name == "_?_:_":
-            return _choice_step(Choice(arguments[0].run, *(self._as_attribute(each) for each in arguments[1:])))
+            return _conditional_step(
+                ConditionalAttribute(arguments[0].run, *(self._as_attribute(each) for each in arguments[1:]))
+            )
         if name in _INDEXING:
             return self._plan_index(arguments, optional=name != "_[_]")
         if name in ("or", "orValue") and len(arguments) == 2:
@@ -145,7 +147,7 @@ class _Planner:
         if call is None or len(arguments) < 2 or not arguments[1].constant or type(arguments[1].value) is not str:
             return None
         try:
-            string_functions.pattern(arguments[1].value)
+            string_functions.compiled_pattern(arguments[1].value)
         except string_functions.PatternError as error:
             raise InstantiationError(str(error)) from None
         return call
@@ -245,10 +247,10 @@ def _constant_step(value: Any) -> _Step:
     return _Step(lambda frame: value, None, True, value)
 
 
-def _attribute_step(attribute: "Attribute | Choice") -> _Step:
+def _attribute_step(attribute: "Attribute | ConditionalAttribute") -> _Step:
     """Return the step that resolves an attribute; that costs 1, also if it fails."""
-    if isinstance(attribute, Choice):
-        return _choice_step(attribute)
+    if isinstance(attribute, ConditionalAttribute):
+        return _conditional_step(attribute)
 
     def run(frame: Frame) -> Any:
         try:
@@ -259,7 +261,7 @@ def _attribute_step(attribute: "Attribute | Choice") -> _Step:
     return _Step(run, attribute)
 
 
-def _choice_step(choice: Choice) -> _Step:
+def _conditional_step(choice: ConditionalAttribute) -> _Step:
     """Return the step of `condition ? one : other`."""
     return _Step(choice.resolve, choice)
 
@@ -354,12 +356,12 @@ _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "_/_": operators.divide,
     "_%_": operators.modulo,
     "-_": operators.negate,
-    "!_": operators.invert,
+    "!_": operators.logical_not,
     "_<_": operators.less,
     "_<=_": operators.less_or_equal,
     "_>_": operators.greater,
     "_>=_": operators.greater_or_equal,
     "_==_": values.equal,
     "_!=_": _not_equal,
-    "@in": operators.within,
+    "@in": operators.is_in,
 }

@@ -42,7 +42,7 @@ class Frame:
         self.cost = 0
         self.turns = 0
 
-    def find(self, name: str) -> Any:
+    def find_variable(self, name: str) -> Any:
         """The value of a variable. Raises: EvaluationError if evaluating it failed."""
         scope = None if name.startswith(".") else self.scope
         while scope is not None:

@@ -60,8 +60,8 @@ class Attribute:
         return Optional(value, True) if optional else value
 
 
-class Choice:
-    """A conditional between two attributes; selections apply to both."""
+class ConditionalAttribute:
+    """`condition ? one : other`, where both are attributes; selections apply to the chosen one."""
 
     __slots__ = ("_condition", "_sides")
 
@@ -85,7 +85,7 @@ class Choice:
         raise values.no_such_overload()
 
 
-Side = Attribute | Choice
+Side = Attribute | ConditionalAttribute
 
 
 def _checked_key(value: Any) -> Any:

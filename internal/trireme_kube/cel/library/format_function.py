@@ -31,8 +31,8 @@ def formatted(text: str, arguments: Sequence[Any]) -> str:
     return "".join(out)
 
 
-def parse(text: str, count: int, check: Callable[[int, str], None]) -> None:
-    """Call `check` with each clause and its argument's number. Raises: EvaluationError."""
+def check_clauses(text: str, count: int, check: Callable[[int, str], None]) -> None:
+    """Call `check` with each clause's argument number and letter. Raises: EvaluationError if the text is malformed."""
     for _, at, letter, _ in _clauses(text, count):
         if letter:
             check(at, letter)

@@ -141,10 +141,10 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_function_without_type_check("endsWith", "ss", string_functions.ends_with),
     **{
         name: [
-            *([Overload("", "S", "i", functools.partial(times.part_of, name), declared=False)]),
-            *([Overload("", "Ss", "i", functools.partial(times.part_of, name), declared=False)]),
+            *([Overload("", "S", "i", functools.partial(times.timestamp_part, name), declared=False)]),
+            *([Overload("", "Ss", "i", functools.partial(times.timestamp_part, name), declared=False)]),
             *(
-                [Overload("", "D", "i", functools.partial(times.length_of, name), declared=False)]
+                [Overload("", "D", "i", functools.partial(times.duration_length, name), declared=False)]
                 if name in times.LENGTHS
                 else ()
             ),
@@ -288,7 +288,7 @@ def _list_functions() -> Iterator[tuple[str, Overload]]:
     yield "lastIndexOf", Overload("", "ssi", "i", string_functions.last_index_before, declared=False)
 
 
-def comparisons() -> Iterator[tuple[str, Overload]]:
+def comparison_overloads() -> Iterator[tuple[str, Overload]]:
     """The overloads that let the checker accept comparisons between numeric types."""
     for operator, name in {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}.items():
         for left, right in itertools.permutations(_NUMBERS, 2):
@@ -317,11 +317,11 @@ def overload_caller(name: str, count: int, *, member: bool = False) -> Callable[
     overloads = [
         each
         for each in BY_NAME[name]
-        if len(parts(each.parameters)) == count and (each.member == member or not each.declared)
+        if len(split_parameters(each.parameters)) == count and (each.member == member or not each.declared)
     ]
     if len(overloads) == 1 and not overloads[0].guarded:
         return overloads[0].call
-    choices = [(tuple(map(_type_check, parts(each.parameters))), each.call) for each in overloads]
+    choices = [(tuple(map(_type_check, split_parameters(each.parameters))), each.call) for each in overloads]
 
     def call(*arguments: Any) -> Any:
         for fits, function in choices:
@@ -332,7 +332,7 @@ def overload_caller(name: str, count: int, *, member: bool = False) -> Callable[
     return call
 
 
-def parts(parameters: str) -> list[str]:
+def split_parameters(parameters: str) -> list[str]:
     """Split the parameter types."""
     out, prefix = [], ""
     for letter in parameters:

@@ -106,7 +106,7 @@ def negate(value: Any) -> Any:
     raise wrong_operand("-_", value, (bool,))
 
 
-def invert(value: Any) -> bool:
+def logical_not(value: Any) -> bool:
     """!value."""
     if value is True or value is False:
         return not value
@@ -133,7 +133,7 @@ def greater_or_equal(left: Any, right: Any) -> bool:
     return _ordering("_>=_", left, right) >= 0
 
 
-def within(left: Any, right: Any) -> bool:
+def is_in(left: Any, right: Any) -> bool:
     """left in right."""
     if type(right) is list:
         return any(values.same(left, each) for each in right)

@@ -159,8 +159,8 @@ def _check_index(index: int, inside: bool) -> None:
 
 
 @functools.lru_cache(maxsize=1024)
-def pattern(text: str) -> Any:
-    """Return the compiled pattern, from a cache. Raises: PatternError with Go's message."""
+def compiled_pattern(text: str) -> Any:
+    """Return the pattern compiled, from a cache. Raises: PatternError with Go's message."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -210,7 +210,7 @@ def _iterate_matches(compiled: Any, text: str) -> Iterator[str]:
 def _compile_pattern(text: str, lead: str) -> Any:
     """Return the compiled pattern. Raises: EvaluationError, its message beginning with `lead`."""
     try:
-        return pattern(text)
+        return compiled_pattern(text)
     except PatternError as error:
         raise EvaluationError(f"{lead}{error}") from None
 

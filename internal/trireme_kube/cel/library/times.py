@@ -129,13 +129,13 @@ PARTS: Final = tuple(_PARTS)
 LENGTHS: Final = tuple(_LENGTHS)
 
 
-def part_of(name: str, value: Timestamp, zone: str = "UTC") -> int:
-    """timestamp.getHours() and its like. Raises: EvaluationError."""
+def timestamp_part(name: str, value: Timestamp, zone: str = "UTC") -> int:
+    """timestamp.getHours() and its like: the part that the function `name` returns. Raises: EvaluationError."""
     return _PARTS[name](_in_zone(value, _time_zone(zone)))
 
 
-def length_of(name: str, value: Duration) -> int:
-    """duration.getHours() and its like: all of it in that unit, cut off towards zero."""
+def duration_length(name: str, value: Duration) -> int:
+    """duration.getHours() and its like: all of it in the unit of the function `name`, cut off towards zero."""
     whole = abs(value.nanos) // _LENGTHS[name]
     return whole if value.nanos >= 0 else -whole
 

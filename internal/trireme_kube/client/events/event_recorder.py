@@ -152,7 +152,7 @@ class EventRecorder:
 
         The message is cut to the API's limit, and a `%` in it comes out as Go's Sprintf formats it.
         """
-        text = event_text.format_without_arguments(event_text.cut(message))
+        text = event_text.format_without_arguments(event_text.cut_to_bytes(message))
         if self._legacy_only:
             self.record_legacy(regarding, event_type, reason, text, controller)
             return
@@ -403,7 +403,7 @@ class EventRecorder:
         while True:
             await self._sleep(HOUSEKEEPING_SECONDS)
             now = self._clock()
-            due = list(self._series.finish(now))
+            due = list(self._series.drop_finished(now))
             if now >= refresh_at:
                 refresh_at = now + event_series.REFRESH_SECONDS
                 due.extend(self._series.repeating())

@@ -100,7 +100,7 @@ class SeriesCache:
         """Return the series with more than one event, to be written again every REFRESH_SECONDS."""
         return [series for series in self._series.values() if series.count > 1]
 
-    def finish(self, now: float) -> Iterator[Series]:
+    def drop_finished(self, now: float) -> Iterator[Series]:
         """Drop series without an event for FINISH_SECONDS; yield those whose last count must be written."""
         silent = [key for key, series in self._series.items() if series.last_seen < now - FINISH_SECONDS]
         for key in silent:

@@ -22,7 +22,7 @@ def event_name(object_name: str, nanoseconds: int) -> str:
     return name if len(name) <= MAX_NAME_BYTES else str(uuid.uuid4())
 
 
-def cut(note: str, most: int = MAX_NOTE_BYTES) -> str:
+def cut_to_bytes(note: str, most: int = MAX_NOTE_BYTES) -> str:
     """Cut the note to a number of bytes, by default the API's limit; a cut note ends in ` ...`."""
     encoded = note.encode("utf-8", "surrogatepass")
     if len(encoded) <= most:

@@ -187,7 +187,7 @@ class Informer(Generic[T]):
         listing = self._protocol.state is listwatch.State.LISTING
         return self._synced and not listing and not self._delivering
 
-    async def reach(self, version: int, deadline: float) -> None:
+    async def wait_for_version(self, version: int, deadline: float) -> None:
         """Return when every event up to `version` was delivered; an idle collection is read rather than waited for.
 
         Raises: TimeoutError: not within `deadline` seconds.
@@ -228,7 +228,7 @@ class Informer(Generic[T]):
             raise
         if self._protocol.state is listwatch.State.ABSENT:
             self._request_version(version)
-        await self.reach(version, max(end - self._clock(), 0.001))
+        await self.wait_for_version(version, max(end - self._clock(), 0.001))
         return version
 
     async def _pause(self, seconds: float) -> None:

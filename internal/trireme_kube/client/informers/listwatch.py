@@ -56,14 +56,14 @@ SHORTEST_WATCH_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListPage:
-    """Get the next page of the list, or its first with at most `limit` objects (0: all in one page)."""
+    """Step: get the next page of the list, or its first with at most `limit` objects (0: all in one page)."""
 
     limit: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StreamList:
-    """Open a streaming list no older than `version` ("": the newest) that watches for `seconds`."""
+    """Step: open a streaming list no older than `version` ("": the newest) that watches for `seconds`."""
 
     version: str
     seconds: int
@@ -71,7 +71,7 @@ class StreamList:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenWatch:
-    """Open a watch from the version on."""
+    """Step: open a watch from the version on."""
 
     version: str
     seconds: int
@@ -79,7 +79,7 @@ class OpenWatch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait."""
+    """Step: wait."""
 
     seconds: float
 

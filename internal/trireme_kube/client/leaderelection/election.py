@@ -86,14 +86,14 @@ class LeaseRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Read:
-    """Get the Lease. Units: seconds for `deadline`, here and below."""
+    """Instruction: get the Lease. Units: seconds for `deadline`, here and below."""
 
     deadline: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Create:
-    """Post the Lease."""
+    """Instruction: post the Lease."""
 
     body: Mapping[str, Any]
     deadline: float
@@ -101,7 +101,7 @@ class Create:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Update:
-    """Put the Lease; its resourceVersion makes the write conditional."""
+    """Instruction: put the Lease; its resourceVersion makes the write conditional."""
 
     body: Mapping[str, Any]
     deadline: float
@@ -109,14 +109,14 @@ class Update:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait."""
+    """Instruction: wait."""
 
     seconds: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class End:
-    """The election is over."""
+    """Instruction: stop, since the election is over."""
 
 
 Instruction = Read | Create | Update | Wait | End
@@ -142,7 +142,7 @@ class Leading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lost:
-    """We stopped leading for good. `requested`: `stop` was called."""
+    """Notice: we stopped leading for good. `requested`: `stop` was called."""
 
     reason: str
     requested: bool = False
@@ -150,7 +150,7 @@ class Lost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observed:
-    """Another leader (or none: "") was observed."""
+    """Notice: another leader (or none: "") was observed."""
 
     holder: str
 

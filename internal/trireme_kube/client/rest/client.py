@@ -281,7 +281,7 @@ class ApiClient:
             self._report_to_observer("GET", stream.status, started, waited)
             if stream.status >= 300:
                 self._failures += 1
-                body = await stream.all()
+                body = await stream.read_all()
                 if stream.status == 401:
                     await self._transport.refresh(headers)  # for the caller's next attempt
                 raise errors.from_response(stream.status, stream.reason, stream.headers, body)

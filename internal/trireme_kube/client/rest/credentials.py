@@ -191,7 +191,7 @@ def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection
     try:
         config = connection.from_kubeconfig(context.document)
     except (OSError, ValueError) as error:
-        raise context.error("user", " ".join(str(error).split())) from error
+        raise context.field_error("user", " ".join(str(error).split())) from error
 
     async def renew(_: bool) -> None:
         connection.reread_token_file(config, context.document)
@@ -208,14 +208,14 @@ def _check_tls(context: kubeconfig.Context, configuration: connection.Connection
         try:
             tls.load_verify_locations(cafile=configuration.ssl_ca_cert)
         except (ssl.SSLError, OSError) as error:
-            raise context.error(
+            raise context.field_error(
                 "cluster.certificate-authority", f"not a PEM certificate ({_tls_reason(error)})"
             ) from error
     if configuration.cert_file:
         try:
             tls.load_cert_chain(configuration.cert_file, configuration.key_file, password=_refuse_password)
         except (ssl.SSLError, OSError, ValueError) as error:
-            raise context.error(
+            raise context.field_error(
                 "user.client-certificate and client-key", f"not a certificate and its key ({_tls_reason(error)})"
             ) from error
 

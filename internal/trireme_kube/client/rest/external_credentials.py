@@ -76,13 +76,13 @@ async def _load_context(context: kubeconfig.Context, config: connection.Connecti
             async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
                 loader = await _package.load_kube_config_from_dict(context.document, client_configuration=config)
     except TimeoutError as error:
-        raise context.error(
+        raise context.field_error(
             "user", f"the credential plugin took longer than {PLUGIN_DEADLINE_SECONDS:.0f} s"
         ) from error
     except Exception as error:  # the package raises whatever a wrong field leads to
-        raise context.error("user", " ".join(str(error).split()) or type(error).__name__) from error
+        raise context.field_error("user", " ".join(str(error).split()) or type(error).__name__) from error
     if context.has_plugin and not (loader.__dict__.get("token") or loader.__dict__.get("cert_file")):
-        raise context.error("user.exec", "; ".join(reports) or "the credential plugin gave no credentials")
+        raise context.field_error("user.exec", "; ".join(reports) or "the credential plugin gave no credentials")
     return loader
 
 

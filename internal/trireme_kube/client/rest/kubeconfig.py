@@ -36,7 +36,7 @@ class Context:
     rotates: bool  # credentials change while we run
     impersonation: tuple[tuple[str, str], ...]  # headers of user.as and its kin
 
-    def error(self, field: str, problem: str) -> KubeconfigError:
+    def field_error(self, field: str, problem: str) -> KubeconfigError:
         """An error about a field such as `user.client-key`; the first word is looked up in `names`."""
         return KubeconfigError(f"{self.origin}: {_field_path(self.names, field)}: {problem}")
 

@@ -226,8 +226,8 @@ class ByteStream:
         except (aiohttp.ClientError, OSError) as error:
             raise unreachable(error, self._host) from error
 
-    async def all(self) -> bytes:
-        """Read everything up to the end."""
+    async def read_all(self) -> bytes:
+        """Read everything up to the end. Raises as `chunk` does."""
         parts = []
         while part := await self.chunk():
             parts.append(part)
@@ -235,7 +235,7 @@ class ByteStream:
 
 
 def unreachable(error: Exception, host: str) -> ApiUnreachable:
-    """The error to raise for an error of aiohttp: the request got no complete response."""
+    """Return the error to raise for an error of aiohttp: the request got no complete response."""
     connecting = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
     refused = isinstance(error, aiohttp.ClientConnectorError) and errors.is_connection_refused(error.os_error)
     if isinstance(error, TimeoutError) and not connecting:

@@ -249,7 +249,7 @@ def usage(program: str, flag_set: FlagSet, columns: int = 0) -> str:
 
 
 def dump(flag_set: FlagSet, parsed: Parsed) -> list[str]:
-    """Every flag with its value, as the log shows them; Trireme's own only where they were given."""
+    """Return a line for each flag with its value, as the log shows them; Trireme's own only where they were given."""
     return [
         f"FLAG: --{flag.name}={quote(flag.type.show(parsed[flag.name]))}"
         for flag in sorted(flag_set.flags(), key=lambda flag: flag.name)

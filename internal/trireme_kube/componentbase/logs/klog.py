@@ -86,24 +86,24 @@ def enabled(logger: logging.Logger, verbosity: int) -> bool:
 
 
 def info(logger: logging.Logger, verbosity: int, message: str, /, **values: object) -> None:
-    """A structured line at a verbosity."""
+    """Log a structured line at a verbosity."""
     level = level_of(verbosity)
     if logger.isEnabledFor(level):
         logger.log(level, message, extra={"values": values}, stacklevel=2)
 
 
 def error(logger: logging.Logger, message: str, /, **values: object) -> None:
-    """A structured error; name what went wrong `err`."""
+    """Log a structured error; name what went wrong `err`."""
     logger.log(logging.ERROR, message, extra={"values": values}, stacklevel=2)
 
 
 def named(logger: logging.Logger, name: str) -> dict[str, str]:
-    """The value `logger`, for lines of plugins: kube-scheduler shows it from -v=4 on."""
+    """Return the value `logger` for lines of plugins: kube-scheduler shows it from -v=4 on; empty below that."""
     return {"logger": name} if enabled(logger, 4) else {}
 
 
 def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
-    """Log as the options say from now on, replacing an earlier setup."""
+    """Log as the options say from now on; an earlier setup is replaced."""
     errors = stderr or sys.stderr
     formatter: logging.Formatter = _JsonFormatter() if options.format == "json" else _TextFormatter()
     root = logging.getLogger()
@@ -133,7 +133,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
 
 
 def announce(message: str) -> None:
-    """One line on stdout, whatever the verbosity, in the format of the logs: programs wait for it."""
+    """Write one line to stdout, whatever the verbosity, in the format of the logs: programs wait for it."""
     if _settings.json:
         record = logging.LogRecord(_OWN_PACKAGE, logging.INFO, __file__, 0, message, (), None)
         message = _JsonFormatter().format(record)
@@ -142,7 +142,7 @@ def announce(message: str) -> None:
 
 
 def fail(message: str) -> None:
-    """One line on stderr, in the format of the logs: why the process cannot start."""
+    """Write one line to stderr, in the format of the logs: why the process cannot start. The caller ends it."""
     line = _printable(" ".join(message.split()))
     if _settings.json:
         logging.getLogger(_OWN_PACKAGE).error(line)
@@ -157,8 +157,8 @@ def set_verbosity(verbosity: int) -> None:
         logging.getLogger(package).setLevel(level_of(verbosity))
     for name, logger in list(logging.root.manager.loggerDict.items()):
         # An entry that is not a logger stands for a package, whose modules have loggers of their own.
-        if "." in name and _settings.covers(name) and isinstance(logger, logging.Logger):
-            logger.setLevel(_settings.of(name))
+        if "." in name and _settings.is_own_logger(name) and isinstance(logger, logging.Logger):
+            logger.setLevel(_settings.level_of_logger(name))
 
 
 def _silence_other_text() -> None:
@@ -181,11 +181,11 @@ class _Settings:
     contextual: bool = True
     packages: Sequence[str] = (_OWN_PACKAGE,)
 
-    def covers(self, name: str) -> bool:
+    def is_own_logger(self, name: str) -> bool:
         """Whether a logger is one of the program's own."""
         return name.partition(".")[0] in self.packages
 
-    def of(self, name: str) -> int:
+    def level_of_logger(self, name: str) -> int:
         """The level of a logger, by the first matching pattern; NOTSET: the level of all others."""
         own = next((verbosity for pattern, verbosity in self.modules if _matches(pattern, name)), 0)
         return level_of(own) if own > self.verbosity else logging.NOTSET
@@ -198,8 +198,8 @@ class _Logger(logging.Logger):
     """A logger that is made after the setup."""
 
     def __init__(self, name: str, level: int = logging.NOTSET) -> None:
-        if level == logging.NOTSET and "." in name and _settings.covers(name):
-            level = _settings.of(name)
+        if level == logging.NOTSET and "." in name and _settings.is_own_logger(name):
+            level = _settings.level_of_logger(name)
         super().__init__(name, level)
 
 

@@ -35,7 +35,7 @@ def _unescape(found: re.Match[str]) -> str:
     return _SIMPLE.get(code, code)
 
 
-def value(text: str) -> str:
+def format_value(text: str) -> str:
     """A string as the value of a pair: quoted, or as a block if it has several lines."""
     if "\n" not in text:
         return quote(text)
@@ -53,7 +53,7 @@ def unquote(text: str) -> object:
     return {"true": True, "false": False}.get(text, text)
 
 
-def parts(line: str) -> tuple[str, dict[str, object]]:
+def parse_line(line: str) -> tuple[str, dict[str, object]]:
     """The message of a line without its severity, and its values."""
     found = _STRUCTURED.fullmatch(line)
     if found is None:
@@ -76,7 +76,7 @@ class StartLog:
         severity, _, text = line.partition(" ")
         now = self.clock()
         if self.format == "json":
-            message, values = parts(text)
+            message, values = parse_line(text)
             record: dict[str, object] = {"ts": now * 1000, "caller": _SOURCE, "msg": message}
             if severity != "E":
                 record["v"] = 0

@@ -32,7 +32,7 @@ class Answer:
 
 
 def answer(families: Iterable[Metric], headers: Mapping[str, str]) -> Answer:
-    """The response to a scraper with these request headers."""
+    """Return the response to a scraper, in the format and compression that its request headers accept."""
     if _wants_protobuf(headers.get("Accept", "")):
         body, content_type = protobuf_exposition.encode(families), PROTOBUF
     else:
@@ -44,7 +44,7 @@ def answer(families: Iterable[Metric], headers: Mapping[str, str]) -> Answer:
 
 
 def text(families: Iterable[Metric]) -> str:
-    """The text format, version 0.0.4."""
+    """Return the families in the text format, version 0.0.4."""
     lines: list[str] = []
     for family in families:
         lines.append(f"# HELP {family.name} {family.documentation.translate(_HELP_ESCAPES)}")

@@ -27,7 +27,7 @@ class _KernelCounter(_Gauge):
 
 
 def instruments() -> list[Instrument]:
-    """process_* of this process."""
+    """Return the metrics process_* of this process."""
     return [
         _KernelCounter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", _cpu_seconds),
         _Gauge("process_max_fds", "Maximum number of open file descriptors.", _max_fds),
@@ -39,7 +39,7 @@ def instruments() -> list[Instrument]:
             "process_network_transmit_bytes_total", "Bytes sent, of all of this network namespace.", _sent_bytes
         ),
         _Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", _resident_bytes),
-        started(""),
+        start_time_metric(""),
         _Gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.", _virtual_bytes),
         _Gauge(
             "process_virtual_memory_max_bytes",
@@ -49,8 +49,8 @@ def instruments() -> list[Instrument]:
     ]
 
 
-def started(stability: str) -> Instrument:
-    """The start time of this process, as a metric with the given stability."""
+def start_time_metric(stability: str) -> Instrument:
+    """Return the start time of this process as a metric of the given stability."""
     text = "Start time of the process since unix epoch in seconds."
     return Gauge("process_start_time_seconds", text, lambda: _without_labels(start_time()), stability=stability)
 

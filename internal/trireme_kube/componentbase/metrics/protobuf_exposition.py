@@ -68,15 +68,15 @@ _MetricFamily = _family_class()
 
 
 def encode(families: Iterable[Metric]) -> bytes:
-    """All families, each with its length before it."""
+    """Encode all families, each with its length before it."""
     out = io.BytesIO()
     for family in families:
-        proto.serialize_length_prefixed(message(family), out)
+        proto.serialize_length_prefixed(family_message(family), out)
     return out.getvalue()
 
 
-def message(family: Metric) -> Any:
-    """One family as a message."""
+def family_message(family: Metric) -> Any:
+    """Return one family as a message."""
     out = _MetricFamily(name=family.name, help=family.documentation, type=_TYPES[family.type])
     if family.type == "histogram":
         _add_histograms(out, family)

@@ -21,8 +21,8 @@ _UNREAD_BODY_SECONDS = 2.0
 """How long the rest of a refused request's body is read, so that the caller sees the answer."""
 
 
-def runner(application: web.Application, shutdown_seconds: float) -> web.AppRunner:
-    """What serves an application, and ends connections that are silent for too long."""
+def make_runner(application: web.Application, shutdown_seconds: float) -> web.AppRunner:
+    """Make the runner that serves an application, and closes connections that are silent for too long."""
     return web.AppRunner(
         application,
         access_log=None,

@@ -31,7 +31,7 @@ async def serve(
     """
     host, _, port = listen.rpartition(":")
     application = _plain_site(registry, not_ready, clock).application(None)
-    runner = connection_limits.runner(application, SHUTDOWN_SECONDS)
+    runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
     assert runner.server is not None  # setup made it
     try:

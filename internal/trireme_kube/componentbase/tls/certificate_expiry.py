@@ -44,7 +44,7 @@ class Certificate:
 
 
 def of_file(use: str, file: str) -> Sequence[Certificate]:
-    """The certificate in a file; none without a file."""
+    """Return the certificate in a file, in a list; an empty list for no file."""
     return (Certificate(use, file, file),) if file else ()
 
 
@@ -66,7 +66,7 @@ class Expiries:
 
     @contextlib.asynccontextmanager
     async def watched(self, supervisor: supervision.Supervisor) -> AsyncIterator[None]:
-        """Warn while the block runs."""
+        """Warn, while the block runs, of certificates that expire soon or have expired."""
         if not self._certificates:
             yield
             return

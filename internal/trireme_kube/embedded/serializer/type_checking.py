@@ -98,8 +98,8 @@ class _TypeCheck:
             f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{place} of type {expected}"
         )
 
-    def value(self, code: str, value: Any, path: str, owner: str) -> Any:
-        """A value of a scalar's code or a message's name, cleaned."""
+    def check_value(self, code: str, value: Any, path: str, owner: str) -> Any:
+        """Return a value of a scalar's code or a message's name, cleaned. Raises: ApiError 400 for another type."""
         expected = _PYTHON_TYPES.get(code)
         if expected is not None:
             if type(value) is not expected:
@@ -138,15 +138,20 @@ class _TypeCheck:
                 if type(item) is not str:
                     raise self._mismatch(item, path, "string", owner)
             return value
-        return [self.value(code, item, f"{path}[{index}]", owner) for index, item in enumerate(value)]
+        return [self.check_value(code, item, f"{path}[{index}]", owner) for index, item in enumerate(value)]
 
     def _check_map(self, code: str, value: Any, path: str, owner: str) -> Object:
         if not isinstance(value, dict):
             raise self._mismatch(value, path, f"map[string]{_go_type(code)}", owner)
-        return {key: self.value(code, item, f"{path}.{key}", owner) for key, item in value.items() if item is not None}
+        return {
+            key: self.check_value(code, item, f"{path}.{key}", owner) for key, item in value.items() if item is not None
+        }
 
     def check_object(self, name: str, value: Any, path: str, owner: str = "") -> Object:
-        """An object of a message's type, cleaned and with the fields that JSON always has."""
+        """Return an object of a message's type, cleaned and with the fields that JSON always has.
+
+        Raises: ApiError 400 for a value of the wrong type. Unknown fields are left out and noted.
+        """
         if not isinstance(value, dict):
             raise self._mismatch(value, path, _go_type(name), owner)
         fields = _fields_by_name(name)
@@ -163,7 +168,7 @@ class _TypeCheck:
                 elif shape == "map":
                     result[key] = self._check_map(code, item, where, name)
                 else:
-                    result[key] = self.value(code, item, where, name)
+                    result[key] = self.check_value(code, item, where, name)
         for key, code in _fields_always_in_json(name):
             if key not in result:
                 result[key] = _zero_value(code)

@@ -189,8 +189,8 @@ class Store:
         for everything in self._listeners_to_all:
             everything(resource, event)
 
-    def since(self, resource: Resource, revision: int) -> list[Event]:
-        """The events after `revision`. Raises: ApiError 410 if some of them have been dropped."""
+    def events_since(self, resource: Resource, revision: int) -> list[Event]:
+        """Return the resource's events after `revision`. Raises: ApiError 410 if some of them have been dropped."""
         bucket = self._bucket(resource)
         if revision < bucket.dropped_until:
             raise api_errors.expired(f"too old resource version: {revision} ({bucket.dropped_until})")

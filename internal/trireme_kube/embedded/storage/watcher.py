@@ -72,7 +72,7 @@ class Watcher:
                 if self._matches is None or self._matches(record.object):
                     self._append(ADDED, record)
         else:
-            for event in self._store.since(self.resource, since):
+            for event in self._store.events_since(self.resource, since):
                 self._append_if_selected(event)
         self._waiting = 0  # the client requested these at the start, so they do not count as its backlog
         self._stop_listening = self._store.listen(self.resource, self._on_event)

@@ -40,10 +40,10 @@ def test_an_ended_series_is_written_once_more_and_dropped() -> None:
     cache.begin(KEY, _series(0.0))
     cache.begin(other, _series(0.0))
     cache.count_if_repeated(KEY, 10.0, "t10")
-    assert list(cache.finish(event_series.FINISH_SECONDS)) == []
-    assert list(cache.finish(event_series.FINISH_SECONDS + 5)) == []  # the single event goes without a write
+    assert list(cache.drop_finished(event_series.FINISH_SECONDS)) == []
+    assert list(cache.drop_finished(event_series.FINISH_SECONDS + 5)) == []  # the single event goes without a write
     assert len(cache) == 1
-    assert [series.count for series in cache.finish(event_series.FINISH_SECONDS + 11)] == [2]
+    assert [series.count for series in cache.drop_finished(event_series.FINISH_SECONDS + 11)] == [2]
     assert len(cache) == 0
 
 

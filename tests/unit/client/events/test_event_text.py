@@ -52,7 +52,7 @@ def test_a_percent_sign_is_mangled_as_go_does(text: str, expected: str) -> None:
 )
 def test_a_long_note_is_cut_to_what_the_api_takes(text: str, expected: str) -> None:
     """If this fails, the API server refuses the event of a pod whose message is long."""
-    assert event_text.cut(text) == expected
+    assert event_text.cut_to_bytes(text) == expected
 
 
 def test_an_event_is_named_after_its_object_and_the_time() -> None:

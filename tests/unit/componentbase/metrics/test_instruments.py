@@ -170,14 +170,14 @@ def test_protobuf_and_text_expose_the_same_samples() -> None:
     counter.add(("b",), 2)
     histogram = instruments.Histogram("h_seconds", "text", (0.1, 1), ("x",))
     histogram.observe(0.5, ("y",), 3)
-    made = protobuf_exposition.message(counter.family())
+    made = protobuf_exposition.family_message(counter.family())
     assert (made.name, made.type, made.metric[0].label[0].value, made.metric[0].counter.value) == (
         "made_total",
         0,
         "b",
         2,
     )
-    (metric,) = protobuf_exposition.message(histogram.family()).metric
+    (metric,) = protobuf_exposition.family_message(histogram.family()).metric
     assert (metric.histogram.sample_count, metric.histogram.sample_sum) == (3, 1.5)
     assert [(b.upper_bound, b.cumulative_count) for b in metric.histogram.bucket] == [(0.1, 0), (1.0, 3)]
 
@@ -186,6 +186,6 @@ def test_protobuf_families_have_their_length_before_them() -> None:
     """A scraper could not tell where one family ends."""
     counter = instruments.Counter("made_total", "x" * 300)
     data = protobuf_exposition.encode([counter.family()])
-    size = protobuf_exposition.message(counter.family()).ByteSize()
+    size = protobuf_exposition.family_message(counter.family()).ByteSize()
     assert data[:2] == bytes((size & 0x7F | 0x80, size >> 7))
     assert len(data) == size + 2

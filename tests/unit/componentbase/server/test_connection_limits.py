@@ -18,7 +18,7 @@ async def _answer() -> bytes:
     """What a server whose connections are counted answers."""
     application = web.Application()
     application.router.add_get("/", _hello)
-    runner = connection_limits.runner(application, 0.1)
+    runner = connection_limits.make_runner(application, 0.1)
     await runner.setup()
     assert runner.server is not None
     protocols = connection_limits.ConnectionLimits(runner.server)

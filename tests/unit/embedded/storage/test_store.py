@@ -58,17 +58,17 @@ def test_events_since_a_revision() -> None:
     """A watch that resumes must get exactly what it has not seen."""
     store = Store()
     revisions = [store.put(PODS, obj(f"p{index}")).revision for index in range(5)]
-    assert [event.revision for event in store.since(PODS, revisions[2])] == revisions[3:]
-    assert store.since(PODS, revisions[4]) == []
+    assert [event.revision for event in store.events_since(PODS, revisions[2])] == revisions[3:]
+    assert store.events_since(PODS, revisions[4]) == []
 
 
 def test_bounded_history_reports_expired_revisions() -> None:
     """A client that asks for what is forgotten must be told to list again, not be given half."""
     store = Store(history=3)
     revisions = [store.put(PODS, obj(f"p{index}")).revision for index in range(6)]
-    assert len(store.since(PODS, revisions[2])) == 3
+    assert len(store.events_since(PODS, revisions[2])) == 3
     with pytest.raises(ApiError) as refusal:
-        store.since(PODS, revisions[1])
+        store.events_since(PODS, revisions[1])
     assert (refusal.value.code, refusal.value.reason) == (410, "Expired")
 
 
@@ -79,8 +79,8 @@ def test_compaction_forgets_everything_before_now() -> None:
     store.put(PODS, obj("b"))
     store.compact()
     with pytest.raises(ApiError):
-        store.since(PODS, old)
-    assert store.since(PODS, store.revision) == []
+        store.events_since(PODS, old)
+    assert store.events_since(PODS, store.revision) == []
 
 
 def test_scan_is_ordered_and_by_namespace() -> None:
