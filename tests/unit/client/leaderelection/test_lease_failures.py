@@ -65,7 +65,7 @@ async def test_a_failure_is_logged_as_kube_scheduler_does(
 
 async def test_a_leaders_update_without_a_read_fails_quietly(caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again at once the slow way; as an error it would cry wolf."""
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "trireme_kube.client.leaderelection.lease")
     elector = _elector()
     elector._machine._optimistic = True
     await _execute(elector, UPDATE, CONFLICT)
