@@ -64,12 +64,10 @@ class ResourceClaimController:
     def _on_pod(self, event: Event) -> None:
         """Queue the pod, to make its claims; of a pod that will not run any more its claims, to release them."""
         pod = event.record.object
-        if not pod["spec"].get("resourceClaims"):
-            return
         if event.type == DELETED or _will_not_run(pod):
             for name in self._claim_names(pod):
                 self._claims.add((event.record.namespace, name))
-        else:
+        elif pod["spec"].get("resourceClaims"):
             self._pods.add(event.record.key)
 
     def _on_group(self, event: Event) -> None:
@@ -98,7 +96,8 @@ class ResourceClaimController:
     @staticmethod
     def _claim_names(user: Object) -> list[str]:
         """The names of the existing claims that a pod or group uses."""
-        statuses = (user.get("status") or {}).get("resourceClaimStatuses") or ()
+        status = user.get("status") or {}
+        statuses = [*(status.get("resourceClaimStatuses") or ()), status.get("extendedResourceClaimStatus") or {}]
         made = [one["resourceClaimName"] for one in statuses if one.get("resourceClaimName")]
         pod_claims = user["spec"].get("resourceClaims") or ()
         named = [one["resourceClaimName"] for one in pod_claims if one.get("resourceClaimName")]

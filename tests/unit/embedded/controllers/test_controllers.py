@@ -435,6 +435,33 @@ def test_a_claim_is_released_when_its_pod_is_done() -> None:
     assert cluster.objects(CLAIMS) == []
 
 
+def test_the_claim_for_extended_resources_goes_when_its_pod_is_done() -> None:
+    """Only the pod's status names it: else its devices stay taken until the pod object goes."""
+    cluster = Cluster(1)
+    timed = pod("p")
+    timed["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "5"}
+    cluster.create("pods", timed)
+    cluster.run(2)
+    uid = cluster.get("pods", "p")["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+    metadata = {"name": "made", "finalizers": ["resource.kubernetes.io/delete-protection"], "ownerReferences": [owner]}
+    cluster.create(CLAIMS, {"metadata": metadata, "spec": claim_template()["spec"]["spec"]})
+    consumer = {"resource": "pods", "name": "p", "uid": uid}
+    allocated = {"allocation": {"devices": {}}, "reservedFor": [consumer]}
+    cluster.registry.edit_object(
+        BY_KEY[CLAIMS], "default", "made", lambda obj: {**obj, "status": allocated}, subresource="status"
+    )
+    recorded = {"extendedResourceClaimStatus": {"resourceClaimName": "made", "requestMappings": []}}
+    cluster.registry.edit_object(
+        PODS, "default", "p", lambda obj: {**obj, "status": {**obj["status"], **recorded}}, subresource="status"
+    )
+    cluster.settle()
+    assert cluster.get(CLAIMS, "made")["status"] == allocated
+    cluster.run(6)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Succeeded"
+    assert cluster.objects(CLAIMS) == []
+
+
 def test_a_shared_claim_is_deallocated_and_not_deleted() -> None:
     """A claim that somebody made by hand outlives its consumers, free to be allocated elsewhere."""
     cluster = Cluster(1)
