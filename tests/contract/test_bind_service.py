@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import bind_cluster
 import grpc
@@ -289,6 +290,36 @@ async def test_malformed_calls_are_refused(bind: Bind, change: dict[str, object]
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert named in str(caught.value.details())
     assert await bind.node_of("web") == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "named"),
+    [
+        pytest.param({}, "action: not set", id="no-action"),
+        pytest.param(
+            {"deallocate": bind_pb2.Deallocate(namespace="../default", name="claim", uid="u")},
+            "deallocate: namespace",
+            id="deallocate-a-path",
+        ),
+        pytest.param(
+            {"remove_claim_user": bind_pb2.RemoveClaimUser(namespace="default", name="../claim", uid="u")},
+            "remove_claim_user: namespace, name",
+            id="remove-the-user-of-a-path",
+        ),
+        pytest.param(
+            {"undo_pre_bind": bind_pb2.UndoPreBind(state=b"\xff")}, "undo_pre_bind.state", id="state-of-no-plugin"
+        ),
+    ],
+)
+async def test_malformed_actions_are_refused(bind: Bind, action: dict[str, Any], named: str) -> None:
+    """INVALID_ARGUMENT names the field, and no action of the call is executed."""
+    await bind.make_pods("web")
+    evict = bind_pb2.Action(pod=bind.identity("web"), evict=bind_pb2.Evict(message="m"))
+    with pytest.raises(aio.AioRpcError) as caught:
+        await bind.apply(evict, bind_pb2.Action(pod=bind.identity("web"), **action))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert f"actions[1].{named}" in str(caught.value.details())
+    assert "deletionTimestamp" not in (await bind.pod("web"))["metadata"]
 
 
 async def test_a_configuration_with_an_unknown_plugin_is_refused(bind: Bind) -> None:

@@ -316,16 +316,20 @@ def _served_points(plugin: bind_phase_plugin.BindPhasePlugin) -> list[plugin_pb2
 async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> None:
     """End the call if an item's state or pod identity is invalid."""
     for index, item in enumerate(items):
-        if item.state:
-            try:
-                bind_phase_pb2.PluginStates.FromString(item.state)
-            except DecodeError:
-                await _abort_invalid_argument(context, f"items[{index}].state: not the state of plugins")
+        await _check_state(item.state, f"items[{index}].state", context)
         problem = _identity_problem(item.pod)
         if problem:
             await _abort_invalid_argument(context, f"items[{index}].pod.{problem}")
         if not _NAME.fullmatch(item.node_name):
             await _abort_invalid_argument(context, f"items[{index}].node_name: {item.node_name!r} is no name")
+
+
+async def _check_state(state: bytes, field: str, context: Context) -> None:
+    if state:
+        try:
+            bind_phase_pb2.PluginStates.FromString(state)
+        except DecodeError:
+            await _abort_invalid_argument(context, f"{field}: not the state of plugins")
 
 
 async def _check_action(index: int, action: bind_pb2.Action, context: Context) -> None:
@@ -336,12 +340,13 @@ async def _check_action(index: int, action: bind_pb2.Action, context: Context) -
     kind = action.WhichOneof("action")
     if kind is None:
         await _abort_invalid_argument(context, f"actions[{index}].action: not set")
-    if kind == "deallocate":
-        claim = action.deallocate
+    if kind in ("deallocate", "remove_claim_user"):
+        claim: bind_pb2.Deallocate | bind_pb2.RemoveClaimUser = getattr(action, kind)
         if not (_NAME.fullmatch(claim.namespace) and _NAME.fullmatch(claim.name) and claim.uid):
             await _abort_invalid_argument(
-                context, f"actions[{index}].deallocate: namespace, name and uid must name a claim"
+                context, f"actions[{index}].{kind}: namespace, name and uid must name a claim"
             )
+    await _check_state(action.undo_pre_bind.state, f"actions[{index}].undo_pre_bind.state", context)
 
 
 def _identity_problem(pod: cycle_pb2.PodIdentity) -> str:

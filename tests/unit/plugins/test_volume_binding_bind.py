@@ -265,8 +265,17 @@ async def test_a_volume_in_reach_does_not_end_the_wait() -> None:
     assert (await pod.pre_bind()).status.code == status_pb2.CODE_WAIT
 
 
-async def test_invalid_state_fails_only_its_pod() -> None:
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"not json",
+        b"[]",
+        b'{"to_bind":[1],"to_provision":[]}',
+        b'{"to_bind":[],"to_provision":[{"namespace":1,"claim":"c","claim_version":"1"}]}',
+    ],
+)
+async def test_invalid_state_fails_only_its_pod(state: bytes) -> None:
     """Bytes that Reserve never gave must not end the call for other pods."""
     pod = Pod(Store(), None)
-    pod.state = b"not json"
+    pod.state = state
     assert "not what Reserve gave" in await pod.failure()

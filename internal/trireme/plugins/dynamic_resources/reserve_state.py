@@ -4,7 +4,7 @@ Filter makes it, the frontend forwards it unread, and bind reads it. Between two
 was written, so that a call on another replica continues where the one before stopped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,11 +59,25 @@ class DeviceClaims:
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             claims = tuple(_claim_from_json(entry) for entry in fields["claims"])
-            return DeviceClaims(claims, fields["reported"], tuple(fields["node_allocatable"]))
+            return DeviceClaims(claims, fields["reported"], _objects(fields["node_allocatable"]))
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error
 
 
 def _claim_from_json(entry: Mapping[str, Any]) -> ClaimToReserve:
-    """Make the record of one claim from its JSON, whose lists become tuples."""
-    return ClaimToReserve(**{**entry, "requests": tuple(entry["requests"]), "mappings": tuple(entry["mappings"])})
+    """Make the record of one claim from its JSON, whose lists become tuples. Raises: LookupError, TypeError."""
+    parts = {"requests": _objects(entry["requests"]), "mappings": _objects(entry["mappings"])}
+    claim = ClaimToReserve(**{**entry, **parts})
+    texts = (claim.namespace, claim.name, claim.uid, claim.stale, claim.group, claim.group_uid)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a name or UID of a claim is no text")
+    if claim.allocation is not None and not isinstance(claim.allocation, dict):
+        raise TypeError("an allocation is no object")
+    return claim
+
+
+def _objects(entries: Sequence[Any]) -> tuple[Json, ...]:
+    """The entries. Raises: TypeError for anything but objects."""
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise TypeError("an entry is no object")
+    return tuple(entries)

@@ -52,8 +52,15 @@ class VolumeBindings:
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             return VolumeBindings(
-                tuple(VolumeToBind(**entry) for entry in fields["to_bind"]),
-                tuple(ClaimToProvision(**entry) for entry in fields["to_provision"]),
+                tuple(VolumeToBind(**_checked_fields(entry)) for entry in fields["to_bind"]),
+                tuple(ClaimToProvision(**_checked_fields(entry)) for entry in fields["to_provision"]),
             )
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error
+
+
+def _checked_fields(entry: Any) -> Mapping[str, Any]:
+    """The fields of an entry. Raises: TypeError where it is no object of texts and truth values."""
+    if not isinstance(entry, dict) or not all(isinstance(value, (str, bool)) for value in entry.values()):
+        raise TypeError("an entry is no object of texts and truth values")
+    return entry

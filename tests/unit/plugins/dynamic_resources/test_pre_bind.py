@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 
 from trireme.plugin_kit import bind_phase_plugin
@@ -285,6 +286,25 @@ async def test_devices_that_cannot_be_prepared_send_the_pod_back(condition: str,
     store.set_status(devices=[_said(condition)])
     result = await _pre_bind(store, *reserve_state.DeviceClaims.from_bytes(waiting.state).claims, now=now)
     assert list(result.status.messages) == [f'running PreBind plugin "DynamicResources": {text}']
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"namespace": 1}, id="number-as-namespace"),
+        pytest.param({"allocation": "x"}, id="text-as-allocation"),
+        pytest.param({"requests": ["x"]}, id="text-as-request"),
+        pytest.param({"mappings": 3}, id="number-as-mappings"),
+        pytest.param({"other": 3}, id="unknown-field"),
+    ],
+)
+def test_state_that_reserve_did_not_leave_is_refused(fields: Json) -> None:
+    """Whatever reads it would fail somewhere else, with an error that says nothing about its cause."""
+    claim = {**orjson.loads(_state(TO_MAKE))["claims"][0], **fields}
+    with pytest.raises(ValueError, match="not what Reserve gave"):
+        reserve_state.DeviceClaims.from_bytes(
+            orjson.dumps({"claims": [claim], "reported": False, "node_allocatable": []})
+        )
 
 
 async def test_the_claim_for_extended_resources_is_created_and_recorded() -> None:
