@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ import grpc
 Target = Callable[[bytes], object]
 
 _CEL_SECONDS = 1.0
+# How long a call of a service that has a virtual clock may take, by that clock.
+_CALL_SECONDS = 30.0
 
 
 @contextlib.contextmanager
@@ -212,33 +215,11 @@ def _handlers(make: Callable[[], Any], descriptor: Any) -> Target:
     The first byte chooses the method, and whether its cycle is made one that the replica accepts: otherwise almost
     every call would end as stale. The rest is its request.
     """
-    import phase_calls
     from google.protobuf import message, message_factory
 
     methods = [method for method in descriptor.methods if not method.client_streaming]
     requests = [message_factory.GetMessageClass(method.input_type) for method in methods]
     servicer = make()
-    bad = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
-
-    def accepted(request: Any) -> Any:
-        if "cycle" in request.DESCRIPTOR.fields_by_name:
-            request.cycle.fence.epoch, request.cycle.config_hash = 1, phase_calls.HASH
-            request.cycle.profile, request.cycle.pod_class = phase_calls.PROFILE, 1
-            request.cycle.generation = servicer.follow.statistics().generation
-        return request
-
-    async def call(at: int, request: Any) -> grpc.StatusCode | None:
-        """How a call ended; None: with an answer."""
-        try:
-            answer = getattr(servicer, methods[at].name)(request, phase_calls.context(0.05))
-            if hasattr(answer, "__aiter__"):
-                async for _ in answer:
-                    pass
-            else:
-                await answer
-        except phase_calls.Aborted as ended:
-            return ended.code
-        return None
 
     def run(data: bytes) -> None:
         if not data:
@@ -246,10 +227,99 @@ def _handlers(make: Callable[[], Any], descriptor: Any) -> Target:
         at = data[0] % 128 % len(methods)
         with _refused(message.DecodeError):
             request = requests[at].FromString(data[1:])
-            code = _loop().run_until_complete(call(at, accepted(request) if data[0] < 128 else request))
-            assert code not in bad
+            if data[0] < 128:
+                _accept(request, servicer.follow.statistics().generation)
+            code = _loop().run_until_complete(_call(servicer, methods[at].name, request, 0.05))
+            assert code not in _BUGS
 
     return run
+
+
+_BUGS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
+
+
+def _accept(request: Any, generation: int) -> None:
+    """Make a request one of the leader, for the configuration and the snapshot that the replica has."""
+    import phase_calls
+
+    fields = request.DESCRIPTOR.fields_by_name
+    if "cycle" in fields:
+        request.cycle.fence.epoch, request.cycle.config_hash = 1, phase_calls.HASH
+        request.cycle.profile, request.cycle.pod_class = phase_calls.PROFILE, 1
+        request.cycle.generation = generation
+    if "fence" in fields:
+        request.fence.epoch = 1
+    for part in request.requests if "requests" in fields else ():
+        _accept(part, generation)
+
+
+async def _call(servicer: Any, method: str, request: Any, seconds: float) -> grpc.StatusCode | None:
+    """How a call with so much time left ended; None: with an answer."""
+    import phase_calls
+
+    try:
+        answer = getattr(servicer, method)(request, phase_calls.context(seconds))
+        if hasattr(answer, "__aiter__"):
+            async for _ in answer:
+                pass
+        else:
+            await answer
+    except phase_calls.Aborted as ended:
+        return ended.code
+    return None
+
+
+def _handlers_on_virtual_time(serve: Callable[[Callable[[], float]], Any], descriptor: Any) -> Target:
+    """As `_handlers`, but each input has a service of its own, which `serve` makes for a clock.
+
+    An exception in a task that nobody waits for is a bug, too, and so is one that the service catches because it has no
+    better answer: it logs them.
+    """
+    import virtual_time
+    from google.protobuf import message, message_factory
+
+    methods = list(descriptor.methods)
+    requests = [message_factory.GetMessageClass(method.input_type) for method in methods]
+    errors = _LoggedErrors()
+    logging.getLogger("trireme").addHandler(errors)
+
+    async def call(clock: Callable[[], float], method: str, request: Any) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.found.append(str(context)))
+        async with serve(clock) as servicer:
+            deadline = asyncio.timeout(_CALL_SECONDS)
+            try:
+                async with deadline:
+                    assert await _call(servicer, method, request, _CALL_SECONDS) not in _BUGS
+            except TimeoutError:
+                if not deadline.expired():
+                    raise
+
+    def run(data: bytes) -> None:
+        if not data:
+            return
+        at = data[0] % 128 % len(methods)
+        with _refused(message.DecodeError):
+            request = requests[at].FromString(data[1:])
+            if data[0] < 128:
+                _accept(request, 0)
+            errors.found.clear()
+            virtual_time.run(lambda clock: call(clock, methods[at].name, request))
+            assert not errors.found, errors.found
+
+    return run
+
+
+class _LoggedErrors(logging.Handler):
+    """The exceptions that were logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember a record that has an exception."""
+        if record.exc_info and record.exc_info[1] is not None:
+            self.found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
 def _greeted(make: Callable[[Any], Any]) -> Callable[[], Any]:
@@ -305,6 +375,28 @@ def insight_rpcs() -> Target:
     return _handlers(make, insight_pb2.DESCRIPTOR.services_by_name["InsightService"])
 
 
+def bind_rpcs() -> Target:
+    """BindPhase."""
+    import fuzzed_services
+
+    from trireme.v1 import bind_phase_pb2
+
+    return _handlers_on_virtual_time(
+        fuzzed_services.bind_phase, bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"]
+    )
+
+
+def handle_rpcs() -> Target:
+    """HandleService."""
+    import fuzzed_services
+
+    from trireme.v1 import frontend_pb2
+
+    return _handlers_on_virtual_time(
+        fuzzed_services.handle_service, frontend_pb2.DESCRIPTOR.services_by_name["HandleService"]
+    )
+
+
 TARGETS: Mapping[str, Callable[[], Target]] = {
     make.__name__: make
     for make in (
@@ -323,6 +415,8 @@ TARGETS: Mapping[str, Callable[[], Target]] = {
         filter_rpcs,
         score_rpcs,
         insight_rpcs,
+        bind_rpcs,
+        handle_rpcs,
     )
 }
 
@@ -375,6 +469,10 @@ def seeds(name: str) -> list[bytes]:
     """Inputs that fuzzing begins with: valid ones of each kind."""
     if name == "delta":
         return _deltas()
+    if name in ("bind_rpcs", "handle_rpcs"):
+        import fuzzed_requests
+
+        return fuzzed_requests.of_bind() if name == "bind_rpcs" else fuzzed_requests.of_handle()
     examples = Path(__file__).resolve().parents[2] / "examples"
     pod = {
         "metadata": {"name": "p", "namespace": "d", "uid": "u", "resourceVersion": "1", "labels": {"a": "b"}},
