@@ -16,7 +16,7 @@ _TYPE = re.compile(r"cannot unmarshal (\w+) into Go struct field \w*\.(\S+) of t
 #: In messages about plugins' arguments, what follows names fields relative to the arguments.
 _PLUGIN_CONFIG = re.compile(r"decoding \.(profiles\[\d+\]\.pluginConfig\[\d+\]): ")
 _LINE = re.compile(r"\bline (\d+):")
-_PATH = re.compile(r"([A-Za-z]\w*(?:\.[\w-]+|\[[^\]]*\])*): ")
+_PATH = re.compile(r"([A-Za-z]\w*(?:\.[\w-]+|\[[^\]]*\])*): (Required value)?")
 _STEP = re.compile(r"\.?([\w-]+)|\[([^\]]*)\]")
 
 _KINDS = {"object": yaml.MappingNode, "array": yaml.SequenceNode}
@@ -68,7 +68,8 @@ def _below_root(root: yaml.Node, problem: str) -> Position | None:
     if found := _LINE.search(problem):
         return Position(int(found[1]), 1)
     if found := _PATH.match(problem):
-        return _position_at(root, found[1], of_key=False)
+        # What is missing is to be added here, where nothing of it is there.
+        return _position_at(root, found[1], of_key=False) or (_start_of(root) if found[2] else None)
     return None
 
 
@@ -95,8 +96,11 @@ def _position_at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None
     key, node = _nearest_entry(root, path)
     if node is root:
         return None
-    mark = (key if of_key else node).start_mark
-    return Position(mark.line + 1, mark.column + 1)
+    return _start_of(key if of_key else node)
+
+
+def _start_of(node: yaml.Node) -> Position:
+    return Position(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def _nearest_entry(root: yaml.Node, path: str) -> tuple[yaml.Node, yaml.Node]:
@@ -126,7 +130,7 @@ def _position_of_wrong_type(root: yaml.Node, kind: str, path: str) -> Position |
     """The first value with a type that the field, whose path names no elements of lists, cannot have."""
     for node in _values_below(root, path.split(".")):
         if _has_type(node, kind):
-            return Position(node.start_mark.line + 1, node.start_mark.column + 1)
+            return _start_of(node)
     return None
 
 

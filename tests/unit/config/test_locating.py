@@ -23,7 +23,9 @@ parallelism: 4
         pytest.param("profiles[1].schedulerName: Duplicate value: {}", (5, 20), id="element"),
         pytest.param("profiles[1].extenders[0].urlPrefix: Required value", (5, 5), id="nearest-that-is-there"),
         pytest.param("profiles[7].schedulerName: Required value", (3, 3), id="no-such-element"),
-        pytest.param("leaderElection.resourceName: Required value", None, id="nothing-of-it-is-there"),
+        pytest.param("leaderElection.resourceName: Required value", (1, 1), id="nothing-of-it-is-there"),
+        pytest.param("tls: Required value: 10.0.0.1:1 of phases.bind is beyond loopback", (1, 1), id="missing"),
+        pytest.param("leaderElection.leaseDuration: Invalid value: 0", None, id="default-that-is-not-in-the-file"),
         pytest.param('unknown field "profiles[0].plugins.score"', (4, 15), id="unknown-field"),
         pytest.param('duplicate field "parallelism"', (7, 1), id="duplicate-field"),
         pytest.param(
