@@ -75,19 +75,19 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
 
 def _leader_line(leadership: Report) -> text.Text:
     """Who leads: this scheduler, another one, or nobody; and a failed request for the Lease."""
-    error = leadership.get("lastError", "")
-    failed = f"the last request for it failed: {error}"
+    error, style = leadership.get("lastError", ""), "yellow"
     if leadership["leading"]:
         line = f"this scheduler, epoch {leadership['epoch']}, lease valid for {leadership['secondsLeft']:.0f}s"
-        return text.Text(f"{line}; {failed}", display.BAD) if error else text.Text(line, display.GOOD)
-    if leadership.get("holder"):
+        style = display.GOOD
+    elif leadership.get("holder"):
         line = f"standing by: {leadership['holder']} holds the lease {leadership['lease']}"
-        return text.Text(f"{line}; {failed}", display.BAD) if error else text.Text(line, "yellow")
+    elif error:
+        line = f"standing by: nobody is known to hold the lease {leadership['lease']}"
+    else:
+        line = "standing by: nobody holds the lease yet"
     if error:
-        return text.Text(
-            f"standing by: the last request for the lease {leadership['lease']} failed: {error}", display.BAD
-        )
-    return text.Text("standing by: nobody holds the lease yet", "yellow")
+        line, style = f"{line}; the last request for it failed: {error}", display.BAD
+    return text.Text(line, style)
 
 
 def _caches_text(report: Report) -> text.Text:

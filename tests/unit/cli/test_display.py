@@ -75,7 +75,8 @@ FORBIDDEN = 'leases.coordination.k8s.io "other6" is forbidden: User "system:serv
     [
         (
             {"leading": False, "holder": "", "lease": "kube-system/other6"},
-            f"standing by: the last request for the lease kube-system/other6 failed: {FORBIDDEN}",
+            "standing by: nobody is known to hold the lease kube-system/other6; "
+            f"the last request for it failed: {FORBIDDEN}",
         ),
         (
             {"leading": False, "holder": "h", "lease": "kube-system/other6"},
