@@ -199,6 +199,7 @@ class LeadershipRunner:
                         own.fallback.after.seconds,
                         self._clock,
                         self._app.context.wakeup.set,
+                        lookups=lookups.setdefault(name, {}),
                     )
                     self._app.phases.fallbacks[name] = standing_in
                     _add_task(group, f"fallback of {name}", standing_in.run)

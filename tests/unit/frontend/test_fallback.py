@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trireme.frontend.phase_clients import fallback
+from trireme.frontend.phase_clients import endpoints, fallback
 from trireme_kube.componentbase import supervision
 
 
@@ -89,6 +89,21 @@ async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture
     standing_in.set_endpoints(["far:1"])
     await standing_in._start_or_stop_local_phases()
     expected = "no filter answered for 0 s (far:1: UNAVAILABLE: its certificate has expired): one of our own stands in"
+    assert expected in [record.getMessage() for record in caplog.records]
+
+
+async def test_why_an_endpoint_cannot_be_found_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Else the warning gives no reason at all where a DNS name stands for nothing: there is no replica to blame."""
+    name, service, own = "dns:///filter.nowhere:1", "endpointslice:///a/filter:grpc", Own()
+    lookups = {
+        name: endpoints.EndpointLookup(name, error=lambda: "Name or service not known"),
+        service: endpoints.EndpointLookup(service, listed=True),
+    }
+    made: Any = own
+    standing_in = fallback.Fallback("filter", Phase(), lambda: made, 0.0, lambda: 1.0, lambda: None, lookups=lookups)
+    await standing_in._start_or_stop_local_phases()
+    reasons = f"{name}: Name or service not known; {service}: no addresses"
+    expected = f"no filter answered for 0 s ({reasons}): one of our own stands in"
     assert expected in [record.getMessage() for record in caplog.records]
 
 

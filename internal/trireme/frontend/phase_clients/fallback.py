@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from trireme.frontend.phase_clients import forker_client, local_phases
+from trireme.frontend.phase_clients import endpoints, forker_client, local_phases
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -66,14 +66,17 @@ class Fallback:
         after_seconds: float,
         clock: Callable[[], float],
         restarted: Callable[[], None],
+        *,
+        lookups: endpoints.Lookups | None = None,
     ) -> None:
-        """`restarted` is called when a local phase that ended runs again."""
+        """`restarted` is called when a local phase that ended runs again; `lookups` are those of its endpoints."""
         self._name = name
         self._phase = phase
         self._make = make
         self._after = after_seconds
         self._clock = clock
         self._restarted = restarted
+        self._lookups = {} if lookups is None else lookups
         self._configured: Sequence[str] = ()
         # The local phases, and the task that restarts them.
         self._local: tuple[local_phases.LocalPhases, asyncio.Task[None]] | None = None
@@ -162,8 +165,12 @@ class Fallback:
         return local
 
     def _reasons_text(self) -> str:
-        """Why the configured replicas cannot be called, for the log."""
-        reasons = [f"{each.address}: {each.last_error}" for each in self._phase.statistics() if each.last_error]
+        """Why nobody answers: names and Services that stand for no address, and replicas that cannot be called."""
+        problems = [
+            (each.endpoint, each.error() or "no addresses" * (not each.addresses)) for each in self._lookups.values()
+        ]
+        problems += [(each.address, each.last_error) for each in self._phase.statistics()]
+        reasons = [f"{where}: {problem}" for where, problem in problems if problem]
         return f" ({'; '.join(reasons)})" if reasons else ""
 
     def _apply_endpoints(self) -> None:
