@@ -382,4 +382,25 @@ async def test_a_plugin_is_called_over_tls_and_its_identity_verified(tmp_path: P
 
     async with serve(Side(tmp_path / "plugin", authority, "plugin", "plugin.default.svc")) as address:
         assert "hosts no plugin" in await greet(address, "plugin.default.svc")
-        assert "Verification" in await greet(address, "another.default.svc")
+        told = "UNAVAILABLE: its certificate is not for another.default.svc, as tls.allowedIdentities wants"
+        assert await greet(address, "another.default.svc") == f"plugin P at {address}: {told}"
+        tls = snapshot_pb2.RemotePluginTls(
+            ca_file=f"{folder}/ca.crt",
+            certificate_file=f"{folder}/tls.crt",
+            private_key_file=f"{folder}/tls.key",
+            allowed_identities=["another.default.svc"],
+        )
+        config = snapshot_pb2.RemotePlugin(name="P", endpoints=[address], deadline_ms=5000, tls=tls)
+        connection = remote_connection.PluginConnection(config)
+        method = remote_connection.Method("/trireme.v1.PluginService/GetPluginInfo", plugin_pb2.GetPluginInfoResponse)
+        with pytest.raises(remote_connection.PluginError) as caught:
+            await connection.call(method, b"", lambda response: response.instance)
+        assert str(caught.value) == f"{address}: {told}"
+        await connection.close()
+
+
+async def test_a_server_s_own_words_are_left_as_they_are() -> None:
+    """Else the details of a plugin whose backend's certificate has expired accuse the plugin's own certificate."""
+    details = "the inventory: certificate has expired"
+    error = aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details=details)
+    assert dialing.Dialer().error_details(error, "10.0.0.1:1", 0) == details

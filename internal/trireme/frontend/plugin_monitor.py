@@ -327,8 +327,9 @@ class PluginMonitor:
         except message.DecodeError as error:
             raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
         except aio.AioRpcError as error:
+            failure = self._rpc_error(plugin, error)
             plugin.connection.renew()
-            raise self._rpc_error(plugin, error) from error
+            raise failure from error
 
     async def _check_follower(self, plugin: _Plugin, info: plugin_pb2.PluginInfo) -> None:
         """Check that a plugin which gets nodes by slot serves the snapshot stream; any other plugin passes.
@@ -360,7 +361,7 @@ class PluginMonitor:
 
     def _rpc_error(self, plugin: _Plugin, error: aio.AioRpcError, step: str = "") -> Exception:
         """The exception for a failed call: _Unreachable if a later one may succeed, else HandshakeError."""
-        text = f"{step}{remote_endpoint.describe(error)}"
+        text = f"{step}{remote_endpoint.describe(error, plugin.connection)}"
         if error.code() in remote_client.UNREACHABLE:
             return _Unreachable(text)
         return remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {text}")

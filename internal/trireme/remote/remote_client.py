@@ -131,15 +131,17 @@ async def handshake(
     prefix = f"plugin {name} at {address}"
     try:
         remote_endpoint.check_target(address, "address")
-        response = await _plugin_info(address, deadline_seconds, dialing.Dialer(tls))
+        connection = dialing.Dialer(tls).open(address, remote_endpoint.OPTIONS)
+    except ValueError as error:
+        raise HandshakeError(f"{prefix}: {error}") from error
+    try:
+        return select_info(name, await _plugin_info(connection, deadline_seconds))
     except (ValueError, message.DecodeError) as error:
         raise HandshakeError(f"{prefix}: {error}") from error
     except aio.AioRpcError as error:
-        raise HandshakeError(f"{prefix}: {remote_endpoint.describe(error)}") from error
-    try:
-        return select_info(name, response)
-    except ValueError as error:
-        raise HandshakeError(f"{prefix}: {error}") from error
+        raise HandshakeError(f"{prefix}: {remote_endpoint.describe(error, connection)}") from error
+    finally:
+        await connection.close()
 
 
 def select_info(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
@@ -176,14 +178,14 @@ async def configure(
     except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
         raise HandshakeError(f"plugin {name} at {address}: {error}") from error
     except aio.AioRpcError as error:
-        text = f"Configure: {remote_endpoint.describe(error)}"
+        text = f"Configure: {remote_endpoint.describe(error, connection)}"
         raise HandshakeError(f"plugin {name} at {address}: {text}") from error
     finally:
         await connection.close()
 
 
 async def _plugin_info(
-    address: str, deadline_seconds: float, dialer: dialing.Dialer
+    connection: dialing.RenewableChannel, deadline_seconds: float
 ) -> plugin_pb2.GetPluginInfoResponse:
     """Ask for the descriptions at an address, again while nobody listens there, up to the deadline.
 
@@ -196,15 +198,11 @@ async def _plugin_info(
         wait=tenacity.wait_random(0.1, 0.3),
         reraise=True,
     )
-    connection = dialer.open(address, remote_endpoint.OPTIONS)
-    try:
-        async for attempt in retrying:
-            if attempt.retry_state.attempt_number > 1:
-                connection.renew()
-            with attempt:
-                return await plugin_control.get_plugin_info(connection.channel, deadline_seconds)
-    finally:
-        await connection.close()
+    async for attempt in retrying:
+        if attempt.retry_state.attempt_number > 1:
+            connection.renew()
+        with attempt:
+            return await plugin_control.get_plugin_info(connection.channel, deadline_seconds)
     raise AssertionError("the last attempt either answers or raises")
 
 

@@ -345,13 +345,14 @@ class PluginConnection:
     ) -> PluginError:
         """Record a call that gRPC failed, and return what to raise; a rejected request is no failure of the plugin."""
         if error.code() in _REQUEST_ERRORS:
-            text = f"{endpoint.target}: {remote_endpoint.describe(error)}"
+            text = f"{endpoint.target}: {endpoint.describe(error)}"
             self._health.record_rejected_request(method.name, text)
             return PluginError(text)
+        text = endpoint.describe(error)
         self._avoid_for_a_while(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self._on_failure(endpoint, method, period, f"no answer within {self._deadline * 1000:g} ms")
-        return self._on_failure(endpoint, method, period, remote_endpoint.describe(error))
+            text = f"no answer within {self._deadline * 1000:g} ms"
+        return self._on_failure(endpoint, method, period, text)
 
     def _on_failure(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], period: int, text: str

@@ -91,6 +91,10 @@ class Endpoint:
         if self._connection.renew():
             self._calls.clear()
 
+    def describe(self, error: aio.AioRpcError) -> str:
+        """The error of a call here, on one line; to be read before `renew`."""
+        return describe(error, self._connection)
+
     async def close(self) -> None:
         """Abort the calls in flight and disconnect."""
         await self._connection.close()
@@ -110,10 +114,14 @@ def check_target(target: str, field: str) -> None:
     raise ValueError(f"{field}: {target!r} is neither host:port, dns:///name:port nor unix:/path")
 
 
-def describe(error: aio.AioRpcError) -> str:
-    """The error on one line: its code, the reason in its trailing metadata if there is one, and its details."""
+def describe(error: aio.AioRpcError, connection: dialing.RenewableChannel) -> str:
+    """The error of a call on one line: its code, the reason in its trailing metadata if there is one, and its details.
+
+    Where TLS refused, these are in words.
+    """
     reason = fencing.reason_of(error)
-    return f"{error.code().name}{f' ({one_line(reason)})' if reason else ''}: {one_line(error.details() or '')}"
+    details = one_line(connection.error_details(error))
+    return f"{error.code().name}{f' ({one_line(reason)})' if reason else ''}: {details}"
 
 
 def one_line(text: str) -> str:

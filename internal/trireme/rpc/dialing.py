@@ -27,6 +27,8 @@ NO_PROXY = ("grpc.enable_http_proxy", 0)
 and without TLS it would read the whole cluster."""
 
 
+# In the details where gRPC could not connect. Others are the server's own.
+_NO_CONNECTION = "; last error: "
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
 
@@ -42,6 +44,8 @@ class TlsSettings:
     #: The field that contains these settings, for messages; and that of the identities, if it is not in there.
     field: str = "tls"
     identities_field: str = ""
+    #: Whose field it is, for messages that do not say so; empty: that of all services.
+    owner: str = ""
 
 
 class Dialer:
@@ -82,9 +86,11 @@ class Dialer:
             expected.append(("grpc.ssl_target_name_override", self._identity(attempt)))
         return aio.secure_channel(address, credentials, options=expected)
 
-    def error_text(self, error: aio.AioRpcError, address: str, attempt: int) -> str:
-        """The code and details of a call's error; where TLS refused, in words and with the field that decides it."""
+    def error_details(self, error: aio.AioRpcError, address: str, attempt: int) -> str:
+        """The details of a call's error; where TLS refused, in words and with the field that decides it."""
         settings, details = self._settings, error.details() or ""
+        if _NO_CONNECTION not in details:
+            return details
         if "Hostname Verification Check failed" in details:
             field = settings.identities_field or f"{settings.field}.allowedIdentities"
             details = f"its certificate is not for {self._identity(attempt) or address}, as {field} wants"
@@ -97,7 +103,7 @@ class Dialer:
             details = f"its certificate is of no authority in {settings.field}.caFile ({reason})"
         elif "WRONG_VERSION_NUMBER" in details:
             details = f"it does not speak TLS, as {settings.field} says it does"
-        return f"{error.code().name}: {details}"
+        return details
 
     def _identity(self, attempt: int) -> str:
         """The identity that the server has to have at this attempt: each in turn; empty: that of the address."""
@@ -137,7 +143,11 @@ class RenewableChannel:
 
     def error_text(self, error: aio.AioRpcError) -> str:
         """The error of a call on this channel, for people."""
-        return self._dialer.error_text(error, self._address, self._attempt)
+        return f"{error.code().name}: {self.error_details(error)}"
+
+    def error_details(self, error: aio.AioRpcError) -> str:
+        """As `error_text`, without the code. After `renew` it describes the new channel's errors."""
+        return self._dialer.error_details(error, self._address, self._attempt)
 
     async def drain(self) -> None:
         """Refuse new calls, and return once those in flight have ended or reached their deadlines."""
@@ -169,15 +179,16 @@ def remote_settings(config: snapshot_pb2.RemotePlugin) -> TlsSettings | None:
         tls.certificate_file,
         tls.private_key_file,
         tuple(tls.allowed_identities),
-        f"plugin {config.name}: tls",
+        owner=f"plugin {config.name}",
     )
 
 
 def _tls_files(settings: TlsSettings) -> tls_files.Files:
     """The files of the settings, with the names of their fields for errors."""
+    prefix = f"{settings.owner}: {settings.field}" if settings.owner else settings.field
 
     def named(field: str, path: str) -> tls_files.NamedFile | None:
-        return tls_files.NamedFile(f"{settings.field}.{field}", pathlib.Path(path)) if path else None
+        return tls_files.NamedFile(f"{prefix}.{field}", pathlib.Path(path)) if path else None
 
     return tls_files.Files(
         named("certFile", settings.cert_file), named("keyFile", settings.key_file), named("caFile", settings.ca_file)
