@@ -8,6 +8,7 @@ from trireme.frontend.app import App
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.pending_report import PendingReport
+from trireme_kube.client.events import event_recorder
 from trireme_kube.client.informers import informer
 from trireme_kube.componentbase import clocks
 
@@ -17,7 +18,8 @@ class FrontendState:
     """What the serving endpoints read of the frontend.
 
     `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced` returns whether the informer
-    of our LeaseCandidate has synced, `lease_error` why the last request for the Lease failed (empty: it did not).
+    of our LeaseCandidate has synced, `lease_error` why the last request for the Lease failed (empty: it did not),
+    `events` the counters of the recorder of events.
     """
 
     context: FrontendContext
@@ -29,6 +31,7 @@ class FrontendState:
     plugin_rows: Callable[[], list[dict[str, Any]]] = list
     candidate_synced: Callable[[], bool] = lambda: False
     lease_error: Callable[[], str] = str
+    events: Callable[[], event_recorder.EventStatistics] = event_recorder.EventStatistics
 
     @property
     def synced(self) -> bool:
@@ -82,4 +85,5 @@ def state_of_app(
         plugin_rows,
         candidate_synced,
         lease_error,
+        app.recorder.statistics,
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from trireme.config import commandline, gates
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.frontend_state import FrontendState
+from trireme_kube.client.events import event_recorder
 from trireme_kube.client.informers import resources
 from trireme_kube.componentbase.cli import versions
 from trireme_kube.componentbase.metrics.instruments import (
@@ -230,7 +231,7 @@ def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
 
 
 def _process_instruments(state: FrontendState) -> Iterable[Instrument]:
-    """Yield the metrics of this process: bindings under way, leadership, waits on Permit, phases and their restarts."""
+    """Yield the metrics of this process: bindings under way, leadership, waits on Permit, events, phases, starts."""
     yield Gauge(
         "scheduler_goroutines",
         "Concurrent operations by kind: here the pods being bound.",
@@ -258,6 +259,12 @@ def _process_instruments(state: FrontendState) -> Iterable[Instrument]:
         "Whether the frontend's own phase replaces configured ones that do not answer.",
         lambda: {(phase,): int(state.phases.is_on_fallback(phase)) for phase in ("filter", "score", "bind")},
         ("phase",),
+    )
+    yield CountedElsewhere(
+        "trireme_unrecorded_events_total",
+        "Writes of Kubernetes events that were given up: dropped (too many waited), refused or unsent.",
+        lambda: _unrecorded_events(state.events()),
+        ("reason",),
     )
     yield CountedElsewhere(
         "trireme_child_starts_total",
@@ -322,6 +329,10 @@ def _local_phases(statistics: Iterable[local_phases.LocalPhaseStatistics]) -> Ma
     for child in statistics:
         starts[child.name,] += child.starts
     return starts
+
+
+def _unrecorded_events(counts: event_recorder.EventStatistics) -> Mapping[Values, float]:
+    return _by_one_label({"dropped": counts.dropped, "refused": counts.refused, "unsent": counts.unsent})
 
 
 def _by_one_label(counts: Mapping[str, int]) -> dict[Values, float]:

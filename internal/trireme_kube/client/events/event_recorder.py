@@ -76,13 +76,13 @@ class Write:
 class EventStatistics:
     """Counters of a recorder."""
 
-    recorded: int  # events recorded
-    written: int  # writes that the server accepted
-    refused: int  # writes that the server refused for good
-    unsent: int  # writes that reached no server in any try
-    dropped: int  # events dropped from a full queue
-    queued: int  # writes in the queue
-    series: int  # series in memory
+    recorded: int = 0  # events recorded
+    written: int = 0  # writes that the server accepted
+    refused: int = 0  # writes that the server refused for good
+    unsent: int = 0  # writes that reached no server in any try
+    dropped: int = 0  # events dropped from a full queue
+    queued: int = 0  # writes in the queue
+    series: int = 0  # series in memory
 
 
 class EventRecorder:
