@@ -36,6 +36,9 @@ ROUND_SECONDS = 3 * DEADLINE_SECONDS
 """For how long a round may have effects: it reads an object, and writes it twice at most."""
 
 WAITING_LIMIT = 20_000
+"""Once actions for so many pods wait a call is refused. While fewer wait, a call of any size is taken, as in
+`binding_writer`.
+"""
 
 
 class ActionExecutor:

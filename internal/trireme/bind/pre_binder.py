@@ -26,7 +26,9 @@ from trireme.wire.status import to_message
 log = logging.getLogger(__name__)
 
 WAITING_LIMIT = 20_000
-"""Pods with jobs under way or waiting, when a call comes; beyond it a call is refused and goes to another replica."""
+"""Once so many pods have jobs a call is refused and goes to another replica. While fewer have, a call of any size is
+taken, as in `binding_writer`.
+"""
 
 
 class _NotBegun(Exception):
