@@ -191,6 +191,9 @@ async def _run_until_something_ends(
     tasks = (running, keeping, failing, stopped, lost, leaving)
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     site.begin_shutdown()
+    if leaving in done:
+        name = built.namespace.name
+        klog.info(log, 0, "This pod's namespace is being deleted, so this frontend leads no more", namespace=name)
     requested = stopped in done or leaving in done
     reason = _EndReason.LEASE_LOST if lost in done else _EndReason.STOPPED if requested else _EndReason.FAILED
     for task in tasks:
@@ -202,8 +205,6 @@ async def _run_until_something_ends(
     await local.stop()
     await elector.stop()
     if leaving in done:
-        name = built.namespace.name
-        klog.info(log, 0, "Stopped leading, because this pod's namespace is being deleted", namespace=name)
         await stopping.wait()  # a pod that ended now would be restarted, only to be deleted
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
