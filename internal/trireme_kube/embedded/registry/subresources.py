@@ -15,6 +15,8 @@ from trireme_kube.embedded.storage.store import Record
 
 BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+# Evictions that the disruption controller has not seen yet, of one budget.
+MAX_DISRUPTED_PODS = 2000
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -94,8 +96,8 @@ def _pod_with_node(registry: Registry, pod: Object, node_name: str, metadata: Ob
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool = False) -> Object:
     """Delete a pod unless a disruption budget forbids it.
 
-    Raises: ApiError 404; 409 if a precondition does not hold; 429 if the budget is used up or not yet computed; 500 if
-        there are two.
+    Raises: ApiError 403 if too many evictions are not confirmed; 404; 409 if a precondition does not hold; 429 if the
+        budget is used up or not yet computed; 500 if there are two.
     """
     if metadata_of(eviction).get("name", name) != name:
         raise api_errors.bad_request("name in URL does not match name in Eviction object")
@@ -149,7 +151,10 @@ def pod_ready(pod: Object) -> bool:
 
 
 def _use_disruption_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
-    """Count the eviction against the pod's budget. Raises: ApiError 429 if it allows none now, 500 if there are two."""
+    """Count the eviction against the pod's budget.
+
+    Raises: ApiError 403 if too many are not confirmed, 429 if it allows none now, 500 if there are two budgets.
+    """
     pod = before.object
     budgets = budgets_of(registry, before.namespace, pod["metadata"].get("labels") or {})
     if not budgets:
@@ -164,6 +169,8 @@ def _use_disruption_budget(registry: Registry, before: Record, *, dry_run: bool)
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         text = f"The disruption budget {record.name} is still being processed by the server."
         raise _budget_refusal(text, retry=10)
+    if len(status.get("disruptedPods") or {}) > MAX_DISRUPTED_PODS:
+        raise _unconfirmed_evictions(record.name)
     if status.get("disruptionsAllowed", 0) <= 0:
         needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
         raise _budget_refusal(f"The disruption budget {record.name} needs {needs} healthy pods and has {has} currently")
@@ -188,6 +195,18 @@ def _budget_refusal(text: str, retry: int = 0) -> api_errors.ApiError:
     if retry:
         details["retryAfterSeconds"] = retry
     return api_errors.too_many_requests(_REFUSED, details)
+
+
+def _unconfirmed_evictions(budget: str) -> api_errors.ApiError:
+    why = "too many pending evictions not confirmed by PDB controller"
+    text = f"The disruption budget {budget} does not allow evicting pods currently: {why}"
+    details: dict[str, Any] = {"name": budget, "group": "policy", "kind": "poddisruptionbudget"}
+    details["causes"] = [{"reason": "DisruptionBudget", "message": text}]
+    message = (
+        f'poddisruptionbudget.policy "{budget}" is forbidden: '
+        "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+    )
+    return api_errors.ApiError(403, "Forbidden", message, details)
 
 
 def selector_text(selector: Object | None) -> str:

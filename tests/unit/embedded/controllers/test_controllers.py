@@ -247,6 +247,28 @@ def test_eviction_respects_the_budget() -> None:
     evict(cluster.registry, "default", second, {})
 
 
+def test_evictions_that_nobody_confirms_are_limited() -> None:
+    """A client that evicts thousands of pods meets this limit in a real cluster for the first time."""
+    cluster = Cluster(1)
+    cluster.create(DEPLOYMENTS, workload("web", 4))
+    cluster.create("poddisruptionbudgets.policy", budget(minAvailable=1))
+    cluster.run(4)
+    name = cluster.objects("pods")[0]["metadata"]["name"]
+    kept = cluster.get("poddisruptionbudgets.policy", "b")
+    for count, refused in ((2001, True), (2000, False)):
+        gone = {f"gone-{number}": "2026-01-01T00:00:00Z" for number in range(count)}
+        status = {**kept["status"], "disruptedPods": gone}
+        cluster.store.put(BY_KEY["poddisruptionbudgets.policy"], {**kept, "status": status})
+        if refused:
+            with pytest.raises(ApiError) as refusal:
+                evict(cluster.registry, "default", name, {})
+            assert (refusal.value.code, refusal.value.reason) == (403, "Forbidden")
+            assert "DisruptedPods map too big" in str(refusal.value)
+            assert "DisruptionTarget" not in true_conditions(cluster.get("pods", name))
+        else:
+            evict(cluster.registry, "default", name, {})
+
+
 def test_an_eviction_of_another_pod_of_the_name_marks_nothing() -> None:
     """Else the pod that has the name now is marked, and the budget spent, for one that is gone."""
     cluster = Cluster(1)
