@@ -5,7 +5,7 @@ import os
 import pathlib
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -31,13 +31,13 @@ def _output(kind: str) -> Iterator[int]:
         os.close(out)
 
 
-async def _exit_code(command: list[str], output: str, address: pathlib.Path) -> int:
-    """Run a service with that output until it listens at the address, then end it."""
+async def _exit_code(command: list[str], output: str, serves: Callable[[], bool]) -> int:
+    """Run a program with that output until it serves, then end it."""
     with _output(output) as out:
         process = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=REPOSITORY, stdout=out, stderr=out)
     try:
         async with asyncio.timeout(START_SECONDS):
-            while not _is_listening(address):
+            while not serves():
                 assert process.returncode is None, f"ended with exit code {process.returncode}"
                 await asyncio.sleep(0.05)
         process.terminate()
@@ -58,7 +58,7 @@ def _is_listening(address: pathlib.Path) -> bool:
 async def test_a_phase_or_plugin_without_output(program: str, output: str, tmp_path: pathlib.Path) -> None:
     """Its one line about where it listens failed, and with it the process."""
     address = tmp_path / "s"
-    assert await _exit_code([program, f"--listen=unix:{address}"], output, address) == 0
+    assert await _exit_code([program, f"--listen=unix:{address}"], output, lambda: _is_listening(address)) == 0
 
 
 @pytest.mark.parametrize("output", ["full disk", "closed pipe"])
@@ -75,4 +75,12 @@ async def test_a_scheduler_without_output(output: str, tmp_path: pathlib.Path) -
     async with EmbeddedCluster(nodes=1) as cluster:
         cluster.write_kubeconfig(tmp_path / "kubeconfig")
         command = ["cmd/frontend", f"--config={configuration}", f"--trireme-config={own}", "--secure-port=0"]
-        assert await _exit_code(command, output, address) == 0
+        assert await _exit_code(command, output, lambda: _is_listening(address)) == 0
+
+
+@pytest.mark.parametrize("output", ["full disk", "closed pipe"])
+async def test_an_embedded_cluster_without_output(output: str, tmp_path: pathlib.Path) -> None:
+    """The line with its address failed, and with it the cluster and all that it had stored."""
+    kubeconfig = tmp_path / "kubeconfig"
+    command = ["-m", "trireme_kube.embedded", "--nodes=1", f"--kubeconfig={kubeconfig}"]
+    assert await _exit_code(command, output, kubeconfig.exists) == 0

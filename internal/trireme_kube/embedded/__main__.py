@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import signal
 import sys
 
@@ -80,6 +81,15 @@ def _make_cluster(options: argparse.Namespace) -> EmbeddedCluster:
     )
 
 
+def _announce(line: str) -> None:
+    """Print a line; if nobody can read it, the cluster serves all the same."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        # What is still buffered is written again at the exit, and would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 async def _serve(options: argparse.Namespace) -> None:
     """Run the cluster until SIGINT or SIGTERM, and print its URL when it serves."""
     stopping = asyncio.Event()
@@ -89,7 +99,7 @@ async def _serve(options: argparse.Namespace) -> None:
     async with _make_cluster(options) as cluster:
         if options.kubeconfig:
             cluster.write_kubeconfig(options.kubeconfig)
-        print(f"embedded cluster with {options.nodes} nodes at {cluster.url}", flush=True)
+        _announce(f"embedded cluster with {options.nodes} nodes at {cluster.url}")
         await stopping.wait()
 
 
