@@ -95,8 +95,8 @@ async def _steal_the_lease(url: str, http: aiohttp.ClientSession) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-async def test_losing_the_lease_ends_only_the_frontend(tmp_path: pathlib.Path) -> None:
-    """A frontend that loses its Lease ends, as kube-scheduler does; the cluster with all its pods was gone, too."""
+async def test_a_service_that_ends_is_started_again(tmp_path: pathlib.Path) -> None:
+    """A frontend that loses its Lease ends, and so does a killed phase; the cluster with all its pods was gone, too."""
     election = tmp_path / "scheduler.yaml"
     election.write_text(_ELECTION)
     (port,) = ports.free_ports(1)
@@ -110,15 +110,33 @@ async def test_losing_the_lease_ends_only_the_frontend(tmp_path: pathlib.Path) -
         url = f"http://127.0.0.1:{port}"
         async with aiohttp.ClientSession() as http:
             await _steal_the_lease(url, http)
-            await installation.until(lambda: "frontend is started again" in up.said, limit, lambda: up.said)
-            pod = {"metadata": {"name": "after"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-            async with http.post(f"{url}/api/v1/namespaces/default/pods", json=pod) as reply:
-                assert reply.status == 201
+            await installation.until(
+                lambda: "frontend ended with exit code 1 and is started again" in up.said, limit, lambda: up.said
+            )
+            await _create_pod(url, http, "after")
             await installation.until(lambda: "bound 1" in up.said or "running 1" in up.said, limit, lambda: up.said)
+            os.kill(_child(up.pid, "trireme.score.process"), signal.SIGKILL)
+            killed = "score was ended by SIGKILL and is started again"
+            await installation.until(lambda: killed in up.said, limit, lambda: up.said)
+            await _create_pod(url, http, "later")
+            await installation.until(lambda: "running 2" in up.said, limit, lambda: up.said)
         up.signal(signal.SIGINT)
         assert await up.ended() == 0
     finally:
         up.stop()
+
+
+async def _create_pod(url: str, http: aiohttp.ClientSession, name: str) -> None:
+    pod = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with http.post(f"{url}/api/v1/namespaces/default/pods", json=pod) as reply:
+        assert reply.status == 201
+
+
+def _child(parent: int, word: str) -> int:
+    """The process that this one started with the word in its command line."""
+    children = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    (found,) = [each for each in children if word in pathlib.Path(f"/proc/{each}/cmdline").read_text()]
+    return int(found)
 
 
 def _environment(folder: pathlib.Path, name: str) -> dict[str, str]:

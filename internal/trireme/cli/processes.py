@@ -15,6 +15,16 @@ STOP_SECONDS = 30.0
 _COLOURS = (36, 33, 32, 35, 34, 31)
 
 
+_SIGNAL_NAMES = {number.value: number.name for number in signal.Signals}
+
+
+def end_text(code: int) -> str:
+    """How a process ended; `code` is its exit code, or the negative number of the signal that ended it."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {_SIGNAL_NAMES.get(-code, f'signal {-code}')}"
+
+
 class Output:
     """Standard output for several writers: whole lines, and a status line that stays last on a terminal."""
 
@@ -87,13 +97,14 @@ class Process:
             preexec_fn=lambda: parent_death.exit_with_parent(parent),
         )
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._readers.append(asyncio.create_task(self._copy_output(ready)))
+        reader = asyncio.create_task(self._copy_output(ready))
+        self._readers.append(reader)
         if not self._ready:
             return ""
-        waited: set[asyncio.Future[Any]] = {ready, *self._readers}
+        waited: set[asyncio.Future[Any]] = {ready, reader}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            raise RuntimeError(f"{self.name} ended with exit code {await self.wait_until_ended()} at its start")
+            raise RuntimeError(f"{self.name} {end_text(await self.wait_until_ended())} at its start")
         return ready.result()
 
     async def wait_until_ended(self) -> int:

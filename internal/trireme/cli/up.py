@@ -1,7 +1,8 @@
 """`trireme up`: the whole scheduler on one machine, against the embedded cluster or the one that a kubeconfig names.
 
 Every service is a separate process, as in a cluster; the log lines have their names in front. A status line shows the
-state, and Ctrl-C ends everything.
+state, and Ctrl-C ends everything. A service that ends is started again; the embedded cluster is not, for its objects
+are gone.
 """
 
 import argparse
@@ -26,8 +27,8 @@ from trireme_kube.client.rest import credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
-_FRONTEND = "frontend"
-# A frontend that ends after at least this time, for example because it lost its Lease, is restarted.
+_CLUSTER = "cluster"
+# A service that ends after at least this time is restarted; one that ends earlier would do so again.
 _RESTART_SECONDS = 10.0
 # Lines that the frontend logs at every start, as kube-scheduler does; here they would look like a failure.
 _HIDDEN = ("] The manifest file is empty, ignoring.",)
@@ -189,14 +190,10 @@ async def _show_status_until_stopped(
     output: processes.Output,
     stopping: asyncio.Event,
 ) -> int:
-    """Show the status until a signal to stop. A process that ends by itself ends everything, except the frontend."""
-    clock = asyncio.get_running_loop().time
-    started = clock()
+    """Show the status until a signal to stop, or until a process ends for good."""
     counting = asyncio.create_task(cluster_counts.follow_cluster(layout.kubeconfig, output.set_status))
     reporting = asyncio.create_task(_report_standby(layout, output))
-    ends: dict[asyncio.Task[Any], processes.Process] = {
-        asyncio.create_task(process.wait_until_ended()): process for process in running
-    }
+    ends = {asyncio.create_task(_keep_running(process, output)) for process in running}
     stop = asyncio.create_task(stopping.wait())
     demonstrate = options.demo or options.once
     showing = asyncio.create_task(demo.run(layout.kubeconfig, output.print_message)) if demonstrate else None
@@ -209,17 +206,9 @@ async def _show_status_until_stopped(
                 return 0
             if counting in done:
                 await counting  # it ends by an error alone, which is handled below
-            for task in done & ends.keys():
-                process = ends.pop(task)
-                output.print_message(f"{process.name} ended with exit code {task.result()}")
-                # The frontend ends when it loses the Lease; one that ends early would do so again.
-                if process.name != _FRONTEND or clock() - started < _RESTART_SECONDS:
-                    return 1
-                output.print_message(f"{process.name} is started again")
-                await process.start()
-                started, ending = clock(), asyncio.create_task(process.wait_until_ended())
-                ends[ending] = process
-                waited.add(ending)
+            if ended := done & ends:
+                await asyncio.gather(*ended)  # it has said why, unless it failed
+                return 1
             if showing in done and showing is not None:
                 scheduled = await showing
                 if options.once:
@@ -233,6 +222,26 @@ async def _show_status_until_stopped(
         await asyncio.gather(counting, reporting, stop, *ends, return_exceptions=True)
 
 
+async def _keep_running(process: processes.Process, output: processes.Output) -> None:
+    """Restart a process whenever it ends, as a kubelet would; return, having said why, if that is of no use."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        started = clock()
+        how = f"{process.name} {processes.end_text(await process.wait_until_ended())}"
+        if process.name == _CLUSTER:
+            output.print_message(f"{how}: everything ends, for all objects were in its memory")
+            return
+        if clock() - started < _RESTART_SECONDS:
+            output.print_message(f"{how} within {_RESTART_SECONDS:.0f} s of its start: everything ends")
+            return
+        output.print_message(f"{how} and is started again")
+        try:
+            await process.start()
+        except RuntimeError as error:
+            output.print_message(f"{error}: everything ends")
+            return
+
+
 def _make_processes(
     options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.Output
 ) -> list[list[processes.Process]]:
@@ -243,7 +252,7 @@ def _make_processes(
         command += ["--port", str(options.port), "--kubeconfig", str(layout.kubeconfig)]
         if inspection.feature_gates(options.feature_gates).enabled("GenericWorkload"):
             command.append("--pod-groups")
-        cluster.append(processes.Process("cluster", command, output, ready="embedded cluster"))
+        cluster.append(processes.Process(_CLUSTER, command, output, ready="embedded cluster"))
     out = []
     for phase, count in _process_counts(options).items():
         extra = []
@@ -256,7 +265,7 @@ def _make_processes(
             out.append(processes.Process(name, command, output, ready=_READY))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
-    out.append(processes.Process(_FRONTEND, _phase_command("frontend", frontend), output, hidden=_HIDDEN))
+    out.append(processes.Process("frontend", _phase_command("frontend", frontend), output, hidden=_HIDDEN))
     return [cluster, out]
 
 

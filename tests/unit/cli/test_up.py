@@ -1,12 +1,14 @@
-"""`trireme up`: what it takes of the configuration that it is given."""
+"""`trireme up`: what it takes of the configuration that it is given, and what it does when a process ends."""
 
 import argparse
 import pathlib
+import sys
+from typing import Any
 
 import pytest
 import yaml
 
-from trireme.cli import up
+from trireme.cli import processes, up
 
 HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
 
@@ -29,3 +31,67 @@ def test_the_admin_socket_is_the_one_that_is_named(tmp_path: pathlib.Path, text:
     assert admin == pathlib.Path(socket)
     document = up._trireme_document(options, up.Layout(tmp_path, tmp_path / "kubeconfig", admin))
     assert yaml.safe_load(yaml.safe_dump(document))["admin"] == {"socket": socket}
+
+
+class Ending:
+    """A process that ends with one code after the other, each at once."""
+
+    def __init__(self, name: str, *codes: int) -> None:
+        self.name = name
+        self.codes = list(codes)
+        self.starts = 0
+
+    async def wait_until_ended(self) -> int:
+        """Its next exit code."""
+        return self.codes.pop(0)
+
+    async def start(self) -> None:
+        """Fails once there is no more code."""
+        if not self.codes:
+            raise RuntimeError(f"{self.name} ended with exit code 2 at its start")
+        self.starts += 1
+
+
+@pytest.mark.parametrize(
+    ("process", "seconds", "messages"),
+    [
+        (
+            Ending("score", -9, 1),
+            0.0,
+            [
+                "score was ended by SIGKILL and is started again",
+                "score ended with exit code 1 and is started again",
+                "score ended with exit code 2 at its start: everything ends",
+            ],
+        ),
+        (Ending("score", -9), 10.0, ["score was ended by SIGKILL within 10 s of its start: everything ends"]),
+        (
+            Ending("cluster", -64),
+            0.0,
+            ["cluster was ended by SIGRTMAX: everything ends, for all objects were in its memory"],
+        ),
+    ],
+    ids=["restarted", "early", "cluster"],
+)
+async def test_a_service_that_ends_is_started_again(
+    process: Ending, seconds: float, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedded cluster ended with it, and with it all that was tried out there."""
+    monkeypatch.setattr(up, "_RESTART_SECONDS", seconds)
+    said: list[str] = []
+    output = processes.Output(lambda: None)
+    monkeypatch.setattr(output, "print_message", said.append)
+    ending: Any = process
+    await up._keep_running(ending, output)
+    assert said == messages
+
+
+async def test_a_process_can_be_started_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """The end of its first output was taken for the end of the second process."""
+    output = processes.Output(lambda: None)
+    process = processes.Process("one", [sys.executable, "-c", "print('listening on x')"], output, ready="listening on ")
+    for _ in range(2):
+        assert await process.start() == "x"
+        assert await process.wait_until_ended() == 0
+    await process.stop()
+    assert capsys.readouterr().out == "      one | listening on x\n" * 2
