@@ -170,6 +170,42 @@ def test_a_forker_forked_off_at_the_start_has_the_phases_and_ends_where_there_ar
     assert of_phases == [f"{forker} filter-0 forker"] * phases
 
 
+# A frontend that has phases of its own until it is killed. Prints their folder, and their ids.
+_KILLED = """
+import asyncio, os
+from trireme.rpc import forker
+forked = forker.fork_forker()
+from trireme.frontend.phase_clients import local_phases
+
+async def run():
+    local = local_phases.LocalPhases({"filter": ("-v=0",)}, {"filter": 2}, forked)
+    await local.request_start()
+    await local.start()
+    print(os.path.dirname(local.addresses("filter")[0].removeprefix("unix:")))
+    print(*(one.pid for one in local.statistics()), flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(run())
+"""
+
+
+async def test_a_frontend_that_is_killed_leaves_no_folder(tmp_path: pathlib.Path) -> None:
+    """If this fails, each OOM kill leaves a folder in TMPDIR, which in a container is never cleaned."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _KILLED], stdout=subprocess.PIPE, text=True, env=environment
+    ) as frontend:
+        assert frontend.stdout is not None
+        folder = pathlib.Path((await asyncio.to_thread(frontend.stdout.readline)).strip())
+        pids = [int(pid) for pid in (await asyncio.to_thread(frontend.stdout.readline)).split()]
+        assert folder.parent == tmp_path
+        assert len(pids) == 2
+        frontend.kill()
+        for pid in pids:
+            await _gone(pid)
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_a_phase_that_cannot_start_is_an_error() -> None:
     """If this fails, a frontend whose phases refuse their flags waits for them for ever."""
     local = local_phases.LocalPhases({"filter": ("--no-such-flag",)}, {"filter": 1})

@@ -6,10 +6,11 @@ the forker within a tenth of a second, initially and after a crash. A forker nee
 stand-in) is spawned as a program. The forker has nothing that a fork must not inherit: no thread, no channel, no
 credentials, and no phase's own code; so a frontend forks it before it reads its configuration.
 
-A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "arguments": [...]}`, or `{"signal": NUMBER,
-"name": NAME}`. Reports are lines on stdout, among the phases' own output: `{"started": NAME, "pid": PID}`, `{"ended":
-NAME, "code": CODE}`. Invariants: at most one process has a name at a time; when the frontend dies, stdin ends, the
-forker exits, and the kernel signals its phases.
+A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "address": ADDRESS, "arguments": [...]}`, or
+`{"signal": NUMBER, "name": NAME}`. Reports are lines on stdout, among the phases' own output: `{"started": NAME, "pid":
+PID}`, `{"ended": NAME, "code": CODE}`. Invariants: at most one process has a name at a time; when the frontend dies,
+stdin ends, the forker exits, and the kernel signals its phases; the last of these to end removes the folder of their
+sockets.
 """
 
 import contextlib
@@ -17,6 +18,8 @@ import gc
 import importlib
 import json
 import os
+import pathlib
+import select
 import selectors
 import signal
 import socket
@@ -66,6 +69,7 @@ class Forker:
     """Starts, signals and reaps phases, by name."""
 
     def __init__(self) -> None:
+        self._frontend = os.getppid()
         self._pids: dict[str, int] = {}
         self._unread = b""
 
@@ -95,17 +99,17 @@ class Forker:
         for line in lines:
             request = json.loads(line)
             if "start" in request:
-                self._fork_phase(request["start"], request["module"], request["arguments"])
+                self._fork_phase(request["start"], request["module"], request["address"], request["arguments"])
             elif request["name"] in self._pids:
                 os.kill(self._pids[request["name"]], request["signal"])
         return bool(data)
 
-    def _fork_phase(self, name: str, module: str, arguments: list[str]) -> None:
+    def _fork_phase(self, name: str, module: str, address: str, arguments: list[str]) -> None:
         """Fork a phase, and report its process id."""
         forker = os.getpid()
         pid = os.fork()
         if not pid:
-            _run_phase(forker, name, module, arguments)
+            _run_phase((self._frontend, forker), name, module, address, arguments)
         self._pids[name] = pid
         _write_report({"started": name, "pid": pid})
 
@@ -118,8 +122,9 @@ class Forker:
                 _write_report({"ended": name, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _run_phase(forker: int, name: str, module: str, arguments: list[str]) -> NoReturn:
-    """Run the phase in the forked process; never returns."""
+def _run_phase(ancestors: tuple[int, int], name: str, module: str, address: str, arguments: list[str]) -> NoReturn:
+    """Run the phase in the forked process; never returns. `ancestors` are the processes of frontend and forker."""
+    frontend, forker = ancestors
 
     def phase() -> int:
         signal.set_wakeup_fd(-1)
@@ -132,10 +137,34 @@ def _run_phase(forker: int, name: str, module: str, arguments: list[str]) -> NoR
         os.closerange(3, _NO_DESCRIPTOR)
         parent_death.exit_with_parent(forker)
         parent_death.name_process(name)
-        code: int = importlib.import_module(module).main(arguments)
+        try:
+            code: int = importlib.import_module(module).main(["--listen", address, *arguments])
+        finally:
+            if _has_ended(frontend):
+                _remove_folder_of(address)
         return code
 
     _run_and_exit(phase)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether the process has ended, reaped or not; False where the kernel cannot say."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    try:
+        return bool(select.select([process], [], [], 0)[0])
+    finally:
+        os.close(process)
+
+
+def _remove_folder_of(address: str) -> None:
+    """Remove the folder of a socket, which its frontend cannot do any more, unless other phases still listen there."""
+    with contextlib.suppress(OSError):
+        pathlib.Path(address.removeprefix("unix:")).parent.rmdir()
 
 
 def _run_and_exit(run: Callable[[], int]) -> NoReturn:

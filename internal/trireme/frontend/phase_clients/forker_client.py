@@ -51,7 +51,7 @@ class ForkerClient:
         process = StartingProcess(name, loop.create_future(), loop.create_future())
         self._expected[f"started {name}"] = process.started
         self._expected[f"listening on {address}"] = process.listening
-        _write_request(requests, start=name, module=module, arguments=["--listen", address, *arguments])
+        _write_request(requests, start=name, module=module, address=address, arguments=[*arguments])
         return process
 
     async def until_listening(self, process: StartingProcess) -> int:
