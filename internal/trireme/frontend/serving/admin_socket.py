@@ -6,41 +6,43 @@ process left behind is replaced.
 
 import contextlib
 import errno
-import logging
 import os
 import pathlib
 import socket
-from collections.abc import Iterator
-
-log = logging.getLogger(__name__)
 
 _PROBE_SECONDS = 1.0
 
 
-@contextlib.contextmanager
-def listener(path: str) -> Iterator[socket.socket | None]:
-    """Listen at the path within the block, for this user only; None while another process listens there.
+class SocketInUse(Exception):
+    """Another process listens at the path."""
 
-    Raises: OSError: the file cannot be made there.
-    """
-    if _is_in_use(path):
-        log.error(
-            "admin.socket: %s: another process listens there, so this frontend has no admin socket: "
-            "configure another path and start it again",
-            path,
-        )
-        yield None
-        return
-    own = _bind(path)
-    where = pathlib.Path(path)
-    file = where.stat()
-    try:
-        yield own
-    finally:
-        own.close()
+
+class AdminSocket:
+    """A socket that listens at the path, for this user only."""
+
+    def __init__(self, path: str) -> None:
+        """Raises: SocketInUse: another process listens there. OSError: the file cannot be made there."""
+        if _is_in_use(path):
+            raise SocketInUse
+        self.listener = _bind(path)
+        self._path = pathlib.Path(path)
+        self._file: os.stat_result | None = self._path.stat()
+
+    def remove_file(self) -> None:
+        """Remove the file, unless it is another one by now.
+
+        To be called before the socket is closed: from then on another process may listen there, and its file may have
+        the number of ours.
+        """
+        ours, self._file = self._file, None
         with contextlib.suppress(OSError):
-            if os.path.samestat(where.stat(), file):
-                where.unlink()
+            if ours is not None and os.path.samestat(self._path.stat(), ours):
+                self._path.unlink()
+
+    def close(self) -> None:
+        """Remove the file, if that was not done, and listen no more."""
+        self.remove_file()
+        self.listener.close()
 
 
 def _is_in_use(path: str) -> bool:

@@ -3,7 +3,9 @@
 Source: cmd/kube-scheduler/app/server.go.
 """
 
+import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -24,6 +26,8 @@ from trireme_kube.componentbase.tls import tls_acceptor, tls_contexts, tls_optio
 log = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 5.0
+# How often a frontend looks whether the process that has its admin socket has ended.
+SOCKET_RETRY_SECONDS = 5.0
 
 # Reviews a second, and at once: the values of every server that delegates them.
 REVIEW_RATE = (200.0, 400)
@@ -46,7 +50,7 @@ async def serve(
         if completed.serving is not None:
             await stack.enter_async_context(_serve_over_tls(completed, completed.serving, served, supervisor))
         if completed.trireme.admin_socket:
-            await stack.enter_async_context(_serve_on_socket(completed.trireme.admin_socket, served))
+            await stack.enter_async_context(_serve_on_socket(completed.trireme.admin_socket, served, supervisor))
         await stack.enter_async_context(served.event_loop.measured(supervisor))
         await stack.enter_async_context(served.expiries.watched(supervisor))
         try:
@@ -56,19 +60,53 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def _serve_on_socket(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
-    """The same site on a Unix socket without TLS; everybody who may open the file may read it."""
+async def _serve_on_socket(
+    path: str, served: serving_site.FrontendSite, supervisor: supervision.Supervisor
+) -> AsyncIterator[None]:
+    """The same site on a Unix socket without TLS; everybody who may open the file may read it.
+
+    While another process listens there, this frontend waits until that one has ended. Raises: ServingError.
+    """
     async with contextlib.AsyncExitStack() as stack:
         try:
-            listener = stack.enter_context(admin_socket.listener(path))
+            await stack.enter_async_context(_listen_on_socket(path, served))
         except OSError as error:
             raise ServingError(f"admin.socket: {path}: {error.strerror or error}") from error
-        if listener is not None:
-            runner = connection_limits.make_runner(served.site.application(None), SHUTDOWN_SECONDS)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            await web.SockSite(runner, listener).start()
+        except admin_socket.SocketInUse:
+            log.error(
+                "admin.socket: %s: another process listens there, so this frontend has no admin socket until that one "
+                "ends: configure another path",
+                path,
+            )
+            waiting = supervisor.keep("admin socket", functools.partial(_take_over_socket, path, served))
+            stack.push_async_callback(supervisor.stop, waiting)
         yield
+
+
+@contextlib.asynccontextmanager
+async def _listen_on_socket(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
+    """Serve the site at the path within the block. Raises: SocketInUse, OSError."""
+    own = admin_socket.AdminSocket(path)
+    runner = connection_limits.make_runner(served.site.application(None), SHUTDOWN_SECONDS)
+    try:
+        await runner.setup()
+        await web.SockSite(runner, own.listener).start()
+        yield
+    finally:
+        own.remove_file()
+        await runner.cleanup()
+        own.close()
+
+
+async def _take_over_socket(path: str, served: serving_site.FrontendSite) -> None:
+    """Serve on the socket once the process that listens there has ended, until cancelled."""
+    while True:
+        await asyncio.sleep(SOCKET_RETRY_SECONDS)
+        # OSError: the folder is gone, for example. The start was no better, and the frontend works without the socket.
+        with contextlib.suppress(admin_socket.SocketInUse, OSError):
+            async with _listen_on_socket(path, served):
+                log.info("admin.socket: %s: this frontend listens there now", path)
+                await asyncio.Event().wait()
 
 
 @contextlib.asynccontextmanager
