@@ -22,7 +22,7 @@ from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.term import Term
 from trireme.phases import phase_process
 from trireme.remote import remote_plugins
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme.score import process as score_process
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, core_pb2, cycle_pb2, status_pb2
@@ -178,7 +178,7 @@ class Server:
     async def start(self) -> None:
         """Serve, unless it does."""
         if self._server is None:
-            self._server = grpc_server.ReplicaServer(listening.make_listener(self.address), self._services())
+            self._server = grpc_server.ReplicaServer(listen_flags.make_listener(self.address), self._services())
             await self._server.start()
 
     async def stop(self) -> None:

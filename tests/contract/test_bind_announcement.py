@@ -11,7 +11,7 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.frontend.phase_clients.endpoints import Discovery
-from trireme.rpc import dialing, grpc_server, listening
+from trireme.rpc import dialing, grpc_server, listen_flags
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 
 Context = aio.ServicerContext[Any, Any]
@@ -71,7 +71,7 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
                 bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],
                 lambda server, bind=bind: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(bind, server),
             )
-            server = grpc_server.ReplicaServer(listening.make_listener(address), [service])
+            server = grpc_server.ReplicaServer(listen_flags.make_listener(address), [service])
             await server.start()
             stack.push_async_callback(server.stop, 0)
         stack.push_async_callback(made.client.close)

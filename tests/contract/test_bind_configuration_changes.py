@@ -10,7 +10,7 @@ import pytest
 from grpc import aio
 
 from trireme.frontend.phase_clients import bind_phase_client
-from trireme.rpc import dialing, fencing, grpc_server, listening
+from trireme.rpc import dialing, fencing, grpc_server, listen_flags
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 
@@ -87,7 +87,7 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
         bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],
         lambda server: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(made.bind, server),
     )
-    server = grpc_server.ReplicaServer(listening.make_listener(address), [service])
+    server = grpc_server.ReplicaServer(listen_flags.make_listener(address), [service])
     await server.start()
     try:
         made.replicas.set_endpoints([address])

@@ -17,7 +17,7 @@ from trireme.bind.work_in_flight import WorkInFlight
 from trireme.remote import remote_bind, remote_client, remote_connection
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.rpc.grpc_server import ReplicaServer, Service
-from trireme.rpc.listening import make_listener
+from trireme.rpc.listen_flags import make_listener
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import CODE_ERROR, CODE_SKIP, CODE_SUCCESS, CODE_WAIT
 from trireme_kube.apimachinery import api_writes

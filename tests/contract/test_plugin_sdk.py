@@ -31,7 +31,7 @@ from trireme.remote import (
     remote_reserve,
     remote_score,
 )
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import (
     bind_pb2,
@@ -534,7 +534,7 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
     certificate, key = authority.issue("plugin").write(tmp_path, "plugin")
     client_ca = tmp_path / "ca.crt"
     client_ca.write_bytes(authority.certificate)
-    listener = listening.make_listener(
+    listener = listen_flags.make_listener(
         "127.0.0.1:0",
         certificate=str(certificate),
         private_key=str(key),

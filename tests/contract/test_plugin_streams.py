@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from trireme.frontend.phase_clients import plugin_streams, replica_link
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme.v1 import plugin_pb2, snapshot_pb2, snapshot_pb2_grpc
 from trireme_kube.componentbase import supervision
 
@@ -67,7 +67,7 @@ async def test_a_plugin_without_the_cluster_is_reported(tmp_path: Path) -> None:
         snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotFollower"],
         lambda server: snapshot_pb2_grpc.add_SnapshotFollowerServicer_to_server(follower, server),
     )
-    server = grpc_server.ReplicaServer(listening.make_listener(f"unix:{tmp_path}/plugin.sock"), [service])
+    server = grpc_server.ReplicaServer(listen_flags.make_listener(f"unix:{tmp_path}/plugin.sock"), [service])
     address = (await server.start()).text
     streams = plugin_streams.PluginStreams(cast(Any, _Publisher()), time.monotonic)
     reports: list[set[str]] = []

@@ -19,7 +19,7 @@ from trireme.frontend import handle
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.phases import phase_process
 from trireme.remote import remote_client, remote_connection
-from trireme.rpc import dialing, follower, grpc_server, listening
+from trireme.rpc import dialing, follower, grpc_server, listen_flags
 from trireme.scheduling import waiting_pods
 from trireme.snapshot import snapshot
 from trireme.v1 import (
@@ -64,7 +64,7 @@ async def serve(
     """A follower that the frontend alone may call; its address."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
     hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
-    listener = listening.make_listener(
+    listener = listen_flags.make_listener(
         address,
         certificate=f"{side.folder}/tls.crt",
         private_key=f"{side.folder}/tls.key",
@@ -364,7 +364,7 @@ async def test_files_that_cannot_be_used_are_named_at_the_start(tmp_path: Path) 
     """The operator reads which field of the configuration is wrong, not a handshake error hours later."""
     side = Side(tmp_path / "frontend", Authority(), "frontend")
     (side.folder / "ca.crt").unlink()
-    with pytest.raises(listening.ListenError, match=r"^tls\.caFile: .*ca\.crt: No such file"):
+    with pytest.raises(listen_flags.ListenError, match=r"^tls\.caFile: .*ca\.crt: No such file"):
         side.dialer()
 
 

@@ -18,7 +18,7 @@ from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import grpc_server
 from trireme.rpc.fencing import REASON_METADATA, Refusal, RefusalReason
 from trireme.rpc.grpc_server import ReplicaServer, Service, refuse
-from trireme.rpc.listening import Listener, ListenError, make_listener
+from trireme.rpc.listen_flags import Listener, ListenError, make_listener
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc
 
 INFO = plugin_pb2.GetPluginInfoRequest()

@@ -12,7 +12,7 @@ from phase_calls import no_remote_plugins
 
 from trireme.filter.service import FilterPhase
 from trireme.phases import phase_metrics
-from trireme.rpc import listening
+from trireme.rpc import listen_flags
 from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
 from trireme_kube.componentbase import supervision
@@ -71,7 +71,7 @@ async def test_a_port_in_use_is_named() -> None:
         )
 
     async with served():
-        with pytest.raises(listening.ListenError, match=r"--metrics-listen: .* in use"):
+        with pytest.raises(listen_flags.ListenError, match=r"--metrics-listen: .* in use"):
             await served().__aenter__()
 
 

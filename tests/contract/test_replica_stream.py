@@ -11,7 +11,7 @@ from linked_frontend import NODES, Frontend
 
 from trireme.frontend.phase_clients import replica_link
 from trireme.phases import phase_process
-from trireme.rpc import follower, grpc_server, listening
+from trireme.rpc import follower, grpc_server, listen_flags
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import plugin_pb2
@@ -27,7 +27,9 @@ async def replica(folder: pathlib.Path, number: int) -> AsyncIterator[tuple[str,
     follow = follower.Follower(snap, lambda configuration: None)
     hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
     address = f"unix:{folder}/replica-{number}.sock"
-    server = grpc_server.ReplicaServer(listening.make_listener(address), phase_process.shared_services(follow, hosted))
+    server = grpc_server.ReplicaServer(
+        listen_flags.make_listener(address), phase_process.shared_services(follow, hosted)
+    )
     await server.start()
     try:
         yield address, snap
@@ -149,7 +151,9 @@ async def test_a_replica_that_ends_does_not_wait_for_its_stream(tmp_path: pathli
     follow = follower.Follower(snap, lambda configuration: None)
     hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
     address = f"unix:{tmp_path}/replica.sock"
-    server = grpc_server.ReplicaServer(listening.make_listener(address), phase_process.shared_services(follow, hosted))
+    server = grpc_server.ReplicaServer(
+        listen_flags.make_listener(address), phase_process.shared_services(follow, hosted)
+    )
     await server.start()
     frontend.links.set_endpoints([address])
     await until_at(snap, 1)

@@ -28,7 +28,7 @@ from trireme.filter import process as filter_process
 from trireme.frontend import early_lists, running
 from trireme.frontend.phase_clients import local_phases
 from trireme.phases import phase_process
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme.score import process as score_process
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, Object
@@ -245,7 +245,7 @@ class Cluster:
     def _add_phase(self, phase: phase_process.Phase[Any], number: int) -> None:
         host = _HOSTS[phase.name].format(number + 1)
         options = phase_process.flag_parser(phase.name).parse_args([f"--listen={host}:{_PORT}"])
-        listener = listening.make_listener(options.listen)
+        listener = listen_flags.make_listener(options.listen)
 
         def main(process: Process) -> Any:
             return grpc_server.serve_until_stopped(

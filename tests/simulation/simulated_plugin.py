@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pod_demands import is_closed
 
 from trireme import sdk
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme.sdk import serving
 
 NAME = "ClosedNodes"
@@ -68,4 +68,4 @@ async def run(plugin: ClosedNodes, host: str, port: int) -> int:
     async def lifespan(_: object) -> AsyncIterator[Sequence[grpc_server.Service]]:
         yield serving.services(plugin)
 
-    return await grpc_server.serve_until_stopped(listening.make_listener(f"{host}:{port}"), lifespan)
+    return await grpc_server.serve_until_stopped(listen_flags.make_listener(f"{host}:{port}"), lifespan)

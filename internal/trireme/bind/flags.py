@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from trireme.bind import write_turns
 from trireme.framework import release
-from trireme.rpc import listening
+from trireme.rpc import listen_flags
 from trireme_kube.client.rest.client import ClientSettings
 from trireme_kube.client.rest.credentials import Source
 from trireme_kube.componentbase.cli import log_flags
@@ -22,7 +22,7 @@ class FlagError(ValueError):
 class Options:
     """What the flags say."""
 
-    listener: listening.Listener
+    listener: listen_flags.Listener
     connection: ClientSettings
     #: Namespace and name of the Lease; None: no leader election.
     lease: tuple[str, str] | None
@@ -39,7 +39,7 @@ def parse(argv: Sequence[str] | None) -> Options:
     """
     values = _make_parser().parse_args(argv)
     klog.setup(log_flags.options(values, "trireme"))
-    listener = listening.make_listener(
+    listener = listen_flags.make_listener(
         values.listen,
         certificate=values.tls_cert_file,
         private_key=values.tls_private_key_file,
@@ -48,7 +48,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         guarded=True,
     )
     if values.metrics_listen:
-        address = listening.parse_address(values.metrics_listen, "--metrics-listen")
+        address = listen_flags.parse_address(values.metrics_listen, "--metrics-listen")
         if address.socket_path is not None:
             raise FlagError(f"--metrics-listen: {values.metrics_listen!r} is not host:port")
     if values.leader_elect and not (values.leader_elect_resource_name and values.leader_elect_resource_namespace):

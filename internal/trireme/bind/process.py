@@ -22,7 +22,7 @@ from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
 from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
 from trireme.registry import bind_sides
-from trireme.rpc import grpc_server, listening, parent_death
+from trireme.rpc import grpc_server, listen_flags, parent_death
 from trireme.rpc.fencing import EpochGuard
 from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 from trireme_kube.client.leaderelection import lease
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
         return grpc_server.serve(options.listener, lambda supervisor: lifespan(options, supervisor))
-    except (flags.FlagError, listening.ListenError, KubeconfigError) as error:
+    except (flags.FlagError, listen_flags.ListenError, KubeconfigError) as error:
         return grpc_server.fail(str(error))
 
 

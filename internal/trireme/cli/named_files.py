@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from trireme.config.inspection import InspectedConfiguration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.rpc import tls_files
-from trireme.rpc.listening import ListenError
+from trireme.rpc.listen_flags import ListenError
 
 
 def files_of_trireme_configuration(own: TriremeConfiguration) -> Iterator[tls_files.Files]:

@@ -8,7 +8,7 @@ import grpc
 from grpc import aio
 
 from trireme.config import trireme_configuration
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme.scheduling import waiting_pods
 from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
 
@@ -86,12 +86,12 @@ async def serve(config: trireme_configuration.TriremeConfiguration, service: Han
         await server.stop(0)
 
 
-def _make_handle_listener(config: trireme_configuration.TriremeConfiguration) -> listening.Listener:
+def _make_handle_listener(config: trireme_configuration.TriremeConfiguration) -> listen_flags.Listener:
     """The address to serve on; with TLS, where it is configured, for the plugins' identities alone."""
     listen, tls = config.handle_listen, config.tls
     if not config.handle_has_tls:
-        return listening.make_listener(listen, guarded=True)
-    return listening.make_listener(
+        return listen_flags.make_listener(listen, guarded=True)
+    return listen_flags.make_listener(
         listen,
         certificate=tls.cert_file,
         private_key=tls.key_file,

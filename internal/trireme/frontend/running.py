@@ -29,7 +29,7 @@ from trireme.frontend.phase_clients import forker_client, local_phases
 from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
-from trireme.rpc.listening import ListenError
+from trireme.rpc.listen_flags import ListenError
 from trireme_kube.client.events import event_series
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.leaderelection import election, lease, lease_candidate

@@ -13,7 +13,7 @@ from typing import Any
 
 from trireme.remote import remote_breaker, remote_connection, remote_health
 from trireme.rpc import follower
-from trireme.rpc.listening import ListenError
+from trireme.rpc.listen_flags import ListenError
 from trireme_kube.componentbase import event_loop, supervision
 from trireme_kube.componentbase.metrics import process_metrics
 from trireme_kube.componentbase.metrics.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry

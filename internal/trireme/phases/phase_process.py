@@ -18,7 +18,7 @@ from grpc import aio
 
 from trireme.phases import phase_metrics
 from trireme.remote import plugin_statistics, remote_connection, remote_plugins
-from trireme.rpc import follower, grpc_server, listening, parent_death
+from trireme.rpc import follower, grpc_server, listen_flags, parent_death
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 from trireme_kube.componentbase import supervision
@@ -128,7 +128,7 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
     try:
-        listener = listening.make_listener(
+        listener = listen_flags.make_listener(
             options.listen,
             certificate=options.tls_cert_file,
             private_key=options.tls_private_key_file,
@@ -138,7 +138,7 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
         return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, options, supervisor))
-    except listening.ListenError as error:
+    except listen_flags.ListenError as error:
         return grpc_server.fail(str(error))
 
 

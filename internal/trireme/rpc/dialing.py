@@ -19,7 +19,7 @@ import grpc
 from grpc import aio
 
 from trireme.rpc import channels, tls_files
-from trireme.rpc.listening import UNIX
+from trireme.rpc.listen_flags import UNIX
 from trireme.v1 import snapshot_pb2
 
 NO_PROXY = ("grpc.enable_http_proxy", 0)

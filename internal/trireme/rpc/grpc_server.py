@@ -25,7 +25,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from trireme.rpc import fencing, message_sizes
-from trireme.rpc.listening import Address, Listener, ListenError
+from trireme.rpc.listen_flags import Address, Listener, ListenError
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.logs import klog
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import grpc
 
 from trireme.rpc import tls_files
-from trireme.rpc.listening import TlsFiles
+from trireme.rpc.listen_flags import TlsFiles
 
 
 class ReloadedCertificates:

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from trireme.rpc.listening import ListenError
+from trireme.rpc.listen_flags import ListenError
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import grpc
 import orjson
 from grpc import aio
 
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme.sdk import binding, description, filtering, queueing, scoring
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.invoker import Invoker
@@ -97,7 +97,7 @@ def serve(plugin: description.Plugin, listen: str = "127.0.0.1:0") -> int:
         ValueError: the plugin describes itself wrongly, or the address cannot be listened on.
     """
     description.describe(plugin)
-    return _serve(plugin, listening.make_listener(listen))
+    return _serve(plugin, listen_flags.make_listener(listen))
 
 
 def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
@@ -108,7 +108,7 @@ def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
     options = _make_parser(plugin.info).parse_args(argv)
     try:
         description.describe(plugin)
-        listener = listening.make_listener(
+        listener = listen_flags.make_listener(
             options.listen,
             certificate=options.tls_cert_file,
             private_key=options.tls_private_key_file,
@@ -120,7 +120,7 @@ def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
         return grpc_server.fail(str(error))
 
 
-def _serve(plugin: description.Plugin, listener: listening.Listener) -> int:
+def _serve(plugin: description.Plugin, listener: listen_flags.Listener) -> int:
     """Serve on the listener, with the log on stderr; returns the exit code."""
     process_output.ignore_failed_writes()
     logging.basicConfig(

@@ -4,7 +4,7 @@ import pytest
 
 from trireme.bind import flags, process
 from trireme.config import leader_election, model
-from trireme.rpc.listening import ListenError
+from trireme.rpc.listen_flags import ListenError
 
 
 @pytest.mark.parametrize(

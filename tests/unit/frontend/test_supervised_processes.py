@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trireme.frontend import running
-from trireme.rpc import grpc_server, listening
+from trireme.rpc import grpc_server, listen_flags
 from trireme_kube.componentbase import supervision
 
 
@@ -37,7 +37,7 @@ async def test_a_phase_exits(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFi
         yield ()
         await supervisor.close()
 
-    listener = listening.make_listener(f"unix:{tmp_path}/phase.sock")
+    listener = listen_flags.make_listener(f"unix:{tmp_path}/phase.sock")
     async with asyncio.timeout(20):
         assert await grpc_server.serve_until_stopped(listener, lifespan, grace=0) == 1
     assert "a background task ended unexpectedly; the process exits: task 'event loop lag' ended" in caplog.text

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trireme.rpc.listening import ListenError, make_listener, parse_address
+from trireme.rpc.listen_flags import ListenError, make_listener, parse_address
 
 TLS = {"certificate": "c", "private_key": "k"}
 MUTUAL = {**TLS, "client_ca": "a", "identities": ("trireme-frontend",)}
