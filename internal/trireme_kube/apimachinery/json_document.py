@@ -48,7 +48,7 @@ def parse(text: str) -> Node:
     Raises:
         MalformedJSONError: with Go's message.
     """
-    scanner = _Scanner(text)
+    scanner = _Scanner(text, whole=True)
     node = scanner.parse_first_value()
     end = scanner.skip_space(scanner.at)
     if end < len(text):
@@ -62,7 +62,7 @@ def parse_first_value(text: str) -> Node:
     Raises:
         MalformedJSONError: with Go's message.
     """
-    return _Scanner(text).parse_first_value()
+    return _Scanner(text, whole=False).parse_first_value()
 
 
 def _show_character(char: str) -> str:
@@ -76,10 +76,14 @@ def _show_character(char: str) -> str:
 
 
 class _Scanner:
-    """A recursive-descent parser; `at` is the end of the last value."""
+    """A recursive-descent parser; `at` is the end of the last value.
 
-    def __init__(self, text: str) -> None:
+    `whole`: the text is a document of one value, as for Go's `Unmarshal`, else values may follow, as for its `Decoder`.
+    """
+
+    def __init__(self, text: str, whole: bool) -> None:
         self.text = text
+        self.whole = whole
         self.at = 0
 
     def parse_first_value(self) -> Node:
@@ -100,6 +104,15 @@ class _Scanner:
         if at >= len(self.text):
             raise MalformedJSONError("unexpected end of JSON input")
         raise MalformedJSONError(f"invalid character {_show_character(self.text[at])} {context}")
+
+    def reject_in_token(self, at: int, context: str) -> None:
+        """Raise the error where a token goes on wrongly or not at all. Raises: MalformedJSONError.
+
+        Go ends a document by a space, which is an error of its own where no space may be.
+        """
+        if at >= len(self.text) and self.whole:
+            raise MalformedJSONError(f"invalid character ' ' {context}")
+        self.reject_character(at, context)
 
     def parse_value(self, at: int, depth: int) -> Node:
         """Parse the value that starts at a position; `self.at` is after its end. Raises: MalformedJSONError."""
@@ -164,7 +177,7 @@ class _Scanner:
         word, value = _LITERALS[self.text[at]]
         for offset in range(1, len(word)):
             if self.text[at + offset : at + offset + 1] != word[offset]:
-                self.reject_character(at + offset, f"in literal {word} (expecting '{word[offset]}')")
+                self.reject_in_token(at + offset, f"in literal {word} (expecting '{word[offset]}')")
         self.at = at + len(word)
         return value
 
@@ -173,7 +186,7 @@ class _Scanner:
         match = _DIGITS.match(self.text, at)
         end = match.end() if match else at
         if end == at:
-            self.reject_character(at, context)
+            self.reject_in_token(at, context)
         return end
 
     def _parse_number(self, start: int) -> Number:
@@ -199,7 +212,7 @@ class _Scanner:
         """Parse the four digits of an escape. Raises: MalformedJSONError."""
         for offset in range(4):
             if self.text[at + offset : at + offset + 1] not in _HEX:
-                self.reject_character(at + offset, "in \\u hexadecimal character escape")
+                self.reject_in_token(at + offset, "in \\u hexadecimal character escape")
         return int(self.text[at : at + 4], 16)
 
     def _parse_unicode_escape(self, at: int) -> tuple[str, int]:
@@ -234,7 +247,7 @@ class _Scanner:
                 parts.append(_SIMPLE_ESCAPES[escape])
                 at += 2
             else:
-                self.reject_character(at + 1, "in string escape code")
+                self.reject_in_token(at + 1, "in string escape code")
 
 
 def plain(node: Node) -> object:

@@ -80,6 +80,15 @@ def test_malformed_yaml_is_refused_in_known_words(text: str, message: str) -> No
         pytest.param('"\x01"', "invalid character '\\x01' in string literal", id="control-character"),
         pytest.param("01", "invalid character '1' after top-level value", id="leading-zero"),
         pytest.param("truth", "invalid character 't' in literal true (expecting 'e')", id="literal"),
+        pytest.param("tru", "invalid character ' ' in literal true (expecting 'e')", id="unfinished-literal"),
+        pytest.param('{"a": -', "invalid character ' ' in numeric literal", id="unfinished-number"),
+        pytest.param("1.", "invalid character ' ' after decimal point in numeric literal", id="unfinished-fraction"),
+        pytest.param("1e+", "invalid character ' ' in exponent of numeric literal", id="unfinished-exponent"),
+        pytest.param('"a\\', "invalid character ' ' in string escape code", id="unfinished-escape"),
+        pytest.param('"\\u12', "invalid character ' ' in \\u hexadecimal character escape", id="unfinished-unicode"),
+        pytest.param('"\\ud800\\u1', "invalid character ' ' in \\u hexadecimal character escape", id="unfinished-pair"),
+        pytest.param('"abc', "unexpected end of JSON input", id="unfinished-string"),
+        pytest.param("[1", "unexpected end of JSON input", id="unfinished-array"),
     ],
 )
 def test_malformed_json_is_refused_in_known_words(text: str, message: str) -> None:
@@ -87,6 +96,14 @@ def test_malformed_json_is_refused_in_known_words(text: str, message: str) -> No
     with pytest.raises(MalformedJSONError) as caught:
         json_document.parse(text)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["", "tru", "-", "1e+", '"a\\', '"\\u12', '{"a":'])
+def test_the_first_of_several_values_ends_as_the_stream_does(text: str) -> None:
+    """Go's Decoder, which HTTP extenders are read with, says of each that the stream ended."""
+    with pytest.raises(MalformedJSONError) as caught:
+        json_document.parse_first_value(text)
+    assert str(caught.value) == "unexpected end of JSON input"
 
 
 def test_json_keeps_duplicates_and_numbers_as_written() -> None:
