@@ -5,7 +5,18 @@ from __future__ import annotations
 import collections
 
 from placed_pods import PlacedPods, excluded, used, volumes
-from pod_demands import allocatable, device_claims_of, devices_of, exclusions_of, is_closed, volume_claims_of
+from pod_demands import (
+    allocatable,
+    device_claims_of,
+    devices_of,
+    exclusions_of,
+    extended_devices_of,
+    is_closed,
+    is_terminating,
+    made_claim_of,
+    pod_of_made_claim,
+    volume_claims_of,
+)
 from simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
 from unplaced_pods import pods_that_fit, zone_of_volume
 
@@ -29,6 +40,8 @@ class Invariants:
         # The UID of the claim that has a device, and the devices of each claim.
         self._owners: dict[tuple[str, str, str], str] = {}
         self._devices: dict[str, list[tuple[str, str, str]]] = {}
+        # Claims that were made for the extended resources of pods: their names, by the UIDs of pod and claim.
+        self._made_for: dict[str, dict[str, str]] = collections.defaultdict(dict)
 
     def on_bind_request(self, uid: str, node: str, epoch: int) -> None:
         """A leader of that epoch has a pod bound to the node."""
@@ -98,7 +111,9 @@ class Invariants:
 
     def _check_devices(self, name: str, pod: Object) -> None:
         """A pod is bound where its devices are, and they are reserved for it."""
-        for claim in device_claims_of(pod):
+        extended = extended_devices_of(pod)
+        made = [made_claim_of(pod)] if extended else []
+        for claim in [*device_claims_of(pod), *made]:
             record = self._store.get(DEVICE_CLAIMS, "default", claim)
             status = {} if record is None else record.object.get("status") or {}
             pools = set() if record is None else {pool for _, pool, _ in devices_of(record.object)}
@@ -106,9 +121,12 @@ class Invariants:
             if pools != {name} or pod["metadata"]["uid"] not in users:
                 text = f"its claim {claim} has devices of {sorted(pools)}"
                 self._violated(f"pod {pod['metadata']['name']} is bound to {name}, {text} and users {sorted(users)}")
+            elif claim in made and record is not None and len(devices_of(record.object)) != extended:
+                self._violated(f"pod {pod['metadata']['name']} does not get {extended} devices by its claim {claim}")
 
     def _on_device_claim(self, event: Event) -> None:
-        """No device is given to two claims."""
+        """No device is given to two claims, and no two claims are made for a pod."""
+        self._check_made_claims(event)
         uid = event.record.uid
         now = [] if event.type == DELETED else devices_of(event.record.object)
         for device in self._devices.pop(uid, []):
@@ -118,6 +136,22 @@ class Invariants:
             if owner != uid:
                 self._violated(f"claim {event.record.name} got {device}, which another claim has")
         self._devices[uid] = [device for device in now if self._owners[device] == uid]
+
+    def _check_made_claims(self, event: Event) -> None:
+        """No pod has more than one claim that was made for its extended resources."""
+        claim = event.record.object
+        pod = pod_of_made_claim(claim)
+        if not pod:
+            return
+        if event.type == DELETED or is_terminating(claim):
+            self._made_for[pod].pop(event.record.uid, None)
+            if not self._made_for[pod]:
+                del self._made_for[pod]
+        else:
+            self._made_for[pod][event.record.uid] = event.record.name
+            if len(self._made_for[pod]) > 1:
+                names = " and ".join(sorted(self._made_for[pod].values()))
+                self._violated(f"{names} were made for one pod")
 
     def _check_epoch(self, uid: str, pod: str, node: str) -> None:
         """Once a leader has bound a pod, none before it does."""
@@ -134,6 +168,11 @@ class Invariants:
 
     def _violated(self, text: str) -> None:
         self.violations.append(text)
+
+    def useless_claims(self) -> list[str]:
+        """Claims that were made for pods that have no node, or are gone; long after the last fault there are none."""
+        made = (names for pod, names in self._made_for.items() if pod not in self._placed.node_of)
+        return [f"{name} is of no bound pod" for names in made for name in names.values()]
 
     def pods_that_fit(self) -> list[str]:
         """The pending pods that some node has room for; long after the last fault there are none."""

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from placed_pods import PlacedPod, excluded, placed_pod, used
-from pod_demands import allocatable, device_claims_of, group_of, is_guarded, may_run_on, volume_claims_of
+from pod_demands import (
+    allocatable,
+    device_claims_of,
+    extended_devices_of,
+    group_of,
+    is_guarded,
+    may_run_on,
+    volume_claims_of,
+)
 from simulated_workloads import GROUPS
 
 from trireme.cache import cluster_cache
@@ -141,7 +149,7 @@ class LeaderChecks:
         guarded = [each["metadata"]["name"] for each in named if is_guarded(each)]
         if preemptor is None or not node_name or not guarded:
             return
-        if device_claims_of(preemptor) or volume_claims_of(preemptor):
+        if device_claims_of(preemptor) or extended_devices_of(preemptor) or volume_claims_of(preemptor):
             return
         for record in self._store.scan(NODES):
             if record.name != node_name and self._has_unguarded_way(executor, preemptor, record.object):

@@ -8,6 +8,9 @@ from trireme_kube.embedded.api.resources import Object
 APART = "example.com/apart"
 # The label of pods that a disruption budget protects, all of them at any time.
 GUARDED = "example.com/guarded"
+# The extended resource that devices stand for: a pod that asks for some has no claim of its own for them.
+DEVICE_RESOURCE = "example.com/device"
+_EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
 
 def cpu_of(pod: Object) -> int:
@@ -45,6 +48,24 @@ def group_of(pod: Object) -> str:
 def device_claims_of(pod: Object) -> list[str]:
     """The names of the ResourceClaims that it uses."""
     return [each["resourceClaimName"] for each in pod["spec"].get("resourceClaims") or ()]
+
+
+def extended_devices_of(pod: Object) -> int:
+    """How many devices it asks for as an extended resource, for which the scheduler makes a claim."""
+    found = ((container.get("resources") or {}).get("requests") or {} for container in pod["spec"]["containers"])
+    return sum(int(requests.get(DEVICE_RESOURCE, 0)) for requests in found)
+
+
+def made_claim_of(pod: Object) -> str:
+    """The name of the claim that was made for its extended resources; empty: its status has none."""
+    return str(((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName", ""))
+
+
+def pod_of_made_claim(claim: Object) -> str:
+    """The UID of the pod for whose extended resources a ResourceClaim was made; empty: it is no such claim."""
+    if (claim["metadata"].get("annotations") or {}).get(_EXTENDED_CLAIM) != "true":
+        return ""
+    return next((str(each["uid"]) for each in claim["metadata"].get("ownerReferences") or ()), "")
 
 
 def volume_claims_of(pod: Object) -> list[str]:

@@ -34,6 +34,7 @@ from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, Object
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.controllers.disruption import DisruptionController
+from trireme_kube.embedded.controllers.garbage_collector import GarbageCollector
 from trireme_kube.embedded.controllers.persistent_volumes import PersistentVolumeController
 from trireme_kube.embedded.controllers.resource_claims import ResourceClaimController
 from trireme_kube.embedded.endpoints.server import ApiServer
@@ -217,6 +218,7 @@ class Cluster:
         kubelets = Kubelets(self.registry, KubeletPace(lease_renewal=1e9), monotonic)
         controllers = (
             DisruptionController(self.registry, monotonic),
+            GarbageCollector(self.registry, monotonic),
             ResourceClaimController(self.registry, monotonic),
             PersistentVolumeController(self.registry, monotonic),
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pod_demands import APART, GUARDED, allocatable, cpu_of, group_of
+from pod_demands import APART, DEVICE_RESOURCE, GUARDED, allocatable, cpu_of, group_of
 from simulated_workloads import Workloads
 from simulation_plan import PlannedEvent
 
@@ -141,6 +141,15 @@ class Load:
             template["spec"]["schedulingGroup"] = {"podGroupName": self._workloads.group(count, template)}
         devices, volumes, shared = pick.random() < 0.12, pick.random() < 0.1, pick.random() < 0.2
         grouped = "schedulingGroup" in template["spec"]
+        extended = devices and pick.random() < 0.4
+        if extended:
+            resources = template["spec"]["containers"][0]["resources"]
+            amount = {DEVICE_RESOURCE: str(pick.choice((1, 1, 2)))}
+            template["spec"]["containers"][0]["resources"] = {
+                "requests": {**resources["requests"], **amount},
+                "limits": amount,
+            }
+            devices = False
         claim = self._workloads.device_claim() if devices and shared and not grouped else ""
         for _ in range(count):
             body = copy.deepcopy(template)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pod_demands import GUARDED, device_claims_of, group_of, volume_claims_of
+from pod_demands import DEVICE_RESOURCE, GUARDED, device_claims_of, group_of, volume_claims_of
 
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, Resource
@@ -40,7 +40,8 @@ class Workloads:
     def prepare(self) -> None:
         """Create the classes and the budget."""
         selectors = [{"cel": {"expression": f'device.driver == "{DEVICES}"'}}]
-        self._create("deviceclasses.resource.k8s.io", "", DEVICES, {"spec": {"selectors": selectors}})
+        device_class = {"selectors": selectors, "extendedResourceName": DEVICE_RESOURCE}
+        self._create("deviceclasses.resource.k8s.io", "", DEVICES, {"spec": device_class})
         storage = {"provisioner": VOLUMES, "volumeBindingMode": "WaitForFirstConsumer"}
         self._create("storageclasses.storage.k8s.io", "", VOLUME_CLASS, storage)
         protected = {"selector": {"matchLabels": {GUARDED: "yes"}}, "maxUnavailable": 0}

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from placed_pods import PlacedPod, PlacedPods, excluded, placed_pod, used, volumes
-from pod_demands import allocatable, device_claims_of, devices_of, group_of, is_done, is_terminating, may_run_on
+from pod_demands import (
+    allocatable,
+    device_claims_of,
+    devices_of,
+    extended_devices_of,
+    group_of,
+    is_done,
+    is_terminating,
+    may_run_on,
+)
 from simulated_workloads import DEVICE_CLAIMS, DEVICES_OF_A_NODE, GROUPS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
 
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
@@ -121,9 +130,9 @@ class _Room:
         return [record.object for record in found if record is not None]
 
     def _devices_to_give(self, pod: Object) -> int:
-        """How many devices its claims are still to get."""
+        """How many devices it is still to get, by its claims or by one that is made for it."""
         requests = [claim["spec"]["devices"]["requests"][0] for claim in self._claims(pod) if not devices_of(claim)]
-        return sum(request["exactly"].get("count", 1) for request in requests)
+        return extended_devices_of(pod) + sum(request["exactly"].get("count", 1) for request in requests)
 
     def _has_devices(self, pod: Object, node: str) -> bool:
         taken = self._devices_taken.get(node, 0) + self._devices_added.get(node, 0)
