@@ -215,7 +215,7 @@ class Cluster:
     def _start_controllers(self) -> None:
         """Start the kubelets, and the controllers that a scheduler depends on. They have no faults."""
         monotonic = self.loop.time
-        kubelets = Kubelets(self.registry, KubeletPace(lease_renewal=1e9), monotonic)
+        kubelets = Kubelets(self.registry, KubeletPace(), monotonic)
         controllers = (
             DisruptionController(self.registry, monotonic),
             GarbageCollector(self.registry, monotonic),
@@ -223,7 +223,8 @@ class Cluster:
             PersistentVolumeController(self.registry, monotonic),
         )
         queues = [queue for controller in controllers for queue in controller.queues]
-        self._controllers = [self.loop.create_task(each.run()) for each in (kubelets, *queues)]
+        # Not `kubelets.run`: nothing here depends on the nodes' Leases, and renewing them takes time.
+        self._controllers = [self.loop.create_task(each.run()) for each in (*kubelets.queues, *queues)]
 
     def set_listed(self, phase: str, host: str, listed: bool) -> None:
         """List a replica among the endpoints of its phase, or not."""

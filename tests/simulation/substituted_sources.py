@@ -24,6 +24,8 @@ from virtual_loop import VirtualLoop
 
 # So many events are decoded once for all frontends; those that lag further behind decode them again.
 _SHARED_EVENTS = 2048
+# How often a process measures how late its loop is, which it never is here.
+_LAG_SECONDS = 3600.0
 
 
 def install(loop: VirtualLoop, seed: int) -> None:
@@ -58,10 +60,12 @@ def replace_what_leaves_the_process() -> None:
     """Replace what the product does with threads, sockets and the terminal; to be called once it can be imported."""
     from trireme.rpc import grpc_server
     from trireme_kube.client.leaderelection import lease
+    from trireme_kube.componentbase import event_loop
     from trireme_kube.componentbase.logs import klog
 
     grpc_server._check_free = lambda address: None
     lease.LeaseElector.start = _start_election
+    event_loop.PERIOD_SECONDS = _LAG_SECONDS
     klog.setup = lambda options: None
     klog.announce = lambda text: None
     _share_decoded_events()
