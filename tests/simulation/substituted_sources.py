@@ -8,6 +8,7 @@ interpreter; each simulated process sees its own clocks, for `VirtualLoop.time` 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import gc
 import os
@@ -15,7 +16,7 @@ import random
 import socket
 import sys
 import time
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any
 
 import simulated_process
@@ -69,6 +70,19 @@ def replace_what_leaves_the_process() -> None:
     klog.setup = lambda options: None
     klog.announce = lambda text: None
     _share_decoded_events()
+    let_computations_know_their_process()
+
+
+def let_computations_know_their_process() -> None:
+    """Have a computation that pauses read its own process's clock: a greenlet begins with an empty context."""
+    from trireme.framework import pausing
+
+    class Computation(pausing._Computation):
+        def __init__(self, compute: Callable[[], Any]) -> None:
+            super().__init__(compute)
+            self.gr_context = contextvars.copy_context()
+
+    pausing._Computation = Computation
 
 
 def _share_decoded_events() -> None:
