@@ -12,7 +12,7 @@ from typing import Any
 
 import simulated_cluster
 from object_history import Key, ObjectHistory
-from pod_demands import is_closed
+from pod_demands import device_claims_of, is_closed, volume_claims_of
 
 from trireme.cache import cluster_cache, object_kinds, placed_pod
 from trireme_kube.apimachinery import encode
@@ -39,8 +39,9 @@ class DecisionCases:
         """What is decided about a pod of the queue that is nominated to this node, or to none.
 
         `placed_before` are the pods of the same batch for which a node was chosen before, with their nodes. Raises:
-        LookupError, if the cache has versions of objects that are too old.
+        LookupError, if the cache has versions of objects that are too old, or objects do not have all that matters.
         """
+        self._check_claims(cache, self._pending(pod), bool(placed_before))
         before = [_on_node(self._pending(each), node) for each, node in placed_before]
         uids = {pod.uid, *(each.uid for each, _ in placed_before)}
         case: Object = {
@@ -53,6 +54,19 @@ class DecisionCases:
         for name, entry in self._objects(cache):
             case.setdefault(name, []).append(entry)
         return case
+
+    def _check_claims(self, cache: cluster_cache.ClusterCache, pod: Object, is_after_others: bool) -> None:
+        """Leave out what is known of claims only within a scheduler.
+
+        A claim that is being allocated for another pod refuses this one, until its allocation is written; and a pod of
+        the same batch before this one has devices and volumes that are not chosen yet.
+        """
+        namespace, names = pod["metadata"]["namespace"], device_claims_of(pod)
+        assumed = cache._assumed_objects._assumed
+        if any(("resource_claim", namespace, name) in assumed for name in names):
+            raise LookupError("a claim of the pod is being allocated")
+        if is_after_others and (names or volume_claims_of(pod)):
+            raise LookupError("the claims of the pods before this one are not allocated")
 
     def _node(self, cache: cluster_cache.ClusterCache, name: str) -> Object:
         """The node; one off which the remote plugin keeps all pods is cordoned, which keeps them off as well."""
