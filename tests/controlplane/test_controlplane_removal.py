@@ -49,12 +49,12 @@ async def test_the_lease_is_released(
         # command would race with the frontend, which needs some tens.
         for entry in installed:
             cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=yaml.safe_dump(entry))
-        await here.logged(here.frontends[0], "Stopped leading", 10)
+        await here.logged(here.frontends[0], "namespace is being deleted, so this frontend leads no more", 10)
 
         def holder() -> str:
             lease = cluster.kubectl("get", "lease", "kube-scheduler", "--namespace", "kube-system", "-o", "json")
             identity: str = json.loads(lease)["spec"]["holderIdentity"]
             return identity
 
-        await installation.until(lambda: not holder(), 5, holder)
+        await installation.until(lambda: not holder(), 10, holder)
         assert here.frontends[0].running
