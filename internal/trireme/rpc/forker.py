@@ -6,11 +6,11 @@ the forker within a tenth of a second, initially and after a crash. A forker nee
 stand-in) is spawned as a program. The forker has nothing that a fork must not inherit: no thread, no channel, no
 credentials, and no phase's own code; so a frontend forks it before it reads its configuration.
 
-A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "address": ADDRESS, "arguments": [...]}`, or
+A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "arguments": [...], "folder": PATH}`, or
 `{"signal": NUMBER, "name": NAME}`. Reports are lines on stdout, among the phases' own output: `{"started": NAME, "pid":
 PID}`, `{"ended": NAME, "code": CODE}`. Invariants: at most one process has a name at a time; when the frontend dies,
-stdin ends, the forker exits, and the kernel signals its phases; the last of these to end removes the folder of their
-sockets.
+stdin ends, the forker exits, and the kernel signals its phases; the last of these to end removes the folder (optional)
+of their sockets.
 """
 
 import contextlib
@@ -99,17 +99,17 @@ class Forker:
         for line in lines:
             request = json.loads(line)
             if "start" in request:
-                self._fork_phase(request["start"], request["module"], request["address"], request["arguments"])
+                self._fork_phase(request["start"], request["module"], request["arguments"], request.get("folder", ""))
             elif request["name"] in self._pids:
                 os.kill(self._pids[request["name"]], request["signal"])
         return bool(data)
 
-    def _fork_phase(self, name: str, module: str, address: str, arguments: list[str]) -> None:
+    def _fork_phase(self, name: str, module: str, arguments: list[str], folder: str) -> None:
         """Fork a phase, and report its process id."""
         forker = os.getpid()
         pid = os.fork()
         if not pid:
-            _run_phase((self._frontend, forker), name, module, address, arguments)
+            _run_phase((self._frontend, forker), name, module, arguments, folder)
         self._pids[name] = pid
         _write_report({"started": name, "pid": pid})
 
@@ -122,7 +122,7 @@ class Forker:
                 _write_report({"ended": name, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _run_phase(ancestors: tuple[int, int], name: str, module: str, address: str, arguments: list[str]) -> NoReturn:
+def _run_phase(ancestors: tuple[int, int], name: str, module: str, arguments: list[str], folder: str) -> NoReturn:
     """Run the phase in the forked process; never returns. `ancestors` are the processes of frontend and forker."""
     frontend, forker = ancestors
 
@@ -138,10 +138,12 @@ def _run_phase(ancestors: tuple[int, int], name: str, module: str, address: str,
         parent_death.exit_with_parent(forker)
         parent_death.name_process(name)
         try:
-            code: int = importlib.import_module(module).main(["--listen", address, *arguments])
+            code: int = importlib.import_module(module).main(arguments)
         finally:
-            if _has_ended(frontend):
-                _remove_folder_of(address)
+            if folder and _has_ended(frontend):
+                # The frontend cannot do it any more. It is not empty while other phases listen there.
+                with contextlib.suppress(OSError):
+                    pathlib.Path(folder).rmdir()
         return code
 
     _run_and_exit(phase)
@@ -159,12 +161,6 @@ def _has_ended(pid: int) -> bool:
         return bool(select.select([process], [], [], 0)[0])
     finally:
         os.close(process)
-
-
-def _remove_folder_of(address: str) -> None:
-    """Remove the folder of a socket, which its frontend cannot do any more, unless other phases still listen there."""
-    with contextlib.suppress(OSError):
-        pathlib.Path(address.removeprefix("unix:")).parent.rmdir()
 
 
 def _run_and_exit(run: Callable[[], int]) -> NoReturn:

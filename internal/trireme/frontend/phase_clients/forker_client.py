@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import io
 import os
+import pathlib
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +52,9 @@ class ForkerClient:
         process = StartingProcess(name, loop.create_future(), loop.create_future())
         self._expected[f"started {name}"] = process.started
         self._expected[f"listening on {address}"] = process.listening
-        _write_request(requests, start=name, module=module, address=address, arguments=[*arguments])
+        flags = ["--listen", address, *arguments]
+        folder = str(pathlib.Path(address.removeprefix("unix:")).parent)
+        _write_request(requests, start=name, module=module, arguments=flags, folder=folder)
         return process
 
     async def until_listening(self, process: StartingProcess) -> int:
