@@ -65,6 +65,9 @@ class DecisionCases:
         assumed = cache._assumed_objects._assumed
         if any(("resource_claim", namespace, name) in assumed for name in names):
             raise LookupError("a claim of the pod is being allocated")
+        requests = [(each.get("resources") or {}).get("requests") or {} for each in pod["spec"]["containers"]]
+        if any(set(each) - {"cpu", "memory"} for each in requests):
+            raise LookupError("the scheduler itself makes the claim of the pod's extended resource")
         if is_after_others and (names or volume_claims_of(pod)):
             raise LookupError("the claims of the pods before this one are not allocated")
 

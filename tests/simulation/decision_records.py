@@ -143,7 +143,7 @@ class DecisionRecords:
             return
         if result.code is status.Code.ERROR:
             return
-        victims = sorted(action.evict.pod.name for action in result.actions if action.HasField("evict"))
+        victims = sorted(action.pod.name for action in result.actions if action.HasField("evict"))
         decision.preemption = {"nominatedNode": result.nominated_node or "", "victims": victims}
 
     # The sample
