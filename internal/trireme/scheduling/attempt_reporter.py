@@ -44,8 +44,11 @@ class AttemptReporter:
         self._wall = wall
         # The condition sent last, by UID of the pod: reason, message, since (Unix s).
         self._sent: dict[str, tuple[str, str, int]] = {}
+        # UIDs of pods whose condition was sent last and not written.
+        self._failed: set[str] = set()
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observer = observer
+        outbox.on_failed = self._on_write_failed
 
     def report_failure(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
         """Requeue a pod whose attempt failed, record an event and send its condition.
@@ -141,6 +144,7 @@ class AttemptReporter:
         """Drop what is known of a pod that is deleted or bound: its attempts need no condition any more."""
         self._outbox.drop(uid)
         self._sent.pop(uid, None)
+        self._failed.discard(uid)
         self._expected.pop(uid, None)
 
     def report_preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
@@ -170,8 +174,10 @@ class AttemptReporter:
         written_node = self._expected.pop(parsed.uid, parsed.nominated_node)
         renominated = nominated is not None and nominated != written_node
         message = event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
-        if last is not None and last[:2] == (failure.reason, message) and not renominated:
+        unchanged = last is not None and last[:2] == (failure.reason, message) and not renominated
+        if unchanged and parsed.uid not in self._failed:
             return
+        self._failed.discard(parsed.uid)
         since = last[2] if last is not None and last[2] else int(self._wall())
         self._sent[parsed.uid] = (failure.reason, message, since)
         condition = core_pb2.PodCondition(
@@ -191,6 +197,11 @@ class AttemptReporter:
         if klog.enabled(log, 3):
             _log_condition(parsed.key, condition, nominated or "")
         self._outbox.send(action, priority)
+
+    def _on_write_failed(self, uid: str) -> None:
+        """Have the next attempt send its condition though it may say what the last one said."""
+        if uid in self._sent:
+            self._failed.add(uid)
 
     def _last_condition(self, parsed: pod_projection.ParsedPod) -> tuple[str, str, int] | None:
         """Reason, message and time (Unix s) of the condition that was sent, or that the object shows; None: none."""

@@ -13,7 +13,7 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
@@ -52,6 +52,8 @@ class StatusOutbox:
         self._under_way: set[str] = set()
         self._written: dict[str, asyncio.Event] = {}  # by the UID of pods that a caller waits for
         self._ready = asyncio.Event()
+        #: Called with the UID of a pod when a write about it failed, unless a newer one waits.
+        self.on_failed: Callable[[str], None] = lambda uid: None
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -129,6 +131,8 @@ class StatusOutbox:
             action, answer = batch[index], wire_status.from_message(result.status)
             if answer.code != status.Code.SUCCESS:
                 log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, answer.message)
+                if action.pod.uid not in self._waiting:
+                    self.on_failed(action.pod.uid)
             self._under_way.discard(action.pod.uid)
             if action.pod.uid in self._waiting:
                 self._put_in_order(action.pod.uid)

@@ -19,6 +19,7 @@ from trireme.scheduling import (
     pods_in_pre_bind,
     preemption_executor,
     preemption_retries,
+    status_outbox,
     waiting_pods,
 )
 from trireme.v1 import bind_pb2, cycle_pb2
@@ -539,7 +540,7 @@ def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
         recorder,
         pending=lambda uid: preemptor,
         execute=lambda instructions: None,
-        outbox=unused,
+        outbox=status_outbox.StatusOutbox(unused),
         now=lambda: 0.0,
         wall=lambda: 0.0,
         observer=scheduler_metrics.SchedulerMetrics(),
