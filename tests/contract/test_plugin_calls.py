@@ -54,11 +54,13 @@ class _Monitor:
         return [plugin_monitor.PluginStatus("P", "a", "1", "Ignore", True, True, "", False)]
 
 
-def _calls(phase: _Phase, streams: Mapping[str, replica_link.LinkStatistics] | None = None) -> plugin_calls.PluginCalls:
+def _calls(
+    phase: _Phase, streams: Mapping[str, replica_link.LinkStatistics] | None = None
+) -> plugin_calls.PluginStatisticsPoller:
     none = types.SimpleNamespace(channels=list)
     queue = types.SimpleNamespace(statistics=dict)
     links: Any = phase_links.PhaseLinks(cast(Any, phase), cast(Any, none), cast(Any, none))
-    return plugin_calls.PluginCalls(cast(Any, _Monitor()), links, cast(Any, queue), lambda: streams or {})
+    return plugin_calls.PluginStatisticsPoller(cast(Any, _Monitor()), links, cast(Any, queue), lambda: streams or {})
 
 
 def test_whether_a_plugin_follows_the_cluster_is_shown() -> None:

@@ -64,7 +64,7 @@ def replace_what_leaves_the_process() -> None:
     from trireme_kube.componentbase import event_loop
     from trireme_kube.componentbase.logs import klog
 
-    grpc_server._check_free = lambda address: None
+    grpc_server._check_address_is_free = lambda address: None
     lease.LeaseElector.start = _start_election
     event_loop.PERIOD_SECONDS = _LAG_SECONDS
     klog.setup = lambda options: None

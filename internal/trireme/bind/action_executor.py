@@ -181,7 +181,7 @@ class ActionExecutor:
             outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
             if not isinstance(outcome, api_writes.Uncertain):
                 break
-        return _status_of(outcome)
+        return _status_of_write(outcome)
 
     async def _patch_group_status(self, group: api_writes.PodName, patch: dict[str, Any]) -> Status:
         """Patch the PodGroup's status, sent again a few times after an uncertain outcome or a conflict."""
@@ -191,7 +191,7 @@ class ActionExecutor:
             outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
             if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
                 break
-        return _status_of(outcome)
+        return _status_of_write(outcome)
 
     async def _evict(self, pod: api_writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:
         """Mark the pod with DisruptionTarget and delete it; SUCCESS also if it is gone already.
@@ -215,7 +215,7 @@ class ActionExecutor:
             if not tenure.active:
                 return _not_begun_status(tenure.ended_because)
             outcome = await self._read_and_evict(pod, evict)
-        return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
+        return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of_write(outcome)
 
     async def _read_and_evict(self, pod: api_writes.PodName, evict: bind_pb2.Evict) -> api_writes.Outcome:
         """Read whether the pod is still there, still this one and not terminating yet; only then mark and delete it."""
@@ -247,7 +247,7 @@ class ActionExecutor:
             except ValueError as error:
                 return status.error("", f"undo_pre_bind: {error}")
             if failed is not None:
-                return _status_of(failed)
+                return _status_of_write(failed)
         return status.SUCCESS
 
     async def _execute_plugin_action(
@@ -267,12 +267,12 @@ class ActionExecutor:
         if execute is None:
             return status.error("", "action: not set")
         try:
-            return _status_of(await execute(action, bind_phase_plugin.ActionContext(self._writer, begin_round)))
+            return _status_of_write(await execute(action, bind_phase_plugin.ActionContext(self._writer, begin_round)))
         except bind_phase_plugin.TenureOver as why:
             return _not_begun_status(str(why))
 
 
-def _status_of(outcome: api_writes.Outcome) -> Status:
+def _status_of_write(outcome: api_writes.Outcome) -> Status:
     """SUCCESS for a write that was done, else an error with the outcome's message."""
     if isinstance(outcome, api_writes.Written):
         return status.SUCCESS

@@ -143,7 +143,7 @@ class BindingWriter:
         results: CallResults[BindOutcome] = CallResults()
         try:
             for index, target in enumerate(targets):
-                self._queue_job(target, tenure, results, index)
+                self._queue_or_join_job(target, tenure, results, index)
             self._start_workers()
             async for batch in results.batches(len(targets)):
                 yield batch
@@ -157,7 +157,9 @@ class BindingWriter:
             for worker in late:
                 worker.cancel()
 
-    def _queue_job(self, target: BindTarget, tenure: Tenure, results: CallResults[BindOutcome], index: int) -> None:
+    def _queue_or_join_job(
+        self, target: BindTarget, tenure: Tenure, results: CallResults[BindOutcome], index: int
+    ) -> None:
         """Have a call wait for its pod's binding: queue a new job, or join the one under way.
 
         A job for another node refuses the call. A joining call with a longer tenure extends the time in which a POST

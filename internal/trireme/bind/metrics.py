@@ -12,7 +12,7 @@ from trireme_kube.client.rest import client
 from trireme_kube.componentbase.metrics.instruments import CountedElsewhere, Gauge, Instrument, Reading
 
 
-def not_ready(service: BindPhase) -> str:
+def why_not_ready(service: BindPhase) -> str:
     """What is missing before calls would be served: a leader that has come and brought a configuration."""
     return "" if service.statistics().configured else "no leader has brought a configuration yet"
 

@@ -91,9 +91,9 @@ async def lifespan(
 
         service = BindPhase(leadership, binder, pre_binder, actor, in_flight, plugins_of, clock=clock)
         instruments = metrics.instruments(service, api, remotes)
-        expiries = certificate_expiry.Expiries(_served_certificates(options, api))
+        expiries = certificate_expiry.Expiries(_certificates_to_watch(options, api))
         measured = phase_metrics.serve(
-            options.metrics_listen, instruments, lambda: metrics.not_ready(service), expiries, supervisor
+            options.metrics_listen, instruments, lambda: metrics.why_not_ready(service), expiries, supervisor
         )
         async with measured:
             try:
@@ -120,7 +120,7 @@ def _services(service: BindPhase, remotes: RemotePlugins) -> Sequence[grpc_serve
     )
 
 
-def _served_certificates(options: flags.Options, api: client.ApiClient) -> Sequence[certificate_expiry.Certificate]:
+def _certificates_to_watch(options: flags.Options, api: client.ApiClient) -> Sequence[certificate_expiry.Certificate]:
     """Those that it shows, and by which it knows frontends; none of a frontend's own bind, which has the frontend's."""
     if options.parent:
         return ()

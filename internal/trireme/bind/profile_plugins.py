@@ -215,7 +215,7 @@ async def bind(
         skipped: list[int] = []
         async with aclosing(call(part, tenure)) as batches:
             async for results in batches:
-                answered = list(_without_skipped(results, left, name, skipped))
+                answered = list(_renumbered_without_skipped(results, left, name, skipped))
                 if answered:
                     yield answered
         left = sorted(skipped)
@@ -227,7 +227,7 @@ async def bind(
         yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
 
 
-def _without_skipped(
+def _renumbered_without_skipped(
     results: Sequence[bind_pb2.BindResult], indexes: Sequence[int], plugin: str, skipped: list[int]
 ) -> Iterator[bind_pb2.BindResult]:
     """The results by the index in the whole request, without those that the plugin skipped."""

@@ -66,7 +66,7 @@ def pod_parts(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]
     """Placed pods for deltas; replicas know the names and UIDs of those at `known_rows`, which are left out."""
     for start in range(0, len(placed), PODS_PER_PART):
         some = placed[start : start + PODS_PER_PART]
-        yield BYTES_PER_POD * len(some), functools.partial(_add_pods, some, known_rows)
+        yield BYTES_PER_POD * len(some), functools.partial(_add_pod_columns, some, known_rows)
 
 
 def removed_number_parts(
@@ -74,14 +74,16 @@ def removed_number_parts(
 ) -> Iterator[Part]:
     """Removed rows, slots or classes for deltas; `add` writes some of them to a delta."""
     for start in range(0, len(values), NAMES_PER_PART):
-        yield _removed_numbers(values[start : start + NAMES_PER_PART], add)
+        yield _removed_number_part(values[start : start + NAMES_PER_PART], add)
 
 
-def _removed_numbers(some: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Part:
+def _removed_number_part(some: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Part:
     return 5 * len(some), lambda delta: add(delta, some)
 
 
-def _add_pods(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int], delta: snapshot_pb2.Delta) -> None:
+def _add_pod_columns(
+    placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int], delta: snapshot_pb2.Delta
+) -> None:
     columns = delta.pods
     columns.row.extend(pod.row for pod in placed)
     columns.pod_class.extend(pod.class_id for pod in placed)

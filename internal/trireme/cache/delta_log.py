@@ -138,7 +138,7 @@ class DeltaLog:
             changes = self._take_changes()
             if changes is not None:
                 self._pending_deltas.extend(
-                    delta_chunks.pack_into_deltas(self._changed_parts(*changes), self._begin_delta)
+                    delta_chunks.pack_into_deltas(self._parts_of_changes(*changes), self._begin_delta)
                 )
             elif self._trial_published and not self._trial:
                 end = snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation)
@@ -154,19 +154,19 @@ class DeltaLog:
         self.generation += 1
         return snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation, trial=self._trial)
 
-    def _changed_parts(
+    def _parts_of_changes(
         self, changes: "_Changes", added: Iterable[class_registry.ClassEntry], removed: Sequence[int]
     ) -> Iterator[delta_chunks.Part]:
         """The changes, in an order in which no delta refers to a later one, or removes what is still referred to."""
         for uid in changes.nominations:
             if uid not in self._nominations:
-                yield delta_chunks.BYTES_PER_NAME, functools.partial(_remove_nomination, uid)
+                yield delta_chunks.BYTES_PER_NAME, functools.partial(_add_removed_nomination, uid)
         removed_rows = [row for row, pod in changes.rows.items() if pod is None]
         yield from delta_chunks.removed_number_parts(removed_rows, lambda delta, rows: delta.removed_pods.extend(rows))
         slots = sorted(changes.removed_slots)
         yield from delta_chunks.removed_number_parts(slots, lambda delta, some: delta.removed_slots.extend(some))
         for entry in added:
-            yield delta_chunks.pod_class_part(_class_message(entry))
+            yield delta_chunks.pod_class_part(_pod_class_message(entry))
         for slot in sorted(changes.nodes):
             yield delta_chunks.node_part(self._nodes[slot])
         placed = [pod for pod in changes.rows.values() if pod is not None]
@@ -214,15 +214,15 @@ class DeltaLog:
                 delta.from_generation = self.generation
             return delta
 
-        yield from delta_chunks.pack_into_deltas(self._all_parts(pods), begin_chunk)
+        yield from delta_chunks.pack_into_deltas(self._parts_of_full_sync(pods), begin_chunk)
         last = begin_chunk()
         last.partial = False
         yield last
 
-    def _all_parts(self, pods: Iterable[PlacedPod]) -> Iterator[delta_chunks.Part]:
+    def _parts_of_full_sync(self, pods: Iterable[PlacedPod]) -> Iterator[delta_chunks.Part]:
         """All that a full sync consists of, nothing before what it refers to."""
         for entry in self._registry.entries():
-            yield delta_chunks.pod_class_part(_class_message(entry))
+            yield delta_chunks.pod_class_part(_pod_class_message(entry))
         for node in self._nodes.values():
             yield delta_chunks.node_part(node)
         with_row = [pod for pod in pods if pod.slot != NO_SLOT]
@@ -264,9 +264,9 @@ def _update_published(published: set[T], changed: set[T], exists: Callable[[T], 
             published.discard(each)
 
 
-def _class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:
+def _pod_class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:
     return snapshot_pb2.PodClass(id=entry.id, pod=entry.pod, labels_projected=entry.projected)
 
 
-def _remove_nomination(uid: str, delta: snapshot_pb2.Delta) -> None:
+def _add_removed_nomination(uid: str, delta: snapshot_pb2.Delta) -> None:
     delta.removed_nominations.append(uid)

@@ -152,7 +152,7 @@ def _parse_projected(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | Non
     if spec.volumes:
         # Drop a volume that restricts nothing, with its name: that of a service account's token is random, so no two
         # pods would be equal.
-        _replace_elements(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ByteSize()])
+        _keep_elements(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ByteSize()])
     shared = _parse_shared_part(pod.SerializeToString())
     base = shared.base
     if shared.needs_name:
@@ -231,7 +231,7 @@ def _parse_shared_part(text: bytes) -> _SharedPart:
 def _drop_irrelevant_fields(pod: projection_pb2.ProjectedPod) -> None:
     """Remove what no plugin distinguishes, and write what means the same in one way."""
     owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-    _replace_elements(pod.metadata.owner_references, [] if owner is None else [owner])
+    _keep_elements(pod.metadata.owner_references, [] if owner is None else [owner])
     spec = pod.spec
     for containers in (spec.containers, spec.init_containers):
         for container in containers:
@@ -255,7 +255,7 @@ def _drop_unset_fields(spec: projection_pb2.ProjectedPodSpec) -> None:
         # Unset means true.
         spec.ClearField("host_users")
     for name in ("affinity", "resources", "scheduling_group"):
-        _drop_if_empty(spec, name)
+        _drop_empty_message_field(spec, name)
 
 
 def _drop_irrelevant_status(pod: projection_pb2.ProjectedPod) -> None:
@@ -263,13 +263,13 @@ def _drop_irrelevant_status(pod: projection_pb2.ProjectedPod) -> None:
     status = pod.status
     for statuses in (status.container_statuses, status.init_container_statuses):
         for entry in statuses:
-            _drop_if_empty(entry, "resources")
-        _replace_elements(
+            _drop_empty_message_field(entry, "resources")
+        _keep_elements(
             statuses, [entry for entry in statuses if entry.allocated_resources or entry.HasField("resources")]
         )
     for name in ("resources", "extended_resource_claim_status"):
-        _drop_if_empty(status, name)
-    _drop_if_empty(pod, "status")
+        _drop_empty_message_field(status, name)
+    _drop_empty_message_field(pod, "status")
 
 
 def _normalize_quantities(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
@@ -281,14 +281,14 @@ def _normalize_quantities(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> No
 
 def _drop_irrelevant_container_fields(container: projection_pb2.ProjectedContainer) -> None:
     """Remove what no plugin reads: ports without a host port, most volume mounts, defaults."""
-    _replace_elements(container.ports, [port for port in container.ports if port.host_port])
-    _replace_elements(container.volume_mounts, [mount for mount in container.volume_mounts if mount.bind_mount_options])
-    _drop_if_empty(container, "resources")
+    _keep_elements(container.ports, [port for port in container.ports if port.host_port])
+    _keep_elements(container.volume_mounts, [mount for mount in container.volume_mounts if mount.bind_mount_options])
+    _drop_empty_message_field(container, "resources")
     if not container.restart_policy:
         container.ClearField("restart_policy")
 
 
-def _replace_elements(elements: Any, elements_to_keep: list[Any]) -> None:
+def _keep_elements(elements: Any, elements_to_keep: list[Any]) -> None:
     """Replace the elements of a repeated field."""
     if len(elements_to_keep) < len(elements):
         copies = [type(each).FromString(each.SerializeToString()) for each in elements_to_keep]
@@ -296,7 +296,7 @@ def _replace_elements(elements: Any, elements_to_keep: list[Any]) -> None:
         elements.extend(copies)
 
 
-def _drop_if_empty(message: Any, name: str) -> None:
+def _drop_empty_message_field(message: Any, name: str) -> None:
     """Remove a message field without contents."""
     if message.HasField(name) and not getattr(message, name).ListFields():
         message.ClearField(name)

@@ -198,13 +198,16 @@ def tls_context(config: model.Extender) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if has_pair:
-        with _as_file(tls.cert_data, tls.cert_file) as certificate, _as_file(tls.key_data, tls.key_file) as key:
+        with (
+            _file_with_data(tls.cert_data, tls.cert_file) as certificate,
+            _file_with_data(tls.key_data, tls.key_file) as key,
+        ):
             context.load_cert_chain(certificate, key, password=_refuse_encrypted_key)
     return context
 
 
 @contextlib.contextmanager
-def _as_file(data: bytes, file: str) -> Iterator[str]:
+def _file_with_data(data: bytes, file: str) -> Iterator[str]:
     """The name of a file with the data, which wins over the file named: OpenSSL reads keys from files alone."""
     if not data:
         yield file

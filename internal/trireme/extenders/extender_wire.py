@@ -98,7 +98,7 @@ def decode_first_value(body: bytes) -> Any:
 
 def decode_filter_result(answer: Any, names_only: bool) -> FilterResult:
     """Decode an ExtenderFilterResult; `names_only`: names were sent, and take precedence. Raises: ExtenderError."""
-    fields = _Fields(answer, "ExtenderFilterResult")
+    fields = _GoStructReader(answer, "ExtenderFilterResult")
     nodes = fields.object("Nodes", "v1.NodeList")
     names = fields.texts("NodeNames")
     failed, unresolvable = fields.text_map("FailedNodes"), fields.text_map("FailedAndUnresolvableNodes")
@@ -116,13 +116,13 @@ def decode_priorities(answer: Any) -> list[tuple[str, int]]:
         return []
     if not isinstance(answer, list):
         raise ExtenderError(f"json: cannot unmarshal {_go_kind(answer)} into Go value of type v1.HostPriorityList")
-    entries = [_Fields(entry, "HostPriority") for entry in answer]
+    entries = [_GoStructReader(entry, "HostPriority") for entry in answer]
     return [(entry.text("Host"), entry.number("Score")) for entry in entries]
 
 
 def decode_preemption_result(answer: Any) -> dict[str, Victims]:
     """Decode an ExtenderPreemptionResult. Raises: ExtenderError."""
-    result = _Fields(answer, "ExtenderPreemptionResult")
+    result = _GoStructReader(answer, "ExtenderPreemptionResult")
     victims_by_node = result.object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")
     out = {}
     for node, entry in (victims_by_node or {}).items():
@@ -135,19 +135,19 @@ def decode_preemption_result(answer: Any) -> dict[str, Victims]:
 
 def check_binding_result(answer: Any) -> None:
     """Decode an ExtenderBindingResult. Raises: ExtenderError: the extender says that it did not bind the pod."""
-    error_text = _Fields(answer, "ExtenderBindingResult").text("Error")
+    error_text = _GoStructReader(answer, "ExtenderBindingResult").text("Error")
     if error_text:
         raise ExtenderError(error_text)
 
 
-def _node_names(nodes: "_Fields") -> Iterable[str]:
+def _node_names(nodes: "_GoStructReader") -> Iterable[str]:
     """The names of the nodes in a NodeList."""
     for entry in nodes.list("items", "[]v1.Node") or ():
         node = nodes.within("items", entry, "Node")
         yield node.within("metadata", node.object("metadata", "v1.ObjectMeta"), "ObjectMeta").text("name")
 
 
-class _Fields:
+class _GoStructReader:
     """Reads an object's members by the field names of a Go struct. Null counts as an empty struct.
 
     Go's error names the struct of an invalid member, and its path from the top of the response.
@@ -160,10 +160,10 @@ class _Fields:
         self._path = path
         self._members = {key.lower(): member for key, member in (value or {}).items()}
 
-    def within(self, name: str, value: Any, struct: str) -> "_Fields":
+    def within(self, name: str, value: Any, struct: str) -> "_GoStructReader":
         """Read the struct in a field, or in an element of a field."""
         path = f"{self._path}{name}"
-        return _Fields(value, struct, f"{path}.", f"struct field {self._struct}.{path}")
+        return _GoStructReader(value, struct, f"{path}.", f"struct field {self._struct}.{path}")
 
     def object(self, name: str, type_name: str) -> Json | None:
         """A member that is an object or null. Raises: ExtenderError."""

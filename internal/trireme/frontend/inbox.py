@@ -52,7 +52,7 @@ class Inbox:
         self._wake()
 
 
-class DeletedPods:
+class NoLongerPendingHandlers:
     """Notifies everything that stores state about a pending pod when the pod is deleted, or pending no more."""
 
     def __init__(

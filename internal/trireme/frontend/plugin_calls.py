@@ -29,14 +29,14 @@ _METHOD = "/trireme.v1.PluginService/GetPluginStatistics"
 _BREAKERS = [state.value for state in remote_breaker.BEST_TO_WORST]
 
 
-class PluginCalls:
+class PluginStatisticsPoller:
     """Collects from all processes what they know of their calls to remote plugins, for /trireme/v1/status."""
 
     def __init__(
         self,
         monitor: plugin_monitor.PluginMonitor,
         links: phase_links.PhaseLinks,
-        remote_queue: remote_plugins.RemoteQueue,
+        remote_queue: remote_plugins.QueuePluginCaller,
         streams: Callable[[], Mapping[str, replica_link.LinkStatistics]],
     ) -> None:
         """`streams` returns the state of the snapshot streams to plugins, by plugin."""
@@ -45,7 +45,7 @@ class PluginCalls:
         self._remote_queue = remote_queue
         self._streams = streams
         self._of_phases: Sequence[plugin_pb2.PluginStatistics] = ()
-        self._failures = _Failures()
+        self._failures = _RecentFailures()
 
     async def run(self) -> None:
         """Poll the phases every few seconds until cancelled. Those that do not answer are left out."""
@@ -57,11 +57,11 @@ class PluginCalls:
             self._of_phases = [entry for answer in answers for entry in answer]
             for (address, _), answer in zip(channels, answers, strict=True):
                 self._failures.observe(address, answer)
-            self._failures.observe("", self._own())
+            self._failures.observe("", self._own_statistics())
 
     def rows(self) -> list[Json]:
         """Each remote plugin as `trireme status` shows it."""
-        found = [*self._of_phases, *self._own()]
+        found = [*self._of_phases, *self._own_statistics()]
         streams = self._streams()
         return [
             _plugin_row(
@@ -73,13 +73,13 @@ class PluginCalls:
             for status in self._monitor.statuses()
         ]
 
-    def _own(self) -> list[plugin_pb2.PluginStatistics]:
+    def _own_statistics(self) -> list[plugin_pb2.PluginStatistics]:
         """The statistics of the frontend's own calls, as messages."""
         own = self._remote_queue.statistics()
         return [plugin_statistics.to_message(name, entry) for name, entry in own.items()]
 
 
-class _Failures:
+class _RecentFailures:
     """When calls to each plugin last failed, from the processes' counters."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ def _plugin_row(
     # Of several processes, one whose breaker is open says what is not called.
     errors = [entry.last_error for entry in sorted(found, key=lambda entry: entry.breaker != breaker)]
     last_error = next(filter(None, errors), "")
-    health = _health(status, failed_recently or breaker != _BREAKERS[0], stream is not None and not stream.in_step)
+    health = _health_text(status, failed_recently or breaker != _BREAKERS[0], stream is not None and not stream.in_step)
     problems = {"failing": last_error, "not following": _stream_problem(stream)}
     failed = sum(entry.failed for entry in found)
     return {
@@ -181,7 +181,7 @@ def _stream_problem(stream: replica_link.LinkStatistics | None) -> str:
     return f"does not follow the cluster: {reason or 'it has not acknowledged what it was sent'}"
 
 
-def _health(status: plugin_monitor.PluginStatus, failing: bool, not_following: bool) -> str:
+def _health_text(status: plugin_monitor.PluginStatus, failing: bool, not_following: bool) -> str:
     """`ok`, or the reason why not: the worst one."""
     if not status.reachable:
         return "unreachable"

@@ -60,7 +60,7 @@ class PluginStatus:
     changing: bool  # its description changes again and again, and a new one has no effect for a while
 
 
-class _Plugin:
+class _MonitoredPlugin:
     """The state of one plugin."""
 
     def __init__(self, config: trireme_configuration.RemotePlugin, connection: dialing.RenewableChannel) -> None:
@@ -124,7 +124,9 @@ class PluginMonitor:
                         f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
                     )
         self._unsynced_seconds: Callable[[str], float] = lambda plugin: 0.0
-        self._plugins = [_Plugin(config, self._connect(config)) for config in completed.trireme.remote_plugins]
+        self._plugins = [
+            _MonitoredPlugin(config, self._open_channel(config)) for config in completed.trireme.remote_plugins
+        ]
 
     def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
         """The descriptions of the plugins that take part, or are rejected under Fail, in the normal form."""
@@ -148,13 +150,13 @@ class PluginMonitor:
         Raises:
             HandshakeError: a plugin that answers has a wrong description, or refuses its configuration.
         """
-        await asyncio.gather(*(self._connect_within(plugin, seconds) for plugin in self._plugins))
+        await asyncio.gather(*(self._admit_first_description(plugin, seconds) for plugin in self._plugins))
         configuration = phase_configuration.make_configuration(self._completed, self.infos())
         config_hash = phase_configuration.config_hash(configuration)
         for plugin in self._plugins:
             if plugin.info is not None:
                 try:
-                    await self._check_follower(plugin, plugin.info)
+                    await self._check_serves_snapshot_stream(plugin, plugin.info)
                     await self._configure(plugin, config_hash)
                 except _Unreachable as error:
                     plugin.info, plugin.reachable, plugin.problem = None, False, str(error)
@@ -179,7 +181,7 @@ class PluginMonitor:
         for plugin in self._plugins:
             await plugin.connection.close()
 
-    def _connect(self, config: trireme_configuration.RemotePlugin) -> dialing.RenewableChannel:
+    def _open_channel(self, config: trireme_configuration.RemotePlugin) -> dialing.RenewableChannel:
         """Open the channel to a plugin. Raises: HandshakeError if its address or TLS settings cannot be used."""
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
         try:
@@ -189,7 +191,7 @@ class PluginMonitor:
             raise remote_client.HandshakeError(f"plugin {config.name} at {config.address}: {error}") from error
         return dialer.open(config.address, remote_endpoint.OPTIONS)
 
-    async def _connect_within(self, plugin: _Plugin, seconds: float) -> None:
+    async def _admit_first_description(self, plugin: _MonitoredPlugin, seconds: float) -> None:
         """Get a plugin's description, trying until it answers; if it does not in time, its `problem` says why.
 
         Raises: HandshakeError if it answers with a description that is wrong.
@@ -214,7 +216,7 @@ class PluginMonitor:
 
     async def _watch_plugin(
         self,
-        plugin: _Plugin,
+        plugin: _MonitoredPlugin,
         lock: asyncio.Lock,
         changed: Changed,
     ) -> None:
@@ -246,7 +248,7 @@ class PluginMonitor:
 
     async def _admit_or_reject(
         self,
-        plugin: _Plugin,
+        plugin: _MonitoredPlugin,
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Changed,
     ) -> None:
@@ -266,7 +268,7 @@ class PluginMonitor:
 
     async def _admit(
         self,
-        plugin: _Plugin,
+        plugin: _MonitoredPlugin,
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Changed,
     ) -> None:
@@ -284,7 +286,7 @@ class PluginMonitor:
         configuration = phase_configuration.make_configuration(self._completed, infos)
         # A plugin without `instance` comes here at each check.
         if info != before or response.instance != plugin.admitted.instance or not plugin.takes_part:
-            await self._check_follower(plugin, info)
+            await self._check_serves_snapshot_stream(plugin, info)
         await self._configure(plugin, phase_configuration.config_hash(configuration))
         plugin.info, plugin.admitted = info, admitted
         plugin.restarts.observe(response.instance)
@@ -297,13 +299,13 @@ class PluginMonitor:
         await changed(infos, plugin.config.name)
         log.info("%s takes part%s", plugin.where, "" if before is None else " as it describes itself now")
 
-    def _unsynced_too_long(self, plugin: _Plugin) -> bool:
+    def _unsynced_too_long(self, plugin: _MonitoredPlugin) -> bool:
         """Whether the phases have to go on without the plugin, which does not know the nodes; under Fail pods wait."""
         if plugin.config.failure_policy != "Ignore" or plugin.info is None:
             return False
         return self._unsynced_seconds(plugin.config.name) > (UNSYNCED_SECONDS if plugin.takes_part else 0.0)
 
-    def _change_takes_effect(self, plugin: _Plugin) -> bool:
+    def _change_takes_effect(self, plugin: _MonitoredPlugin) -> bool:
         """Whether the plugin's new description may take effect now."""
         known = plugin.changes.is_repeating
         if plugin.changes.may_take_effect():
@@ -312,7 +314,7 @@ class PluginMonitor:
             log.warning("%s %s", plugin.where, plugin.changes.problem())
         return False
 
-    def _record_failure(self, plugin: _Plugin, error: Exception) -> None:
+    def _record_failure(self, plugin: _MonitoredPlugin, error: Exception) -> None:
         """Record why the plugin cannot be reached, or does not fit; it is logged if it is news."""
         was = plugin.reachable, plugin.problem
         plugin.reachable = not isinstance(error, _Unreachable)
@@ -320,7 +322,7 @@ class PluginMonitor:
         if was != (plugin.reachable, plugin.problem):
             log.warning("%s: %s", plugin.where, plugin.problem.removeprefix(f"{plugin.where}: "))
 
-    async def _request_info(self, plugin: _Plugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
+    async def _request_info(self, plugin: _MonitoredPlugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
         """Ask the plugin for its description. Raises: HandshakeError, _Unreachable."""
         try:
             return await plugin_control.get_plugin_info(plugin.connection.channel, seconds)
@@ -331,7 +333,7 @@ class PluginMonitor:
             plugin.connection.renew()
             raise failure from error
 
-    async def _check_follower(self, plugin: _Plugin, info: plugin_pb2.PluginInfo) -> None:
+    async def _check_serves_snapshot_stream(self, plugin: _MonitoredPlugin, info: plugin_pb2.PluginInfo) -> None:
         """Check that a plugin which gets nodes by slot serves the snapshot stream; any other plugin passes.
 
         Raises: HandshakeError, _Unreachable.
@@ -344,11 +346,11 @@ class PluginMonitor:
             raise self._rpc_error(plugin, error, "Sync: ") from error
         if not serves:
             raise remote_client.HandshakeError(
-                f"{self._profiles(plugin)}{plugin.where}: node_data: SNAPSHOT, but the plugin does not serve "
+                f"{self._profiles_prefix(plugin)}{plugin.where}: node_data: SNAPSHOT, but the plugin does not serve "
                 "SnapshotFollower, by which it would get the nodes"
             )
 
-    async def _configure(self, plugin: _Plugin, config_hash: int) -> None:
+    async def _configure(self, plugin: _MonitoredPlugin, config_hash: int) -> None:
         """Send the plugin its configuration of each profile. Raises: HandshakeError if it refuses, _Unreachable."""
         configurations = phase_configuration.plugin_configurations(self._completed, plugin.config.name)
         seconds = plugin.config.deadline.seconds + CHECK_TIMEOUT_SECONDS
@@ -359,31 +361,31 @@ class PluginMonitor:
         except aio.AioRpcError as error:
             raise self._rpc_error(plugin, error, "Configure: ") from error
 
-    def _rpc_error(self, plugin: _Plugin, error: aio.AioRpcError, step: str = "") -> Exception:
+    def _rpc_error(self, plugin: _MonitoredPlugin, error: aio.AioRpcError, step: str = "") -> Exception:
         """The exception for a failed call: _Unreachable if a later one may succeed, else HandshakeError."""
         text = f"{step}{remote_endpoint.describe(error, plugin.connection)}"
         if error.code() in remote_client.UNREACHABLE:
             return _Unreachable(text)
-        return remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {text}")
+        return remote_client.HandshakeError(f"{self._profiles_prefix(plugin)}{plugin.where}: {text}")
 
     def _check_description(
-        self, plugin: _Plugin, response: plugin_pb2.GetPluginInfoResponse
+        self, plugin: _MonitoredPlugin, response: plugin_pb2.GetPluginInfoResponse
     ) -> tuple[plugin_pb2.PluginInfo, str]:
         """The plugin's description in the normal form, and its version. Raises: HandshakeError."""
         try:
             info = remote_client.select_info(plugin.config.name, response)
             plugin_checks.check_profiles(info, self._completed.profiles)
         except ValueError as error:
-            raise remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {error}") from error
+            raise remote_client.HandshakeError(f"{self._profiles_prefix(plugin)}{plugin.where}: {error}") from error
         return plugin_info_validation.normal_form(info), remote_endpoint.one_line(info.version)
 
-    def _profiles(self, plugin: _Plugin) -> str:
+    def _profiles_prefix(self, plugin: _MonitoredPlugin) -> str:
         """The profiles that name the plugin, as the beginning of a message."""
         profiles = self._completed.profiles
         names = [entry.scheduler_name for entry in profiles if plugin.config.name in entry.all_names()]
         return "".join(f"profile {name}: " for name in names)
 
-    def _log_missing(self, plugin: _Plugin) -> None:
+    def _log_missing(self, plugin: _MonitoredPlugin) -> None:
         """Log that a plugin does not take part yet, and what follows from that."""
         config = plugin.config
         names = [each.scheduler_name for each in self._completed.profiles if config.name in each.all_names()]

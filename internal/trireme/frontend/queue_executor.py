@@ -55,11 +55,11 @@ class QueueExecutor:
         self._wake = wake
         self._view = cluster_view.CacheView(cache)
         self._hints = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap(self.registrations()))
-        self.remote = remote_plugins.RemoteQueue(
+        self.remote = remote_plugins.QueuePluginCaller(
             settings.configuration,
             settings.config_hash,
             completed.profiles,
-            pod_of=self._pod_of,
+            pod_of=self._pod_for_plugins,
             pre_enqueue_answered=self._pre_enqueue_answered,
             repeat_pre_enqueue=self._repeat_pre_enqueue,
             hint_answered=self._hint_answered,
@@ -83,7 +83,7 @@ class QueueExecutor:
             metrics.with_timing_of_pre_enqueue(self.pre_enqueue.pre_enqueue),
             policy=self.backoff,
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
-            nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._on_nomination),
+            nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._mirror_nomination_in_cache),
             groups=groups,
         )
 
@@ -133,7 +133,7 @@ class QueueExecutor:
             for profile in completed.profiles
         }
 
-    def _pod_of(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+    def _pod_for_plugins(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod as plugins see it: its class's fields, and its own name."""
         out = core_pb2.Pod()
         pending = pod.record.pod
@@ -155,7 +155,7 @@ class QueueExecutor:
         """Report the answers of a remote hint to the queue; None: the call failed."""
         self.execute(self.queue.hint_answered(call_id, answers, self._now()))
 
-    def _on_nomination(self, pod: nominator.NominatedPod, before: str, after: str) -> None:
+    def _mirror_nomination_in_cache(self, pod: nominator.NominatedPod, before: str, after: str) -> None:
         """The next delta carries the nomination to the replicas."""
         namespace, _, name = pod.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)

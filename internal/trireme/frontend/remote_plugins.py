@@ -118,7 +118,7 @@ def _hint_for_plugin_event(
     return [queueing_hint_map.Hint.QUEUE if new == name else queueing_hint_map.Hint.SKIP] * len(pods)
 
 
-class RemoteQueue:
+class QueuePluginCaller:
     """Makes the calls to remote plugins that the queue requests, and reports the answers to it."""
 
     def __init__(
@@ -207,7 +207,9 @@ class RemoteQueue:
         # A plugin that was rejected meanwhile cannot be called.
         answers = None
         if plugin is not None:
-            answers = await plugin.queueing_hint(event, _json(call.old), _json(call.new), pods)
+            answers = await plugin.queueing_hint(
+                event, _event_object_json(call.old), _event_object_json(call.new), pods
+            )
         if answers is None:
             self._hint_answered(call.call_id, None)
             return
@@ -215,7 +217,7 @@ class RemoteQueue:
         self._hint_answered(call.call_id, hints)
 
 
-def _json(entry: Any) -> bytes:
+def _event_object_json(entry: Any) -> bytes:
     """An event's object as the JSON that plugins get; empty for none."""
     if isinstance(entry, queue_notifier.PodInEvent):
         pod = core_pb2.Pod()

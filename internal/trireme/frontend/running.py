@@ -133,7 +133,9 @@ async def _run_until_ended(
             gc.enable()
             gc.set_threshold(*GC_THRESHOLDS)
             remote = built.scheduling.queue_executor.remote
-            calls = plugin_calls.PluginCalls(monitor, built.phases.links, remote, built.phases.streams.statistics)
+            calls = plugin_calls.PluginStatisticsPoller(
+                monitor, built.phases.links, remote, built.phases.streams.statistics
+            )
             if completed.trireme.remote_plugins:
                 watch = functools.partial(
                     monitor.run, built.plugin_updates.apply, built.phases.streams.unsynced_seconds
@@ -208,12 +210,12 @@ async def _run_until_something_ends(
         await stopping.wait()  # a pod that ended now would be restarted, only to be deleted
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
-            _log_failure(result)
+            _log_ended_tasks(result)
             reason = _EndReason.FAILED
     return reason
 
 
-def _log_failure(error: BaseException) -> None:
+def _log_ended_tasks(error: BaseException) -> None:
     """Log the tasks that ended. Raises: LocalPhaseError if one of our own phases cannot be started."""
     for ended in supervision.ended_tasks(error):
         if isinstance(ended.__cause__, forker_client.LocalPhaseError):
@@ -286,7 +288,7 @@ class Elector:
         return Term(
             leading.epoch,
             self._elector.settings.identity,
-            self._remaining_seconds,
+            self._remaining_lease_seconds,
             predecessor_seconds=min(leading.predecessor_seconds, lease.MAX_TRUST_SECONDS),
             lease=lease_reference,
             scheduler_id=uid,
@@ -311,7 +313,7 @@ class Elector:
         if self._elector is not None:
             await self._elector.stop()
 
-    def _remaining_seconds(self) -> float:
+    def _remaining_lease_seconds(self) -> float:
         """For how long nobody else can acquire the Lease; 0 without one."""
         return 0.0 if self._elector is None else self._elector.remaining_seconds
 

@@ -21,17 +21,17 @@ class SchedulerInstruments:
 
     def __init__(self, *, groups: bool, placements: bool) -> None:
         """`groups`: there are groups of pods; `placements`: they may have to be in one domain."""
-        self._make_attempts()
-        self._make_framework()
-        self._make_volumes()
-        self._make_own()
+        self._declare_attempt_metrics()
+        self._declare_framework_metrics()
+        self._declare_volume_metrics()
+        self._declare_trireme_metrics()
         if groups:
-            self._make_groups()
+            self._declare_group_metrics()
         if placements:
-            self._make_placements()
-        self._make_requests()
+            self._declare_placement_metrics()
+        self._declare_api_request_metrics()
 
-    def _make_attempts(self) -> None:
+    def _declare_attempt_metrics(self) -> None:
         """Declare the metrics of attempts at pods: results, durations, preemption, batches."""
         self.schedule_attempts = Counter(
             "scheduler_schedule_attempts_total",
@@ -96,7 +96,7 @@ class SchedulerInstruments:
             ("profile", "result"),
         )
 
-    def _make_placements(self) -> None:
+    def _declare_placement_metrics(self) -> None:
         """Declare the metrics of groups' placements; made only if groups may have to be in one domain."""
         self.generated_placements = Counter(
             "scheduler_generated_placements_total", "Placements generated for groups of pods.", ("profile",)
@@ -113,7 +113,7 @@ class SchedulerInstruments:
             ("result", "profile"),
         )
 
-    def _make_groups(self) -> None:
+    def _declare_group_metrics(self) -> None:
         """Declare the metrics of attempts at pod groups, and of preemption by how it is done for them."""
         self.group_attempts = Counter(
             "scheduler_podgroup_schedule_attempts_total",
@@ -163,7 +163,7 @@ class SchedulerInstruments:
             ("preemptor", "result"),
         )
 
-    def _make_framework(self) -> None:
+    def _declare_framework_metrics(self) -> None:
         """Declare the metrics of plugins and extension points, hints, events, and waits on Permit."""
         self.point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
@@ -202,7 +202,7 @@ class SchedulerInstruments:
             "scheduler_permit_wait_duration_seconds", "Time spent waiting on Permit.", _MILLISECONDS, ("result",), BETA
         )
 
-    def _make_volumes(self) -> None:
+    def _declare_volume_metrics(self) -> None:
         """Declare the metrics of volumes and devices."""
         self.volume_errors = Counter(
             "scheduler_volume_scheduling_stage_error_total",
@@ -226,7 +226,7 @@ class SchedulerInstruments:
             ("operation",),
         )
 
-    def _make_own(self) -> None:
+    def _declare_trireme_metrics(self) -> None:
         """Declare the metrics that kube-scheduler does not have."""
         self.batch_size = Histogram(
             "trireme_batch_size_pods", "Pods in a batch from the queue.", exponential(1, 2, 11), ("profile",)
@@ -238,7 +238,7 @@ class SchedulerInstruments:
             ("phase", "rpc", "code"),
         )
 
-    def _make_requests(self) -> None:
+    def _declare_api_request_metrics(self) -> None:
         """Declare the metrics of requests to the API server, as client-go has them."""
         self.requests = Counter(
             "rest_client_requests_total",

@@ -112,7 +112,7 @@ def build_scheduling(
         held_preemptors=executor.queue.held_preemptors,
         retries=preemption_retries.PreemptionRetries(executor.backoff.duration, executor.activate, now),
     )
-    gone = inbox.DeletedPods(cache, reporter, waiting, preemptions, cluster.waits)
+    gone = inbox.NoLongerPendingHandlers(cache, reporter, waiting, preemptions, cluster.waits)
     limit = _batch_limit(context, cluster)
     pacer = pacing.Pacer(context.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
     loop = _build_scheduler(

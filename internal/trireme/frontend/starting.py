@@ -27,7 +27,7 @@ def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_conne
     `forker_connection` is to the forker, which ends with this process.
     """
     build = functools.partial(_configure_logging_and_run, stop, forker_connection)
-    return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
+    return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up_authentication_settings)
 
 
 def _configure_logging_and_run(
@@ -64,7 +64,7 @@ async def _run_with_local_phases(
         await local.stop()
 
 
-def _look_up(connection: Connection) -> Mapping[str, str]:
+def _look_up_authentication_settings(connection: Connection) -> Mapping[str, str]:
     """Read the cluster's authentication settings; the import waits until they are needed."""
     from trireme.frontend.serving import serving_trust
 

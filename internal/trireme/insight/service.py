@@ -118,7 +118,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
                 response.node_name = node_name
                 return response
         if queued is None:
-            raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found(request))
+            raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found_text(request))
         response.queued_pod.CopyFrom(queued)
         if queued.pod_class:
             await self._add_evaluation(queued, request, response)
@@ -181,7 +181,7 @@ def _write_explanation(
         response.feasible_nodes.add(name=name, total=totals[number], scores=of_node)
 
 
-def _not_found(request: insight_pb2.ExplainRequest) -> str:
+def _not_found_text(request: insight_pb2.ExplainRequest) -> str:
     """The text about a pod that is not known here."""
     pod = request.pod
     which = f"{pod.namespace}/{pod.name}" + (f" with UID {pod.uid}" if pod.uid else "")

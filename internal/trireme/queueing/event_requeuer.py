@@ -47,7 +47,7 @@ class EventRequeuer:
                 and (not group.key.gated_by or self._hints.registrations.has_registered(group.key.gated_by, event))
             ]
             if groups:
-                self._evaluate_groups(profile, groups, (event, old, new), now, exclude_uid)
+                self._evaluate_and_move_groups(profile, groups, (event, old, new), now, exclude_uid)
 
     def on_own_events(self, pod: QueuedPodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> None:
         """Move an unschedulable or gated pod if a change of its own object helps: the first event that does moves it.
@@ -77,7 +77,7 @@ class EventRequeuer:
         for targets, hint in zip(call.targets, call.answers, strict=True):
             self._hints.results[call.plugin, call.event.label, hint.value] += 1
             if hint is not Hint.SKIP:
-                for pod in [pod for target in targets for pod in self._pods_of(target)]:
+                for pod in [pod for target in targets for pod in self._unmoved_pods_of_target(target)]:
                     if not self._transitions.still_gated(pod):
                         pending = call.plugin in pod.pending_plugins
                         self._move_to_queue(
@@ -98,7 +98,7 @@ class EventRequeuer:
         self._transitions.detach(pod)
         self._transitions.requeue(pod, decision, event.label, now, counted=counted)
 
-    def _evaluate_groups(
+    def _evaluate_and_move_groups(
         self,
         profile: str,
         groups: list[RefusalGroup],
@@ -128,7 +128,7 @@ class EventRequeuer:
                     if pod.record.uid != exclude_uid and not self._transitions.still_gated(pod):
                         self._move_to_queue(pod, decision, event, now)
 
-    def _pods_of(self, target: Target) -> list[QueuedPodInfo]:
+    def _unmoved_pods_of_target(self, target: Target) -> list[QueuedPodInfo]:
         """The pods that an answer may move: those that have not moved since the call."""
         if isinstance(target, PodTarget):
             pod = target.pod

@@ -64,7 +64,7 @@ class PluginClient:
         self.normalization = interfaces.Normalization(info.normalization or interfaces.Normalization.NONE)
         self.ignores_failure = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE
         self.pods = remote_request.PodBytes(config.name, info.pod_fields)
-        self.nodes = remote_request.NodeBytes(info.node_data)
+        self.nodes = remote_request.NodeSelectionBuilder(info.node_data)
         self._caller_identity = caller_identity
 
     @property
@@ -135,7 +135,7 @@ async def handshake(
     except ValueError as error:
         raise HandshakeError(f"{prefix}: {error}") from error
     try:
-        return select_info(name, await _plugin_info(connection, deadline_seconds))
+        return select_info(name, await _request_plugin_info(connection, deadline_seconds))
     except (ValueError, message.DecodeError) as error:
         raise HandshakeError(f"{prefix}: {error}") from error
     except aio.AioRpcError as error:
@@ -184,7 +184,7 @@ async def configure(
         await connection.close()
 
 
-async def _plugin_info(
+async def _request_plugin_info(
     connection: dialing.RenewableChannel, deadline_seconds: float
 ) -> plugin_pb2.GetPluginInfoResponse:
     """Ask for the descriptions at an address, again while nobody listens there, up to the deadline.

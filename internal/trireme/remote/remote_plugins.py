@@ -36,26 +36,26 @@ class RemotePlugins:
 
     def filter_plugin(self, config: snapshot_pb2.RemotePlugin, profile: str) -> remote_filter.RemoteFilterPlugin:
         """The plugin for Filter in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
-        return remote_filter.RemoteFilterPlugin(self._client(config), profile)
+        return remote_filter.RemoteFilterPlugin(self._make_client(config), profile)
 
     def score_plugin(self, config: snapshot_pb2.RemotePlugin, profile: str) -> remote_score.RemoteScorePlugin:
         """The plugin for Score in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
-        return remote_score.RemoteScorePlugin(self._client(config), profile)
+        return remote_score.RemoteScorePlugin(self._make_client(config), profile)
 
     def reserve_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_reserve.RemoteReservePlugin:
         """The plugin for Reserve. Raises: ValueError naming the plugin and the field that is wrong."""
-        return remote_reserve.RemoteReservePlugin(self._client(config))
+        return remote_reserve.RemoteReservePlugin(self._make_client(config))
 
     def post_filter_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_post_filter.RemotePostFilterPlugin:
         """The plugin for PostFilter. Raises: ValueError naming the plugin and the field that is wrong."""
-        return remote_post_filter.RemotePostFilterPlugin(self._client(config))
+        return remote_post_filter.RemotePostFilterPlugin(self._make_client(config))
 
     async def close(self) -> None:
         """Abort all calls and disconnect."""
         for connection in list(self._connections.values()):
             await connection.close()
 
-    def _client(self, config: snapshot_pb2.RemotePlugin) -> remote_client.PluginClient:
+    def _make_client(self, config: snapshot_pb2.RemotePlugin) -> remote_client.PluginClient:
         """The client of a plugin; one configuration has one connection, whatever profiles use it."""
         key = config.SerializeToString(deterministic=True)
         connection = self._connections.get(key)

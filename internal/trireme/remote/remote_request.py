@@ -88,7 +88,7 @@ class PodBytes:
         return self._fields.project(pod)
 
 
-class NodeBytes:
+class NodeSelectionBuilder:
     """Builds NodeSelections for one plugin, in the form that it requests.
 
     The views of NODE_DATA_NAMES are cached by slot; `_generation` is the last change of each cached view's node.

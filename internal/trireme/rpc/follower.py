@@ -93,7 +93,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._synced_by = cycle_pb2.Fence()
         self._advanced = asyncio.Event()
         self._stream = 0
-        self._streams: set[_Stream] = set()
+        self._streams: set[_StreamWriter] = set()
         self._ending: list[asyncio.Task[None]] = []
         self._acknowledged = False
         # Since when there is no stream, as there was one before; monotonic seconds.
@@ -124,7 +124,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         A stream replaces the one before it once its Hello is accepted; a refused one changes nothing.
         """
         number = 0  # of this stream among the accepted ones; 0 before its Hello
-        stream = _Stream(context)
+        stream = _StreamWriter(context)
         self._streams.add(stream)
         leader = cycle_pb2.Fence()  # whom the stream's last Hello named
         acknowledging: asyncio.Task[None] | None = None
@@ -162,9 +162,9 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
     def end_streams(self) -> None:
         """End the streams when the process stops, instead of after the grace period for calls."""
-        self._ending = [asyncio.create_task(_end_quietly(stream)) for stream in self._streams]
+        self._ending = [asyncio.create_task(_end_stream_quietly(stream)) for stream in self._streams]
 
-    async def _acknowledge_later(self, stream: "_Stream", number: int, delay: float) -> None:
+    async def _acknowledge_later(self, stream: "_StreamWriter", number: int, delay: float) -> None:
         """Acknowledge all that was applied, including what is applied meanwhile.
 
         The next message may be long in coming, and the leader considers a replica that does not acknowledge as gone.
@@ -226,7 +226,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             return False
         return True
 
-    async def _accept_stream(self, hello: snapshot_pb2.Hello, stream: "_Stream") -> None:
+    async def _accept_stream(self, hello: snapshot_pb2.Hello, stream: "_StreamWriter") -> None:
         """Accept a stream, or abort it without changing anything."""
         try:
             self._guard.check(hello.fence.epoch, hello.fence.scheduler_id)
@@ -242,7 +242,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._acknowledged = False
         log.info("following epoch %d", hello.fence.epoch)
 
-    async def _apply_request(self, request: snapshot_pb2.SyncRequest, stream: "_Stream") -> None:
+    async def _apply_request(self, request: snapshot_pb2.SyncRequest, stream: "_StreamWriter") -> None:
         """Apply a change of the cluster, or of the queue."""
         if request.WhichOneof("message") == "queue":
             if self._take_queue is not None:
@@ -255,7 +255,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._deltas += 1
 
 
-class _Stream:
+class _StreamWriter:
     """What the follower sends on one stream, one message at a time: gRPC fails a call that ends during a write."""
 
     def __init__(self, context: aio.ServicerContext[Any, Any]) -> None:
@@ -273,7 +273,7 @@ class _Stream:
             await self._context.abort(code, details, trailing_metadata)
 
 
-async def _end_quietly(stream: _Stream) -> None:
+async def _end_stream_quietly(stream: _StreamWriter) -> None:
     """End a stream with UNAVAILABLE, if it has not ended."""
     # InternalError: the caller has disconnected meanwhile.
     with contextlib.suppress(aio.AbortError, aio.InternalError):

@@ -138,7 +138,7 @@ class ReplicaServer:
             ListenError: the address cannot be listened on, or a certificate cannot be used.
         """
         address = self._listener.address
-        _check_free(address)
+        _check_address_is_free(address)
         # Anybody who can open the socket may call: restrict it to this user.
         before = os.umask(0o177)
         try:
@@ -247,7 +247,7 @@ def _server_options(max_message_bytes: int) -> list[tuple[str, Any]]:
     ]
 
 
-def _check_free(address: Address) -> None:
+def _check_address_is_free(address: Address) -> None:
     """Refuse an address in use; gRPC would log its own lines, and take over a Unix socket.
 
     Raises:

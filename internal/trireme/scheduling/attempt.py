@@ -132,7 +132,7 @@ class AttemptRunner:
             return Attempt(pods, error=Failure(text, nominated_node=""))
         seconds = self._observer.clock() - started
         self._observer.on_pods_placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
-        return await self.assume(class_key, pods, choice, within)
+        return await self.assume_and_reserve(class_key, pods, choice, within)
 
     async def attempt_nominated(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
@@ -156,9 +156,9 @@ class AttemptRunner:
             return _attempt_for_deferred_resize(pods[:1])
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
         self._observer.on_pods_placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
-        return await self.assume(class_key, pods[: filtered.admitted], NodeChoice(filtered, placed, (1, 1)))
+        return await self.assume_and_reserve(class_key, pods[: filtered.admitted], NodeChoice(filtered, placed, (1, 1)))
 
-    async def assume(
+    async def assume_and_reserve(
         self,
         class_key: ports.ClassKey,
         pods: list[queued_pod.QueuedPodInfo],
@@ -232,7 +232,7 @@ class AttemptRunner:
             results.append(refusal.failure_by_reserve(answer))
         return results
 
-    def unassume(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.AssumedPod) -> None:
+    def unreserve_and_forget(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.AssumedPod) -> None:
         """Undo `assume` and Reserve of a pod that is not bound: Unreserve runs if something was reserved."""
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
@@ -248,7 +248,7 @@ class AttemptRunner:
         """
         if filtered.answer.admits(slot):
             return NodeChoice(filtered, PlaceResult((slot,), None, False), (1, 1))
-        nodes = node_counts(filtered.answer, self._cache.node_count)
+        nodes = node_counts_for_log(filtered.answer, self._cache.node_count)
         count = self._limit.for_place(filtered, pods)
         placed = await self._evaluators.place(*class_key, count, filtered, extra_scores)
         if placed.failure is None and not placed.slots:
@@ -275,7 +275,7 @@ def _attempt_for_deferred_resize(pods: list[queued_pod.QueuedPodInfo]) -> Attemp
     return Attempt(pods, error=Failure(text))
 
 
-def node_counts(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
+def node_counts_for_log(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
     """The number of nodes, and of those that are feasible, for the log; not counted where it is off."""
     return (nodes, answer.feasible_count) if klog.enabled(log, 2) else (0, 0)
 

@@ -73,14 +73,14 @@ class AttemptReporter:
             )
         )
         if klog.enabled(log, 3):
-            _log_queue(pod)
+            _log_queue_of_requeued_pod(pod)
         if pending is None:
             self._expected.pop(uid, None)
             return
         parsed = pending.parsed
         regarding = _object_reference(parsed)
         self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
-        self._set_condition(pending, failure, pod.record.priority)
+        self._send_condition_if_changed(pending, failure, pod.record.priority)
 
     def report_failures(self, pods: Iterable[queued_pod.QueuedPodInfo], failure: Failure) -> None:
         """Report the same failure for each of the pods, as `report_failure` does."""
@@ -163,7 +163,7 @@ class AttemptReporter:
         text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
-    def _set_condition(self, pending: pending_pod.PendingPod, failure: Failure, priority: int) -> None:
+    def _send_condition_if_changed(self, pending: pending_pod.PendingPod, failure: Failure, priority: int) -> None:
         """Send the condition PodScheduled, and the nomination, if either differs from what was written last.
 
         The condition's time is that of the first failure, whatever its reason.
@@ -237,7 +237,7 @@ def _log_failure(key: str, failure: Failure) -> None:
         klog.info(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod, err=failure.message)
 
 
-def _log_queue(pod: queued_pod.QueuedPodInfo) -> None:
+def _log_queue_of_requeued_pod(pod: queued_pod.QueuedPodInfo) -> None:
     """Log which structure of the queue the pod is in now."""
     klog.info(
         log,

@@ -155,7 +155,7 @@ class BindingCycle:
         self._binding += len(pods)
         untouched = sum(not assumed.reserved for assumed in pods)
         self._observer.on_extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
-        self.background.start(self._bind(self._with_pod(cycle, pods), pods, waits))
+        self.background.start(self._permit_then_bind(self._cycle_with_pod_for_remote_plugins(cycle, pods), pods, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
         """The plugin allows all of these pods that wait for it on Permit."""
@@ -169,7 +169,7 @@ class BindingCycle:
         await self._pre_binding.close()
         await self._reserved.close()
 
-    def _with_pod(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> cycle_pb2.Cycle:
+    def _cycle_with_pod_for_remote_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> cycle_pb2.Cycle:
         """The cycle for bind: with the pod, if a plugin needs it."""
         if cycle.profile not in self._remote_profiles:
             return cycle
@@ -182,18 +182,22 @@ class BindingCycle:
         own.pod.CopyFrom(self._cache.registry[placed.class_id].pod)
         return own
 
-    async def _bind(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
+    async def _permit_then_bind(
+        self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]
+    ) -> None:
         """Take the pods through Permit if anything waits there or a plugin is to be called, else straight on."""
         if cycle.profile in self._permit_profiles:
-            await self._run_permit(cycle, pods, waits)
+            await self._call_permit_then_bind(cycle, pods, waits)
         elif waits:
             for assumed in pods:
-                self._wait_on_permit(cycle, assumed, waits)
+                self._start_wait_on_permit(cycle, assumed, waits)
         else:
             self._observer.on_extension_points_skipped(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
-            await self._bind_permitted(cycle, pods)
+            await self._pre_bind_or_bind_permitted(cycle, pods)
 
-    async def _run_permit(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
+    async def _call_permit_then_bind(
+        self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]
+    ) -> None:
         """Run Permit for pods of one class, and bind those that need not wait. If bind fails, all are requeued.
 
         `waits` are more plugins to wait for, with their timeouts.
@@ -219,30 +223,30 @@ class BindingCycle:
             if answer.code == status.Code.SUCCESS and not waits:
                 permitted.append(assumed)
             elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
-                self._wait_on_permit(cycle, assumed, {**timeouts, **waits})
+                self._start_wait_on_permit(cycle, assumed, {**timeouts, **waits})
             else:
                 self._unassume_and_requeue(cycle, assumed, answer, _permit_text(answer))
         if permitted:
-            await self._bind_permitted(cycle, permitted)
+            await self._pre_bind_or_bind_permitted(cycle, permitted)
 
-    def _wait_on_permit(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, waits: Mapping[str, float]) -> None:
+    def _start_wait_on_permit(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, waits: Mapping[str, float]) -> None:
         """Have one pod wait on Permit in a task of its own; then it is bound, or unassumed and requeued."""
 
         async def bind_when_allowed() -> None:
             started = self._observer.clock()
             result, _ = await asyncio.gather(
                 self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits),
-                self._nominate_expected(assumed),
+                self._write_expected_nomination(assumed),
             )
             self._observer.on_permit_wait_ended(result.code, self._observer.clock() - started)
             if result.code == status.Code.SUCCESS:
-                await self._bind_permitted(cycle, [assumed])
+                await self._pre_bind_or_bind_permitted(cycle, [assumed])
             else:
                 self._unassume_and_requeue(cycle, assumed, result, _permit_text(result))
 
         self.background.start(bind_when_allowed())
 
-    async def _bind_permitted(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+    async def _pre_bind_or_bind_permitted(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         """Go on after Permit: pods with PreBind work each in a task, the others together to Bind."""
         now = self._now()
         for assumed in pods:
@@ -254,7 +258,9 @@ class BindingCycle:
             left = len(pods) - len(slow)
             self._observer.on_extension_points_skipped(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
             self._observer.on_extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
-            await self._bind_prepared(cycle, [assumed for assumed in pods if assumed not in slow] if slow else pods)
+            await self._bind_once_status_written(
+                cycle, [assumed for assumed in pods if assumed not in slow] if slow else pods
+            )
 
     async def _pre_bind_then_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
         """Run PreBindPreFlight, PreBind if that finds work, and bind the pod; requeue it if one of them fails."""
@@ -267,14 +273,14 @@ class BindingCycle:
         self._observer.on_extension_point_run("PreBindPreFlight", code, cycle.profile, begun - started)
         result = failed or status.SUCCESS
         if work is True:
-            await self._nominate_expected(assumed)
+            await self._write_expected_nomination(assumed)
             result = await self._in_pre_bind.run(assumed.pod.uid, self._run_pre_bind(cycle, assumed, item))
             assumed = dataclasses.replace(assumed, prepared=True)
             self._observer.on_volume_stage_ended("bind", result)
         if failed is None:
             self._observer.on_extension_point_run("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
         if result.code is status.Code.SUCCESS:
-            await self._bind_prepared(cycle, [assumed])
+            await self._bind_once_status_written(cycle, [assumed])
         else:
             self._unassume_and_requeue(cycle, assumed, result)
 
@@ -298,7 +304,7 @@ class BindingCycle:
             self._observer.on_devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
         return result
 
-    async def _nominate_expected(self, assumed: AssumedPod) -> None:
+    async def _write_expected_nomination(self, assumed: AssumedPod) -> None:
         """Write the node into the pod's status, because what follows may take long."""
         await self._reporter.wait_until_written(assumed.pod.uid)  # an earlier nomination must not come after this one
         if await self._pre_binding.write_nomination(assumed.item, assumed.rank):
@@ -332,21 +338,21 @@ class BindingCycle:
         text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
         self._unassume_and_requeue(cycle, assumed, status.error("", text))
 
-    async def _bind_prepared(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+    async def _bind_once_status_written(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         """Bind pods. If the status of an earlier attempt is still to be written, the pod is bound after that, alone."""
         later = [assumed for assumed in pods if self._reporter.has_unwritten(assumed.pod.uid)]
         for assumed in later:
             self.background.start(self._bind_when_written(cycle, assumed))
         now = [assumed for assumed in pods if assumed not in later] if later else pods
         if now:
-            await self._bind_now(cycle, now)
+            await self._bind_by_extender_or_plugins(cycle, now)
 
     async def _bind_when_written(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
         """Bind one pod once the status of its earlier attempt is written."""
         await self._reporter.wait_until_written(assumed.pod.uid)
-        await self._bind_now(cycle, [assumed])
+        await self._bind_by_extender_or_plugins(cycle, [assumed])
 
-    async def _bind_now(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+    async def _bind_by_extender_or_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         """Bind the pods: by HTTP extenders if one binds pods of the class, else by the Bind plugins."""
         if self._http_extenders is not None and self._http_extenders.has_binder_for(cycle.pod_class):
             await asyncio.gather(*(self._bind_by_extender(cycle, assumed) for assumed in pods))
@@ -366,14 +372,14 @@ class BindingCycle:
         self._room.add(in_room)
         try:
             async with turn:
-                async for _ in self._bind_results(request, pods):
+                async for _ in self._bind_and_report(request, pods):
                     if in_room:
                         in_room -= 1
                         self._room.add(-1)
         finally:
             self._room.add(-in_room)
 
-    async def _bind_results(
+    async def _bind_and_report(
         self, request: bind_pb2.BindRequest, pods: list[AssumedPod]
     ) -> AsyncIterator[bind_pb2.BindResult]:
         """Have bind bind the pods; yields each result once the pod is reported, or unassumed and requeued."""

@@ -27,7 +27,7 @@ ItemContra = TypeVar("ItemContra", contravariant=True)
 ResultCo = TypeVar("ResultCo", covariant=True)
 
 
-class Send(Protocol[ItemContra, ResultCo]):
+class SendBatch(Protocol[ItemContra, ResultCo]):
     """Sends all items in one call, and passes each result on with its index as it is known."""
 
     def __call__(self, items: Sequence[ItemContra], on_result: Callable[[int, ResultCo], None], /) -> Awaitable[object]:
@@ -41,7 +41,7 @@ class CallBatches(Generic[Item, Result]):
     """
 
     def __init__(
-        self, send: Send[Item, Result], max_under_way: int = MAX_UNDER_WAY, max_calls: int | None = None
+        self, send: SendBatch[Item, Result], max_under_way: int = MAX_UNDER_WAY, max_calls: int | None = None
     ) -> None:
         """At most `max_under_way` items are in at most `max_calls` calls (None: any number)."""
         self._send = send
@@ -83,9 +83,9 @@ class CallBatches(Generic[Item, Result]):
         self._gathering = True
         task = asyncio.create_task(self._execute_next_batch(LINGER_SECONDS if self._calls else 0.0))
         self._calls.add(task)
-        task.add_done_callback(self._on_task_ended)
+        task.add_done_callback(self._on_call_ended)
 
-    def _on_task_ended(self, task: asyncio.Task[None]) -> None:
+    def _on_call_ended(self, task: asyncio.Task[None]) -> None:
         """A call has ended: start the next one if it is due."""
         self._calls.discard(task)
         if not task.cancelled():

@@ -79,9 +79,9 @@ class EventHandlers:
         """The UIDs of all pending pods, assumed ones included."""
         return self._pods.pending_uids()
 
-    def scheduler_of(self, key: str) -> str:
+    def other_scheduler_of(self, key: str) -> str:
         """The other scheduler that is responsible for a pending pod (namespace/name); empty: there is no such pod."""
-        return self._pods.scheduler_of(key)
+        return self._pods.other_scheduler_of(key)
 
     def version_of(self, uid: str) -> str:
         """The resourceVersion at which the pod was last seen; empty: there is no such pod."""

@@ -66,7 +66,7 @@ class PodEventHandlers:
         """The UIDs of all pending pods, assumed ones included."""
         return frozenset(self._pending)
 
-    def scheduler_of(self, key: str) -> str:
+    def other_scheduler_of(self, key: str) -> str:
         """The other scheduler that is responsible for a pending pod (namespace/name); empty: there is no such pod."""
         return next((scheduler for name, scheduler in self._foreign.values() if name == key), "")
 
@@ -87,7 +87,7 @@ class PodEventHandlers:
         listed = self._relists.seen_keys("pods")
         for kind, parsed in events:
             if logged and parsed is not None:
-                self._log_pod(kind, parsed)
+                self._log_pod_event(kind, parsed)
             if parsed is None:
                 self._relists.on_list_marker(kind, "pods", self._known_uids, self._remove_pod)
                 listed = self._relists.seen_keys("pods")
@@ -99,7 +99,7 @@ class PodEventHandlers:
                 self._set_pod(parsed)
         self.reclassify()
 
-    def _log_pod(self, kind: EventKind, parsed: ParsedPod) -> None:
+    def _log_pod_event(self, kind: EventKind, parsed: ParsedPod) -> None:
         """Log one event in kube-scheduler's words; not of pods of other schedulers without a node."""
         pending, placed = parsed.uid in self._pending, self._cache.pod(parsed.uid)
         if kind == EventKind.DELETED:
@@ -137,7 +137,7 @@ class PodEventHandlers:
             self._notifier.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid)
         if parsed.uid in self._pending:
             self._remove_pending(parsed)
-        base = self._base_of_placed(parsed)
+        base = self._intern_base_of_placed(parsed)
         class_id = self._registry.intern(base, parsed.labels)
         if self._registry.keep_deferred:
             self._set_deferred_resize(parsed)
@@ -156,7 +156,7 @@ class PodEventHandlers:
                     event, self._pod_in_event(before, parsed), self._pod_in_event(after, parsed)
                 )
 
-    def _base_of_placed(self, parsed: ParsedPod) -> int:
+    def _intern_base_of_placed(self, parsed: ParsedPod) -> int:
         """The number of the pod's base in the class registry; of an invalid pod that of one without requests."""
         try:
             return self._registry.intern_base(parsed.base)
@@ -190,7 +190,7 @@ class PodEventHandlers:
         new = self._intern_class(parsed)
         self._pending[parsed.uid] = new
         self._index_labels(parsed, pending)
-        record = self._pod_info(new)
+        record = self._make_pod_info(new)
         if pending is None:
             self._notifier.add(record)
             return
@@ -231,9 +231,9 @@ class PodEventHandlers:
         new = self._deferred_resizes[parsed.uid] = self._intern_class(alone)
         self._index_labels(parsed, known)
         if known is None:
-            self._notifier.add(self._pod_info(new))
+            self._notifier.add(self._make_pod_info(new))
             return
-        self._notify_of_update(self._pod_info(new), known, new)
+        self._notify_of_update(self._make_pod_info(new), known, new)
         if known.class_id:
             self._registry.release(known.class_id)
 
@@ -270,7 +270,7 @@ class PodEventHandlers:
             return PendingPod(parsed, 0, 0, str(error))
         return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
 
-    def _pod_info(self, pending: PendingPod) -> pod_info.PodInfo:
+    def _make_pod_info(self, pending: PendingPod) -> pod_info.PodInfo:
         """What the queue has to know of the pod."""
         parsed = pending.parsed
         return pod_info.pod_info_by_priority(

@@ -93,7 +93,7 @@ class PostFilters:
         if class_key[0] not in self._asynchronous:
             self._reporter.report_failures(pods, refusal.as_failure(nominated_node=""))
             return []
-        results = filtered.post_filter or await self._run_plugins(class_key, pods, filtered)
+        results = filtered.post_filter or await self._call_post_filter(class_key, pods, filtered)
         left, changed = pods, dict[int, status.Status]()
         for number, result in enumerate(results):
             # Each result assumes that the pods before are nominated by the results before. Where that does not hold, it
@@ -147,7 +147,7 @@ class PostFilters:
         self._reporter.report_failure(first, refusal.as_failure(result.message, result.nominated_node))
         return left
 
-    async def _run_plugins(
+    async def _call_post_filter(
         self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
         """Have filter run the PostFilter plugins for the first pods, at least for one; returns a result for each.

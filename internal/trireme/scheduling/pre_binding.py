@@ -38,7 +38,7 @@ _PASSED = (status.Code.SUCCESS, status.Code.SKIP)
 class _CallsByProfile(Generic[Result]):
     """Pods of one profile share calls, and wait for no other profile's plugins."""
 
-    def __init__(self, send: call_batches.Send[ports.PreBindItem, Result]) -> None:
+    def __init__(self, send: call_batches.SendBatch[ports.PreBindItem, Result]) -> None:
         self._send = send
         self._batches: dict[str, call_batches.CallBatches[ports.PreBindItem, Result]] = {}
 

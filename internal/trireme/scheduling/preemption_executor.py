@@ -96,7 +96,7 @@ class PreemptionExecutor:
         nominations: nominator.Nominator,
         waiting: waiting_pods.WaitingPods,
         reporter: attempt_reporter.AttemptReporter,
-        apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult],
+        apply: call_batches.SendBatch[bind_pb2.Action, bind_pb2.BindResult],
         activate: Callable[[Sequence[tuple[str, str]]], object],
         observer: ports.Observer,
         pre_binding: pods_in_pre_bind.PodsInPreBind,
@@ -191,7 +191,7 @@ class PreemptionExecutor:
         if not victims:
             return
         count, preemptor = len(victims), klog.Ref(pod.key)
-        _log_target(pod, node_name)
+        _log_target_node(pod, node_name)
         klog.info(
             log,
             2,
@@ -214,7 +214,7 @@ class PreemptionExecutor:
         """
         if not victims:
             return ""
-        _log_target(pod, node_name)
+        _log_target_node(pod, node_name)
         preemption, started = self._register_preemption(pod, victims), self._observer.clock()
         results: Sequence[_EvictionResult] = (_EvictionResult.FAILED,)
         try:
@@ -312,7 +312,7 @@ class PreemptionExecutor:
             if requeued or preemption.unnoticed:
                 self._activate([(pod.key, pod.uid)])
         if staying:
-            self._activate_nominated(victims)
+            self._activate_pods_nominated_for_nodes_of(victims)
 
     async def _evict_last_after_others(
         self,
@@ -334,7 +334,7 @@ class PreemptionExecutor:
         self._on_others_deleted(pod, preemption)
         return await self._evict_once(pod, node_name, last, preemption)
 
-    def _activate_nominated(self, victims: Sequence[bind_pb2.Action]) -> None:
+    def _activate_pods_nominated_for_nodes_of(self, victims: Sequence[bind_pb2.Action]) -> None:
         """Try the other pods nominated for the victims' nodes: they would wait in vain for victims that stay.
 
         A pod that has a retry is tried then.
@@ -390,7 +390,7 @@ class PreemptionExecutor:
         await asyncio.wait((eviction,))
         return eviction.result()
 
-    async def _wait_for_room(self, uid: str) -> None:
+    async def _wait_until_unbound_victim_is_gone(self, uid: str) -> None:
         """Return once the room of a victim that was not bound yet is free: an attempt before would fail."""
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
@@ -423,7 +423,7 @@ class PreemptionExecutor:
         ):
             text += " (in kube-scheduler memory)."
             result = _EvictionResult.REQUEUED
-            await self._wait_for_room(uid)
+            await self._wait_until_unbound_victim_is_gone(uid)
         elif (placed := self._cache.pod(uid)) is None:
             return result
         else:
@@ -456,7 +456,7 @@ def _victim_name(victim: bind_pb2.Action) -> str:
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 
-def _log_target(pod: queued_entity.QueuedEntity, node_name: str) -> None:
+def _log_target_node(pod: queued_entity.QueuedEntity, node_name: str) -> None:
     """Log the node where room is made, as kube-scheduler does."""
     text = "the target node for the preemption is determined"
     klog.info(log, 2, text, **klog.named(log, f"PostFilter.{PREEMPTION_PLUGIN}"), pod=klog.Ref(pod.key), node=node_name)

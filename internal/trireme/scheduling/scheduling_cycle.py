@@ -71,7 +71,7 @@ class SchedulingCycle:
         if self._cache.pod(pod.uid) is not None and not pending.has_deferred_resize:
             self._queue.done(pod.uid, self._now())
             return False
-        return self._still_in_attempt(pod)
+        return self._keep_in_attempt_unless_deleted(pod)
 
     async def _attempt_and_commit(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
@@ -80,7 +80,7 @@ class SchedulingCycle:
         started = self._observer.clock()
         made = await self._make_attempt(class_key, pods)
         left = await self._commit(class_key, made, started)
-        return [pod for pod in (*left, *pods[len(made.pods) :]) if self._still_in_attempt(pod)]
+        return [pod for pod in (*left, *pods[len(made.pods) :]) if self._keep_in_attempt_unless_deleted(pod)]
 
     async def _make_attempt(self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]) -> attempt.Attempt:
         """Make an attempt for the first of the pods, as many as it can take, by the shortest way.
@@ -114,8 +114,8 @@ class SchedulingCycle:
         """Make an attempt of speculative places. No call is made, so nothing can change in between."""
         started, reused = self._observer.clock(), known.used > 0
         placed = known.take_places(len(pods))
-        node_counts = attempt.node_counts(known.filtered.answer, self._cache.node_count)
-        made = await self._attempts.assume(
+        node_counts = attempt.node_counts_for_log(known.filtered.answer, self._cache.node_count)
+        made = await self._attempts.assume_and_reserve(
             known.class_key, pods, attempt.NodeChoice(known.filtered, placed, node_counts)
         )
         self._speculation.drop_unless_current(known)
@@ -142,7 +142,7 @@ class SchedulingCycle:
                 self._binding.start(made.placed.cycle, made.placed.assumed)
         return [pod for pod in made.pods if self._cache.pod(pod.uid) is None]
 
-    def _still_in_attempt(self, pod: queued_pod.QueuedPodInfo) -> bool:
+    def _keep_in_attempt_unless_deleted(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the pod is still to be placed. The attempt of a pod that was deleted meanwhile is over."""
         if not pod.in_attempt:
             self._queue.done(pod.uid, self._now())

@@ -43,7 +43,7 @@ class StatusOutbox:
     First come those that a caller waits for, as their pods have a node, then those of pods of the highest priority.
     """
 
-    def __init__(self, apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult]) -> None:
+    def __init__(self, apply: call_batches.SendBatch[bind_pb2.Action, bind_pb2.BindResult]) -> None:
         self._apply = apply
         self._waiting: dict[str, _UnsentAction] = {}  # by the pod's UID
         # Rank and UID of what waits and may be sent; an entry whose rank is not that of the action is out of date.
@@ -64,7 +64,7 @@ class StatusOutbox:
         before = self._waiting.get(uid)
         if before is None:
             self._waiting[uid] = _UnsentAction(action, (uid not in self._written, -priority, next(self._turns)))
-            self._put_in_order(uid)
+            self._queue_unless_under_way(uid)
         else:
             if _has_nomination(before.action) and action.HasField("set_condition") and not _has_nomination(action):
                 action.set_condition.nominated_node_name = before.action.set_condition.nominated_node_name
@@ -87,7 +87,7 @@ class StatusOutbox:
             waiting = self._waiting.get(uid)
             if waiting is not None and waiting.rank[0]:
                 waiting.rank = (False, *waiting.rank[1:])
-                self._put_in_order(uid)
+                self._queue_unless_under_way(uid)
             await written.wait()
 
     async def run(self) -> None:
@@ -112,7 +112,7 @@ class StatusOutbox:
                 actions.append(waiting.action)
         return actions
 
-    def _put_in_order(self, uid: str) -> None:
+    def _queue_unless_under_way(self, uid: str) -> None:
         """Let the pod's action be sent when it is its turn, unless one of it is under way."""
         if uid in self._under_way:
             return
@@ -135,7 +135,7 @@ class StatusOutbox:
                     self.on_failed(action.pod.uid)
             self._under_way.discard(action.pod.uid)
             if action.pod.uid in self._waiting:
-                self._put_in_order(action.pod.uid)
+                self._queue_unless_under_way(action.pod.uid)
             self._wake_waiting_callers(action.pod.uid)
             if self._waiting:
                 self._ready.set()

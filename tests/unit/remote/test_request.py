@@ -26,7 +26,7 @@ def selections(
     form: plugin_pb2.NodeData.ValueType, given_table: nodes.NodeTable, slots: list[int]
 ) -> list[tuple[slice, filter_pb2.NodeSelection]]:
     """What is sent about these slots."""
-    parts = remote_request.NodeBytes(form).split(given_table, np.array(slots, dtype=np.intp))
+    parts = remote_request.NodeSelectionBuilder(form).split(given_table, np.array(slots, dtype=np.intp))
     return [(part, filter_pb2.NodeSelection.FromString(payload)) for part, payload in parts]
 
 
@@ -48,7 +48,9 @@ def test_a_filter_request_is_the_message_it_stands_for() -> None:
     pod_class = classes.PodClass(3, pod)
     pod_bytes = remote_request.PodBytes("P", ["metadata.namespace"]).of(pod_class)
     cycle = remote_request.cycle("default-scheduler", 3, 300, pod_bytes, b"state", asker)
-    ((part, payload),) = remote_request.NodeBytes(plugin_pb2.NODE_DATA_NAMES).split(table(2), np.array([1, 0]))
+    ((part, payload),) = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_NAMES).split(
+        table(2), np.array([1, 0])
+    )
     expected = filter_pb2.FilterRequest(
         cycle=cycle_pb2.Cycle(
             fence=cycle_pb2.Fence(epoch=5),
@@ -71,7 +73,9 @@ def test_a_normalize_request_has_all_scores() -> None:
     """Broken, NormalizeScore normalises something else than was scored."""
     asker = cycle_pb2.Cycle()
     cycle = remote_request.cycle("p", 1, 1, b"", b"", asker)
-    selection = remote_request.NodeBytes(plugin_pb2.NODE_DATA_JSON).names(table(2, json=True), np.array([0, 1]))
+    selection = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_JSON).names(
+        table(2, json=True), np.array([0, 1])
+    )
     request = score_pb2.NormalizeScoreRequest.FromString(
         remote_request.normalize_score(cycle, selection, np.array([1, -2]))
     )
@@ -122,7 +126,7 @@ def test_many_nodes_go_in_parts(form: plugin_pb2.NodeData.ValueType, count: int)
 def test_large_nodes_go_in_smaller_parts() -> None:
     """Broken, a thousand nodes with long annotations exceed the 4 MiB that a server takes."""
     made = table(40, messages=True, size=300_000)
-    parts = list(remote_request.NodeBytes(plugin_pb2.NODE_DATA_MESSAGES).split(made, np.arange(40)))
+    parts = list(remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_MESSAGES).split(made, np.arange(40)))
     assert len(parts) == 4
     assert all(len(payload) < 4 << 20 for _, payload in parts)
     assert [part.start for part, _ in parts] == [0, *(part.stop for part, _ in parts[:-1])]
@@ -131,7 +135,7 @@ def test_large_nodes_go_in_smaller_parts() -> None:
 def test_a_reused_slot_is_sent_with_its_new_name() -> None:
     """Broken, a plugin answers for a node that is gone."""
     made = table(3)
-    views = remote_request.NodeBytes(plugin_pb2.NODE_DATA_NAMES)
+    views = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_NAMES)
     before = b"".join(payload for _, payload in views.split(made, np.arange(3)))
     made.remove(1, 10)
     made.upsert([snapshot_pb2.NodeEntry(slot=1, node={"metadata": {"name": "other"}})], 11)
@@ -142,7 +146,7 @@ def test_a_reused_slot_is_sent_with_its_new_name() -> None:
 
 def test_another_table_is_seen_afresh() -> None:
     """Broken, after a full sync a plugin is asked about the nodes of before."""
-    views = remote_request.NodeBytes(plugin_pb2.NODE_DATA_NAMES)
+    views = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_NAMES)
     list(views.split(table(1), np.arange(1)))
     other = nodes.NodeTable()
     other.upsert([snapshot_pb2.NodeEntry(slot=0, node={"metadata": {"name": "other"}})], 1)
@@ -153,7 +157,7 @@ def test_another_table_is_seen_afresh() -> None:
 def test_all_parts_of_a_request_hold_nodes_of_one_time() -> None:
     """Broken, a node that changes while the first part is under way is mixed with its successor in the second."""
     made = table(2001, messages=True)
-    parts = remote_request.NodeBytes(plugin_pb2.NODE_DATA_MESSAGES).split(made, np.arange(2001))
+    parts = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_MESSAGES).split(made, np.arange(2001))
     next(parts)
     made.remove(2000, 5000)
     _, payload = next(parts)

@@ -285,7 +285,7 @@ class BindPhaseClient:
             self._add_items(request, part)
             return stub.PreBindPreFlight(request, timeout=STREAM_SECONDS)
 
-        await self._stream_items(items, call, lambda index, answer: on_result(index, answer.status))
+        await self._call_until_all_answered(items, call, lambda index, answer: on_result(index, answer.status))
 
     async def pre_bind(
         self,
@@ -303,9 +303,11 @@ class BindPhaseClient:
             self._add_items(request, part)
             return stub.PreBind(request, timeout=STREAM_SECONDS)
 
-        await self._stream_items(items, call, lambda index, answer: on_result(index, answer.result), on_start)
+        await self._call_until_all_answered(
+            items, call, lambda index, answer: on_result(index, answer.result), on_start
+        )
 
-    async def _stream_items(
+    async def _call_until_all_answered(
         self,
         items: Sequence[ports.PreBindItem],
         call: Callable[[Sequence[ports.PreBindItem], Any], Any],
@@ -492,7 +494,7 @@ class BindPhaseClient:
                     link.renew()
                     continue
                 link.announced = True
-                self._wait_for_older_work(link, answer.drain_ms / 1000)
+                self._note_older_work(link, answer.drain_ms / 1000)
                 if link.broken.is_set():
                     continue
                 link.fenced = True
@@ -502,12 +504,12 @@ class BindPhaseClient:
                 log.info("bind %s: knows epoch %d", link.address, answer.epoch)
                 self._fenced.set()
                 self._changed()
-                await self._broken_or_disconnected(link)
+                await self._wait_until_broken_or_disconnected(link)
                 link.renew()
         finally:
             link.fenced = False
 
-    def _wait_for_older_work(self, link: _BindLink, seconds: float) -> None:
+    def _note_older_work(self, link: _BindLink, seconds: float) -> None:
         """Note that this replica's work for an earlier leader may take effect for so long."""
         self._drained_at = max(self._drained_at, asyncio.get_running_loop().time() + seconds)
         if seconds and self._announced:
@@ -517,7 +519,7 @@ class BindPhaseClient:
                 seconds,
             )
 
-    async def _broken_or_disconnected(self, link: _BindLink) -> None:
+    async def _wait_until_broken_or_disconnected(self, link: _BindLink) -> None:
         """Wait until the replica may not be called any more: its channel is not ready, or a call of it failed.
 
         Meanwhile the leader is announced again and again while calls are open. On return the link is not fenced.

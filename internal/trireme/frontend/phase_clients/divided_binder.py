@@ -26,7 +26,7 @@ class DividedBinder:
         """As in `ports.Binder`; parts go concurrently, and an item that is too large by itself gets an error status."""
         if request.ByteSize() <= message_sizes.CALL_BYTES:
             return await self._binder.permit(request)
-        parts, too_large = _divide(item.ByteSize() for item in request.items)
+        parts, too_large = _divide_by_size(item.ByteSize() for item in request.items)
         results = {index: bind_pb2.PermitResult(status=failure) for index, failure in too_large.items()}
 
         async def send(part: Sequence[int]) -> None:
@@ -77,7 +77,7 @@ class DividedBinder:
             async for result in self._binder.bind(request):
                 yield result
             return
-        parts, too_large = _divide(item.ByteSize() for item in request.items)
+        parts, too_large = _divide_by_size(item.ByteSize() for item in request.items)
         for index, failure in too_large.items():
             yield bind_pb2.BindResult(index=index, status=failure)
         for part in parts:
@@ -91,7 +91,7 @@ class DividedBinder:
         if request.ByteSize() <= message_sizes.CALL_BYTES:
             await self._binder.post_bind(request)
             return
-        parts, too_large = _divide(item.ByteSize() for item in request.items)
+        parts, too_large = _divide_by_size(item.ByteSize() for item in request.items)
         failures = [failure.messages[0] for failure in too_large.values()]
         for part in parts:
             items = [request.items[index] for index in part]
@@ -112,7 +112,7 @@ class DividedBinder:
 
         A replica orders only those that it gets itself, and another part may go to another one.
         """
-        parts, too_large = _divide(action.ByteSize() for action in actions)
+        parts, too_large = _divide_by_size(action.ByteSize() for action in actions)
         results: dict[int, bind_pb2.BindResult] = {}
         for index, failure in too_large.items():
             results[index] = bind_pb2.BindResult(index=index, status=failure)
@@ -134,13 +134,13 @@ async def _send_in_parts(
     send: Callable[[Sequence[int]], Awaitable[None]],
 ) -> None:
     """Send the items, by index, in calls that are under way at once; report those that are too large for a call."""
-    parts, too_large = _divide(_sizes_of_items(items))
+    parts, too_large = _divide_by_size(_sizes_of_items(items))
     for index, failure in too_large.items():
         on_too_large(index, failure)
     await asyncio.gather(*map(send, parts))
 
 
-def _divide(sizes: Iterable[int]) -> tuple[list[Sequence[int]], dict[int, status_pb2.Status]]:
+def _divide_by_size(sizes: Iterable[int]) -> tuple[list[Sequence[int]], dict[int, status_pb2.Status]]:
     """The indexes of the items of each call, and why items are in none."""
     fitting, too_large = [], {}
     known = list(sizes)

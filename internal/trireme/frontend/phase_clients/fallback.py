@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 CHECK_SECONDS = 0.5
 
 
-class Replica(Protocol):
+class ReplicaState(Protocol):
     """What is known of a replica."""
 
     @property
@@ -31,7 +31,7 @@ class Replica(Protocol):
         ...
 
 
-class Phase(Protocol):
+class PhaseReplicas(Protocol):
     """A phase's replicas, as follower_replicas.FollowerReplicas and bind_phase_client.BindPhaseClient are."""
 
     @property
@@ -43,7 +43,7 @@ class Phase(Protocol):
         """The addresses of the replicas that can be called."""
         ...
 
-    def statistics(self) -> Sequence[Replica]:
+    def statistics(self) -> Sequence[ReplicaState]:
         """The state of each replica."""
         ...
 
@@ -61,7 +61,7 @@ class Fallback:
     def __init__(
         self,
         name: str,
-        phase: Phase,
+        phase: PhaseReplicas,
         make: Callable[[], local_phases.LocalPhases],
         after_seconds: float,
         clock: Callable[[], float],

@@ -28,7 +28,7 @@ from trireme.wire import status as wire_status
 Answer = TypeVar("Answer")
 
 
-class _Evaluated(Protocol):
+class _HasEvaluatedGeneration(Protocol):
     """An answer that was computed from a snapshot."""
 
     @property
@@ -37,7 +37,7 @@ class _Evaluated(Protocol):
         ...
 
 
-Evaluated = TypeVar("Evaluated", bound=_Evaluated)
+Evaluated = TypeVar("Evaluated", bound=_HasEvaluatedGeneration)
 
 
 class RemoteEvaluators:
@@ -147,7 +147,7 @@ class RemoteEvaluators:
             return response
 
         answering = self._filters.call(request.cycle.profile, request.cycle.pod_class, call)
-        response = await self._measure("filter", "Filter", answering)
+        response = await self._measure_and_map_errors("filter", "Filter", answering)
         return response, answered_by[-1]
 
     async def filter_nominated(
@@ -158,7 +158,7 @@ class RemoteEvaluators:
             cycle=self.cycle(profile, class_id, generation),
             nominees=[identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)],
         )
-        response = await self._evaluate_filter(
+        response = await self._call_filter_checking_generation(
             "FilterNominated", request.cycle, lambda stub: stub.FilterNominated, request
         )
         if response.admitted > len(slots):
@@ -180,7 +180,9 @@ class RemoteEvaluators:
             cycle=self.cycle(profile, class_id, generation), preemptors=identities.preemptors(pods, generation)
         )
         _add_refusal(request, filtered)
-        response = await self._evaluate_filter("RunPostFilter", request.cycle, lambda stub: stub.RunPostFilter, request)
+        response = await self._call_filter_checking_generation(
+            "RunPostFilter", request.cycle, lambda stub: stub.RunPostFilter, request
+        )
         if not 1 <= len(response.results) <= len(pods):
             raise ports.PhaseFault(f"filter answered {len(response.results)} PostFilter results for {len(pods)} pods")
         return PostFilterResult.from_messages(response.results)
@@ -194,7 +196,9 @@ class RemoteEvaluators:
         )
         _add_refusal(request, filtered)
         rpc = "ListPreemptionCandidates"
-        response = await self._evaluate_filter(rpc, request.cycle, lambda stub: stub.ListPreemptionCandidates, request)
+        response = await self._call_filter_checking_generation(
+            rpc, request.cycle, lambda stub: stub.ListPreemptionCandidates, request
+        )
         return response.candidates or PostFilterResult.from_message(response.answer)
 
     async def select_preemption_candidate(
@@ -214,14 +218,16 @@ class RemoteEvaluators:
         )
         _add_refusal(request, filtered)
         rpc = "SelectPreemptionCandidate"
-        response = await self._evaluate_filter(rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request)
+        response = await self._call_filter_checking_generation(
+            rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request
+        )
         return PostFilterResult.from_message(response.answer)
 
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """As in `ports.Evaluators`."""
-        return await self._evaluate_filter(
+        return await self._call_filter_checking_generation(
             "ListPodGroupVictims", request.cycle, lambda stub: stub.ListPodGroupVictims, request
         )
 
@@ -229,7 +235,7 @@ class RemoteEvaluators:
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """As in `ports.Evaluators`."""
-        return await self._evaluate_filter(
+        return await self._call_filter_checking_generation(
             "ReprievePodGroupVictims", request.cycle, lambda stub: stub.ReprievePodGroupVictims, request
         )
 
@@ -237,7 +243,7 @@ class RemoteEvaluators:
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """As in `ports.Evaluators`."""
-        return await self._evaluate_filter(
+        return await self._call_filter_checking_generation(
             "ListReleasableClaims", request.cycle, lambda stub: stub.ListReleasableClaims, request
         )
 
@@ -252,7 +258,7 @@ class RemoteEvaluators:
 
         cycle = request.cycle
         answering = self._scores.call(cycle.profile, cycle.pod_class, call)
-        response = await self._measure("score", "ScorePodGroupPlacements", answering)
+        response = await self._measure_and_map_errors("score", "ScorePodGroupPlacements", answering)
         _check_generation("score", response.evaluated_generation, cycle.generation)
         succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
         if succeeded and len(response.totals) != len(request.placements):
@@ -295,7 +301,7 @@ class RemoteEvaluators:
                 link.capacities[key] = generation
             return response
 
-        response = await self._measure("score", "Place", self._scores.call(profile, class_id, call))
+        response = await self._measure_and_map_errors("score", "Place", self._scores.call(profile, class_id, call))
         _check_generation("score", response.evaluated_generation, generation)
         failure = None
         if response.HasField("status"):
@@ -308,7 +314,7 @@ class RemoteEvaluators:
     ) -> Sequence[filter_pb2.Reservation]:
         """As in `ports.Evaluators`."""
         request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
-        response = await self._evaluate_filter("Reserve", cycle, lambda stub: stub.Reserve, request)
+        response = await self._call_filter_checking_generation("Reserve", cycle, lambda stub: stub.Reserve, request)
         if len(response.reservations) != len(placements):
             raise ports.PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
         return response.reservations
@@ -333,7 +339,7 @@ class RemoteEvaluators:
         except aio.AioRpcError as error:
             raise ports.PhaseFault(error.details()) from error
 
-    async def _evaluate_filter(
+    async def _call_filter_checking_generation(
         self,
         rpc: str,
         cycle: cycle_pb2.Cycle,
@@ -358,9 +364,11 @@ class RemoteEvaluators:
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             return await method(stub)(request, timeout=self._filters.deadline_seconds)
 
-        return await self._measure("filter", rpc, self._filters.call(cycle.profile, cycle.pod_class, call))
+        return await self._measure_and_map_errors(
+            "filter", rpc, self._filters.call(cycle.profile, cycle.pod_class, call)
+        )
 
-    async def _measure(self, phase: str, rpc: str, answering: Awaitable[Answer]) -> Answer:
+    async def _measure_and_map_errors(self, phase: str, rpc: str, answering: Awaitable[Answer]) -> Answer:
         """Await the answer, and record duration and outcome of the call. Raises: PhaseFault, PhaseUnavailable."""
         started = self._metrics.clock()
         code = grpc.StatusCode.OK

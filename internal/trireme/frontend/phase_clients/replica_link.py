@@ -289,7 +289,7 @@ class ReplicaLink:
     async def _feed_follower(self) -> None:
         """Write the cluster and then its changes to the follower, until the stream is to be opened anew or ends."""
         call: Any = self._connection.channel.stream_stream(
-            _SYNC, request_serializer=_unchanged, response_deserializer=snapshot_pb2.SyncResponse.FromString
+            _SYNC, request_serializer=_already_serialized, response_deserializer=snapshot_pb2.SyncResponse.FromString
         )(None)
         reader = asyncio.create_task(self._read_acknowledgements(call))
         try:
@@ -322,8 +322,10 @@ class ReplicaLink:
         acknowledged everything is not checked.
         """
         while not self._wake.is_set():
-            self._check_behind()
-            left = max(self._patience_seconds - self.silent_for, CHECK_SECONDS) if self._unheard_since else None
+            self._raise_if_too_far_behind()
+            left = (
+                max(self._tolerated_silence_seconds - self.silent_for, CHECK_SECONDS) if self._unheard_since else None
+            )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._wake.wait()
@@ -368,20 +370,20 @@ class ReplicaLink:
                     raise ConnectionResetError("closed by the replica")
                 if self._restarting.is_set():
                     return
-                self._check_behind()
+                self._raise_if_too_far_behind()
             await writing
         finally:
             writing.cancel()
 
     @property
-    def _patience_seconds(self) -> float:
+    def _tolerated_silence_seconds(self) -> float:
         """How long the replica may acknowledge nothing before it is synchronised anew, in seconds."""
         return SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS
 
-    def _check_behind(self) -> None:
+    def _raise_if_too_far_behind(self) -> None:
         """Raises: TimeoutError where a full sync is the way to bring the replica up to date."""
         too_much = self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes)
-        if too_much or self._has_been_silent(self._patience_seconds):
+        if too_much or self._has_been_silent(self._tolerated_silence_seconds):
             raise TimeoutError("it does not follow; it will be synchronised anew")
 
     async def _read_acknowledgements(self, call: Any) -> None:
@@ -429,6 +431,6 @@ def _generation_of_request(request: bytes) -> int:
     return snapshot_pb2.SyncRequest.FromString(request).delta.to_generation
 
 
-def _unchanged(message: bytes) -> bytes:
+def _already_serialized(message: bytes) -> bytes:
     """Serialises nothing: the message is bytes already."""
     return message

@@ -24,7 +24,7 @@ class AdminSocket:
         """Raises: SocketInUse: another process listens there. OSError: the file cannot be made there."""
         if _is_in_use(path):
             raise SocketInUse
-        self.listener = _bind(path)
+        self.listener = _listen_for_this_user(path)
         self._path = pathlib.Path(path)
         self._file: os.stat_result | None = self._path.stat()
 
@@ -53,7 +53,7 @@ def _is_in_use(path: str) -> bool:
         return probe.connect_ex(path) in (0, errno.EAGAIN)
 
 
-def _bind(path: str) -> socket.socket:
+def _listen_for_this_user(path: str) -> socket.socket:
     """Listen at the path, for this user only; a file left behind there is replaced."""
     own = socket.socket(socket.AF_UNIX)
     # Nobody else may connect, not even between making the file and setting its mode.

@@ -44,7 +44,7 @@ def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
             {**_status_json(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
             for refusal in response.refusals
         ],
-        "feasible": [_node_json(node, response) for node in response.feasible_nodes],
+        "feasible": [_feasible_node_json(node, response) for node in response.feasible_nodes],
         "scorePlugins": plugins,
     }
     if response.HasField("pre_filter"):
@@ -56,7 +56,7 @@ def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
     return out
 
 
-def _node_json(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse) -> Json:
+def _feasible_node_json(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse) -> Json:
     """A feasible node with its total, and the scores of the plugins that were not skipped."""
     scored = zip(response.score_plugins, node.scores, strict=True)
     return {

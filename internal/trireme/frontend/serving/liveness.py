@@ -18,7 +18,7 @@ CALLS_PER_CYCLE = 4
 """A cycle may wait for so many calls one after the other, and each of them as long as its deadline allows."""
 
 
-class Scheduling(Protocol):
+class HasProgress(Protocol):
     """The parts of the scheduler that are checked."""
 
     def progress(self) -> scheduler.Progress:
@@ -29,7 +29,7 @@ class Scheduling(Protocol):
 class Liveness:
     """The check of /livez: remembers, between probes, since when work has been waiting without progress."""
 
-    def __init__(self, scheduling: Scheduling, limit_seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(self, scheduling: HasProgress, limit_seconds: float, clock: Callable[[], float]) -> None:
         """`clock` returns monotonic seconds."""
         self._scheduling = scheduling
         self._limit = limit_seconds

@@ -269,7 +269,7 @@ def _process_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_child_starts_total",
         "Starts of the frontend's own phases, by child; more than one means that it had ended.",
-        lambda: _local_phases(state.local_phase_statistics()),
+        lambda: _starts_of_local_phases(state.local_phase_statistics()),
         ("child",),
     )
 
@@ -323,7 +323,7 @@ def by_stability(registry: Registry) -> Mapping[Values, float]:
     return Counter((instrument.stability, "") for instrument in registry if instrument.stability)
 
 
-def _local_phases(statistics: Iterable[local_phases.LocalPhaseStatistics]) -> Mapping[Values, float]:
+def _starts_of_local_phases(statistics: Iterable[local_phases.LocalPhaseStatistics]) -> Mapping[Values, float]:
     """How often the processes of each local phase were started."""
     starts: Counter[Values] = Counter()
     for child in statistics:

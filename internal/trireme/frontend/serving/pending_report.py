@@ -60,7 +60,7 @@ class PendingReport:
         binding: binding_cycle.BindingCycle,
         preemptions: preemption_executor.PreemptionExecutor,
         pre_enqueue_plugins: pre_enqueue.LocalPreEnqueuePlugins,
-        remote_queue: remote_plugins.RemoteQueue,
+        remote_queue: remote_plugins.QueuePluginCaller,
         membership: plugin_membership.PluginMembership,
         leading: bool,
         synced: bool,
@@ -99,7 +99,7 @@ class PendingReport:
             "place": status.state.label,
             "waitsFor": waits,
             "summary": summary,
-            "firstQueued": round(self._to_wall(_first_queued(pod)), 3),
+            "firstQueued": round(self._to_wall(_first_queued_at(pod)), 3),
             "since": round(self._to_wall(status.since), 3),
             "attempts": status.attempts,
         }
@@ -130,7 +130,7 @@ class PendingReport:
                 "place": same[0].state.label,
                 "waitsFor": waits[key][0],
                 "summary": waits[key][1],
-                "firstQueued": round(self._to_wall(min(map(_first_queued, same))), 3),
+                "firstQueued": round(self._to_wall(min(map(_first_queued_at, same))), 3),
                 "since": round(self._to_wall(min(pod.timestamp for pod in same)), 3),
                 "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
             }
@@ -185,7 +185,7 @@ class PendingReport:
             case WaitingForGroup() | GroupInFlight():
                 return _waits_for_group(status)
             case _:
-                return self._under_way(pod)
+                return self._waits_in_attempt(pod)
 
     def _waits_for_pre_enqueue_calls(self, pod: queued_pod.QueuedPodInfo) -> Waits:
         """A pod for which remote PreEnqueue plugins are called: which ones, or which failed and until when."""
@@ -265,7 +265,7 @@ class PendingReport:
         text = f"waits until {', '.join(victims) or 'its victims'}{where} made room"
         return {"for": "preemption", "victims": list(victims), "node": node}, text
 
-    def _under_way(self, pod: queued_pod.QueuedPodInfo) -> Waits:
+    def _waits_in_attempt(self, pod: queued_pod.QueuedPodInfo) -> Waits:
         """Say how far the attempt at a pod is that is not in the queue: tried, waiting on Permit, or being bound.
 
         A pod that nothing happens to because a phase is missing waits for that phase; one that is being deleted is not
@@ -306,7 +306,7 @@ class PendingReport:
         return self._leaving.get(node, ())
 
 
-def _first_queued(pod: queued_pod.QueuedPodInfo) -> float:
+def _first_queued_at(pod: queued_pod.QueuedPodInfo) -> float:
     """When the pod could be tried for the first time; if it was held back from the start, when it was created."""
     return pod.initial_attempt_timestamp or pod.timestamp
 

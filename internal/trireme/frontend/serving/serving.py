@@ -140,16 +140,16 @@ async def _serve_over_tls(
             contexts = tls_contexts.TlsContexts(_tls_settings(serving), trust.pem, time.monotonic, trust.name)
         except (OSError, ValueError) as error:  # ssl.SSLError is one
             raise ServingError(f"the serving certificate cannot be used: {error}") from error
-        guard = _Guard(
+        guard = _RequestGuard(
             authentication.Authenticator(
                 trust.trust,
-                serving_trust.Reviews(tokens).token if tokens is not None else None,
+                serving_trust.ReviewClient(tokens).token if tokens is not None else None,
                 options.authentication.cache_ttl.seconds,
                 time.monotonic,
             ),
             authorization.Authorizer(
                 options.authorization.always_allow_paths,
-                serving_trust.Reviews(access).access if access is not None else None,
+                serving_trust.ReviewClient(access).access if access is not None else None,
                 options.authorization.allow_cache_ttl.seconds,
                 options.authorization.deny_cache_ttl.seconds,
                 time.monotonic,
@@ -196,7 +196,7 @@ async def _accept_connections(
         klog.info(log, 0, "[graceful-termination] secure server is exiting")
 
 
-class _Guard:
+class _RequestGuard:
     """Authenticates callers, and authorises their requests."""
 
     def __init__(self, authenticator: authentication.Authenticator, authorizer: authorization.Authorizer) -> None:

@@ -175,21 +175,21 @@ class FrontendSite:
             "/metrics": self._metrics_reply,
             "/metrics/slis": self._service_levels_reply,
             "/metrics/resources": self._resources_reply,
-            "/configz": self._configuration_reply,
+            "/configz": self._configz_reply,
             "/trireme/v1/status": self._status_report_reply,
             "/trireme/v1/explain": self._explain_reply,
         }
         if self._completed.gates.enabled(FLAGZ_GATE):
-            pages["/flagz"] = self._negotiated_page(self._flags_page())
+            pages["/flagz"] = self._negotiated_page(self._flagz_page())
         if self._completed.gates.enabled(STATUSZ_GATE):
-            pages["/statusz"] = self._negotiated_page(self._status_page())
+            pages["/statusz"] = self._negotiated_page(self._statusz_page())
         for path in self._health.paths():
             pages[path] = pages[f"{path}/*"] = self._health_page
         if self._completed.configuration.enable_profiling:
             pages |= profiling.pages()
             pages |= {
-                "/debug/flags": _flags_index,
-                "/debug/flags/*": _flags_index,
+                "/debug/flags": _debug_flags_reply,
+                "/debug/flags/*": _debug_flags_reply,
                 "/debug/flags/v": self._set_verbosity,
             }
         return pages
@@ -231,7 +231,7 @@ class FrontendSite:
             headers["Content-Encoding"] = answer.content_encoding
         return Reply(answer.body, answer.content_type, headers=headers)
 
-    async def _configuration_reply(self, _: Request) -> Reply:
+    async def _configz_reply(self, _: Request) -> Reply:
         """The page /configz, without secrets."""
         document = {"componentconfig": commandline.without_secrets(self._completed.document())}
         return Reply.of(status_documents.Document(200, http_site.JSON, golang.json_text(document)), sniff=False)
@@ -244,7 +244,7 @@ class FrontendSite:
 
         return answer
 
-    def _flags_page(self) -> status_documents.Page:
+    def _flagz_page(self) -> status_documents.Page:
         """The page /flagz: the flags with their values; ours only if they were given."""
         parsed = self._completed.options.flags
         values = {
@@ -254,7 +254,7 @@ class FrontendSite:
         }
         return status_documents.Page(PROGRAM, "flagz", "Flagz", lambda: values, lambda: {"flags": values})
 
-    def _status_page(self) -> status_documents.Page:
+    def _statusz_page(self) -> status_documents.Page:
         """The page /statusz, as text and as data."""
         started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
         binary = versions.KUBERNETES.removeprefix("v")
@@ -338,7 +338,7 @@ class FrontendSite:
         return _json_reply(report)
 
 
-async def _flags_index(_: Request) -> Reply:
+async def _debug_flags_reply(_: Request) -> Reply:
     """The page /debug/flags, as kube-scheduler's."""
     lines = ("<html>", "<head>", "<title>/debug/flags/</title>", "</head>", "<body>", "/debug/flags/<br>", "<br>")
     rest = ("flags:<br>", "<table>", "<tr>v<br>", "</table>", "<br>", "full flags configurable<br>", "</body>")

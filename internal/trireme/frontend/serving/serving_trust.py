@@ -159,12 +159,12 @@ def read_authentication_settings(connection: Connection) -> Mapping[str, str]:
     Raises: ConfigurationError with the cause.
     """
     try:
-        return asyncio.run(_look_up(connection))
+        return asyncio.run(_connect_and_read_config_map(connection))
     except (ApiError, ApiUnreachable, KubeconfigError) as error:
         raise ConfigurationError(str(error)) from error
 
 
-async def _look_up(connection: Connection) -> Mapping[str, str]:
+async def _connect_and_read_config_map(connection: Connection) -> Mapping[str, str]:
     """Connect, and read the ConfigMap."""
     agent = release.user_agent()
     settings = client.ClientSettings(credentials.Source(connection.kubeconfig), agent, max_connections=1)
@@ -184,7 +184,7 @@ async def _read_config_map(api: client.ApiClient) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in data.items()}
 
 
-class Reviews:
+class ReviewClient:
     """Reviews tokens and access by the API server."""
 
     def __init__(self, api: client.ApiClient) -> None:

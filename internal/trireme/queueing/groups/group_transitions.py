@@ -158,7 +158,7 @@ class GroupTransitions:
 
     def recheck_gate(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """Queue the group, with its back-off, if it was gated and no plugin gates it any more."""
-        if group.gated_by and group.attempt is None and not self._gated_by(group):
+        if group.gated_by and group.attempt is None and not self._plugin_gating_group(group):
             self.enter(group, Destination.BACKOFF, label, now)
 
     def recheck_group(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
@@ -178,7 +178,7 @@ class GroupTransitions:
             self.enter(group, Destination.BACKOFF, label, now)
         elif (
             isinstance(group.state, PreEnqueuePending)
-            or self._gated_by(group)
+            or self._plugin_gating_group(group)
             or group.record.priority != group.priority
         ):
             self.enter(group, self.reentry_destination(group), label, now)
@@ -204,7 +204,7 @@ class GroupTransitions:
         else:
             group.start_queueing()
         group.refresh_record()
-        gated_by = self._gated_by(group)
+        gated_by = self._plugin_gating_group(group)
         if gated_by:
             self.caller.drop_all_calls(group.calls)
             self.gate(group, gated_by, label, now)
@@ -292,7 +292,7 @@ class GroupTransitions:
                 pod.initial_attempt_timestamp = now
             self._transitions.log.append(now, pod, label)
 
-    def _gated_by(self, group: QueuedPodGroupInfo) -> str:
+    def _plugin_gating_group(self, group: QueuedPodGroupInfo) -> str:
         """Return the plugin that gates the group, or one of its members; empty: none does.
 
         First the group's own reasons: too few pods (gang), or victims that are still to go. Cheap while the reason is

@@ -121,7 +121,7 @@ class PodGroupCycle:
         if not members:
             return GroupAttemptResult.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.full_name))
-        request = self._make_request(group, tree, members)
+        request = self._make_group_request(group, tree, members)
         self._cache.begin_trial()
         self._queue.nominator.withhold(pod.uid for pod in members)
         try:
@@ -163,7 +163,7 @@ class PodGroupCycle:
             [group.members[uid] for uid in group.attempt or () if uid in group.members]
         )
 
-    def _make_request(
+    def _make_group_request(
         self,
         group: queued_group.QueuedPodGroupInfo,
         tree: forest.GroupNode,

@@ -98,7 +98,7 @@ class PodGroupPlacements:
                 self._trials.undo(list(result.placed_members()))
                 found.append((placement, result))
         if not found and first is not None:
-            first.status = _no_feasible_placement(len(candidates), first.status)
+            first.status = _status_without_feasible_placement(len(candidates), first.status)
             return first
         return await self._reassume_best(request, node, found)
 
@@ -159,7 +159,7 @@ class PodGroupPlacements:
     ) -> list[GroupPlacement]:
         """One placement for each domain that comes in question. Raises: NoPlacementError."""
         found = generator.generate(
-            node.topology, self._slots_and_labels(around), self._scheduled_members(request, node), self._labels_of
+            node.topology, self._slots_and_labels(around), self._scheduled_members(request, node), self._labels_of_node
         )
         return [GroupPlacement(domain, slots) for domain, slots in found]
 
@@ -171,7 +171,7 @@ class PodGroupPlacements:
             if entry is not None and (inside is None or slot in inside):
                 yield slot, entry.metadata.labels
 
-    def _labels_of(self, name: str) -> Mapping[str, str] | None:
+    def _labels_of_node(self, name: str) -> Mapping[str, str] | None:
         """The labels of the node; None: it is gone."""
         entry = self._cache.node(name)
         return None if entry is None else entry.metadata.labels
@@ -231,7 +231,7 @@ class PodGroupPlacements:
         return found[max(rated)[2]][1]
 
 
-def _no_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
+def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status if no placement is feasible: the first one is reported for all."""
     why = UNSCHEDULABLE_TEXT if first.summary else first.message
     text = f"0/{count} placements are available, first placement status: {why}"

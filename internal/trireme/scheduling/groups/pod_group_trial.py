@@ -70,7 +70,7 @@ class PodGroupTrials:
         pod_group = queued_group.pod_group_name(members[0]) if members else ""
         trial = trial_scope.TrialScope(pod_group, within)
         try:
-            group_status = await self._try_members(members, min_count, scheduled, trial, attempts)
+            group_status = await self._try_members_without_undo(members, min_count, scheduled, trial, attempts)
         except BaseException:
             self.undo(attempts)
             raise
@@ -92,7 +92,7 @@ class PodGroupTrials:
         )
         return PodGroupResult(node, group_status, attempts)
 
-    async def _try_members(
+    async def _try_members_without_undo(
         self,
         members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
@@ -189,7 +189,7 @@ class PodGroupTrials:
     def unassume(self, member: MemberAttempt) -> None:
         """Unassume the member, if it is assumed."""
         if member.assumed is not None and member.cycle is not None:
-            self._attempts.unassume(member.cycle, member.assumed)
+            self._attempts.unreserve_and_forget(member.cycle, member.assumed)
 
     def _batches_of_one_class(
         self, members: Sequence[queued_pod.QueuedPodInfo]
@@ -243,7 +243,7 @@ class PodGroupTrials:
         if made.refused is not None:
             seconds = self._observer.clock() - started
             self._observer.on_pods_refused(record.profile, len(made.pods), seconds, made.refused)
-            columns = self._device_refusals(record.class_id, made.refused)
+            columns = self._columns_for_claim_release(record.class_id, made.refused)
             nodes = self._cache.node_count if within.placement is None else len(within.placement.slots)
             failure = refusal.Refusal.of(made.refused, nodes).as_failure()
         return [MemberAttempt(pod, failure=failure, columns=columns) for pod in made.pods]
@@ -252,7 +252,7 @@ class PodGroupTrials:
         self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.PlacedPods
     ) -> list[MemberAttempt]:
         """The attempts of the first pods, up to one that has to be tried again."""
-        columns = self._device_refusals(pods[0].record.class_id, placed.filtered)
+        columns = self._columns_for_claim_release(pods[0].record.class_id, placed.filtered)
         assumed = {each.pod.uid: each for each in placed.assumed}
         failures = {pod.uid: failure for pod, failure in placed.unreserved}
         attempts = []
@@ -273,7 +273,7 @@ class PodGroupTrials:
         if uids:
             self._reserved.end_claim_sharing(uids)
 
-    def _device_refusals(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
+    def _columns_for_claim_release(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
         """Filter's answer, where a plugin that may have claims released refuses nodes to a pod with claims."""
         if not self._cache.registry.is_of_one_pod(class_id) or filtered.refusal is not None:
             return None
