@@ -95,7 +95,7 @@ class ActionExecutor:
             results.gone = True
 
     async def close(self, patience: float) -> None:
-        """Waits for what is under way."""
+        """Wait `patience` seconds for the actions under way, then cancel what is left; for the end of the process."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=patience)
             for task in late:

@@ -165,7 +165,7 @@ class BindingRetries:
         return ReadStep(0.0)
 
     def _conflict_text(self, message: str) -> str:
-        """The form of the API server's refusal, for one whose own words did not reach us."""
+        """Word a conflict as the API server words its own, for a refusal whose text did not reach us."""
         return f'Operation cannot be fulfilled on pods/binding "{self._target.pod.name}": {message}'
 
 

@@ -83,7 +83,7 @@ class _BindingJob:
 
     @property
     def ended_because(self) -> str:
-        """Why it is not active, as text."""
+        """Why no POST may begin: no call waits any more, or the leader's tenure has ended."""
         return "the caller has gone" if self.tenure.active else self.tenure.ended_because
 
 
@@ -259,7 +259,7 @@ class BindingWriter:
         return attempt.on_read(outcome, self._clock(), job.active)
 
     def _count_outcome(self, outcome: BindOutcome) -> None:
-        """Count the outcome for the statistics."""
+        """Count the outcome as bound (and whether that was only read back), failed or unknown."""
         match outcome:
             case Bound(read_back):
                 self._bound += 1

@@ -28,12 +28,12 @@ class CallResults(Generic[T]):
         self.gone = False
 
     def put(self, index: int, outcome: T) -> None:
-        """One outcome."""
+        """Add the outcome of the piece of work with this index."""
         self._new.append((index, outcome))
         self._arrived.set()
 
     async def batches(self, count: int) -> AsyncIterator[list[tuple[int, T]]]:
-        """The outcomes as they come, until there were `count`."""
+        """Yield the outcomes in batches as they come, until there were `count` in all."""
         while count:
             await self._arrived.wait()
             if len(self._new) < count:

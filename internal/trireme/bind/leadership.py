@@ -43,7 +43,7 @@ class LeaseReader:
 
 @dataclass(frozen=True, slots=True)
 class _TrustedClaim:
-    """What the last reading was good for."""
+    """The leader that the last reading of the Lease showed, and from when until when it is trusted without another."""
 
     claim: EpochClaim
     since: float

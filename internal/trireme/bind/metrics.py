@@ -13,7 +13,7 @@ from trireme_kube.componentbase.metrics.instruments import CountedElsewhere, Gau
 
 
 def why_not_ready(service: BindPhase) -> str:
-    """What is missing before calls would be served: a leader that has come and brought a configuration."""
+    """Why calls would not be served yet: no leader has brought a configuration; empty: they are served."""
     return "" if service.statistics().configured else "no leader has brought a configuration yet"
 
 

@@ -83,7 +83,7 @@ class PreBinder:
     def run_pre_flight(
         self, classes: Sequence[PodsOfClass], timeout: float
     ) -> AsyncGenerator[list[tuple[int, status_pb2.Status]], None]:
-        """As `run`, PreBindPreFlight, which waits for no turn."""
+        """Run PreBindPreFlight for all items; yields results as `run` does, but waits for no turn to write."""
         return self._run_step(_PRE_FLIGHT, classes, timeout)
 
     async def _run_step(

@@ -121,7 +121,10 @@ def _services(service: BindPhase, remotes: RemotePlugins) -> Sequence[grpc_serve
 
 
 def _certificates_to_watch(options: flags.Options, api: client.ApiClient) -> Sequence[certificate_expiry.Certificate]:
-    """Those that it shows, and by which it knows frontends; none of a frontend's own bind, which has the frontend's."""
+    """The certificates that this process shows, and the authorities by which it knows frontends, for their expiry.
+
+    None for a bind that a frontend started itself: it uses the frontend's, which the frontend watches.
+    """
     if options.parent:
         return ()
     found: list[certificate_expiry.Certificate] = []

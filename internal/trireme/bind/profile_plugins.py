@@ -230,7 +230,10 @@ async def bind(
 def _renumbered_without_skipped(
     results: Sequence[bind_pb2.BindResult], indexes: Sequence[int], plugin: str, skipped: list[int]
 ) -> Iterator[bind_pb2.BindResult]:
-    """The results by the index in the whole request, without those that the plugin skipped."""
+    """Yield one plugin's results with their indexes in the whole request, and its name in failures.
+
+    Results that the plugin skipped are left out; their indexes are added to `skipped`.
+    """
     for result in results:
         result.index = indexes[result.index]
         if result.status.code == status_pb2.CODE_SKIP:
@@ -242,7 +245,7 @@ def _renumbered_without_skipped(
 
 
 async def post_bind(plugins: ProfilePlugins, request: bind_pb2.PostBindRequest) -> None:
-    """Notify the PostBind plugins."""
+    """Notify the profile's PostBind plugins, one after the other, that these pods were bound."""
     for _, call in plugins.post_bind:
         await call(request)
 
@@ -259,7 +262,7 @@ def _with_plugin_name(result: R, plugin: str) -> R:
 
 
 def _items_at(items: Sequence[bind_pb2.BindItem], indexes: Sequence[int]) -> Sequence[bind_pb2.BindItem]:
-    """The items at these indexes; without a copy if that is all."""
+    """The items at these indexes; `items` itself, not a copy, if that is all of them."""
     return items if len(indexes) == len(items) else [items[index] for index in indexes]
 
 

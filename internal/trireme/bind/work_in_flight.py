@@ -80,7 +80,7 @@ class WorkInFlight:
         return max(latest - self._clock(), 0.0)
 
     def _work_of_other_leaders(self, leader: Leader) -> list[Work]:
-        """What other leaders' work may still write."""
+        """The listed work of all leaders but this one whose writes may still take effect."""
         self._forget_ineffective()
         return [work for work in self._works if work.leader != leader]
 

@@ -17,17 +17,17 @@ Resource = cluster_event.Resource
 
 
 def _no_keys(entry: Any) -> Iterable[str]:
-    """The label keys of objects that select no pods."""
+    """The label keys by which objects of a kind without selector select pods: none."""
     return ()
 
 
 def _selector_map_keys(entry: Any) -> Iterable[str]:
-    """The label keys of a selector that is a plain map of labels."""
+    """The label keys of an object whose `spec.selector` is a plain map of labels, such as a Service."""
     return entry.spec.selector.keys()
 
 
 def _selector_keys(entry: Any) -> Iterable[str]:
-    """The label keys of a LabelSelector."""
+    """The label keys of an object whose `spec.selector` is a LabelSelector, such as a ReplicaSet."""
     selector: meta_pb2.LabelSelector = entry.spec.selector
     return {*selector.match_labels, *(expression.key for expression in selector.match_expressions)}
 

@@ -289,7 +289,7 @@ def _drop_irrelevant_container_fields(container: projection_pb2.ProjectedContain
 
 
 def _keep_elements(elements: Any, elements_to_keep: list[Any]) -> None:
-    """Replace the elements of a repeated field."""
+    """Reduce a repeated field to these of its elements; does nothing if they are all."""
     if len(elements_to_keep) < len(elements):
         copies = [type(each).FromString(each.SerializeToString()) for each in elements_to_keep]
         del elements[:]
@@ -297,7 +297,7 @@ def _keep_elements(elements: Any, elements_to_keep: list[Any]) -> None:
 
 
 def _drop_empty_message_field(message: Any, name: str) -> None:
-    """Remove a message field without contents."""
+    """Clear the field of this name if its message is set and has no contents: that means the same as unset."""
     if message.HasField(name) and not getattr(message, name).ListFields():
         message.ClearField(name)
 

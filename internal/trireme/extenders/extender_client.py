@@ -208,7 +208,7 @@ def tls_context(config: model.Extender) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _file_with_data(data: bytes, file: str) -> Iterator[str]:
-    """The name of a file with the data, which wins over the file named: OpenSSL reads keys from files alone."""
+    """Yield the name of a temporary file with the data, or `file` if there is none: OpenSSL reads only files."""
     if not data:
         yield file
         return
@@ -219,6 +219,6 @@ def _file_with_data(data: bytes, file: str) -> Iterator[str]:
 
 
 def _refuse_encrypted_key() -> str:
-    """Called for the password of an encrypted key. Raises: ValueError: there is none."""
+    """Refuse, as OpenSSL's callback for the password of an encrypted key. Raises: ValueError, always."""
     # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
     raise ValueError("the key is encrypted")

@@ -53,7 +53,10 @@ class Inbox:
 
 
 class NoLongerPendingHandlers:
-    """Notifies everything that stores state about a pending pod when the pod is deleted, or pending no more."""
+    """What is called when a pod is pending no more: has all that keep state about pending pods forget it.
+
+    It stores nothing itself: `on_deleted` also ends a wait on Permit and wakes PreBind, `on_bound` does not.
+    """
 
     def __init__(
         self,

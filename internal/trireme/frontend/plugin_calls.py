@@ -30,7 +30,7 @@ _BREAKERS = [state.value for state in remote_breaker.BEST_TO_WORST]
 
 
 class PluginStatisticsPoller:
-    """Collects from all processes what they know of their calls to remote plugins, for /trireme/v1/status."""
+    """Polls all processes for the statistics of their calls to remote plugins, for /trireme/v1/status."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PluginStatisticsPoller:
         ]
 
     def _own_statistics(self) -> list[plugin_pb2.PluginStatistics]:
-        """The statistics of the frontend's own calls, as messages."""
+        """The statistics of the frontend's own calls to plugins, in the form in which phases send theirs."""
         own = self._remote_queue.statistics()
         return [plugin_statistics.to_message(name, entry) for name, entry in own.items()]
 

@@ -61,7 +61,7 @@ class PluginStatus:
 
 
 class _MonitoredPlugin:
-    """The state of one plugin."""
+    """One configured plugin: its connection, the description in force, and whether it is called."""
 
     def __init__(self, config: trireme_configuration.RemotePlugin, connection: dialing.RenewableChannel) -> None:
         self.config = config
@@ -182,7 +182,10 @@ class PluginMonitor:
             await plugin.connection.close()
 
     def _open_channel(self, config: trireme_configuration.RemotePlugin) -> dialing.RenewableChannel:
-        """Open the channel to a plugin. Raises: HandshakeError if its address or TLS settings cannot be used."""
+        """Open the channel to a plugin; nothing is called yet.
+
+        Raises: HandshakeError if its address or TLS settings cannot be used.
+        """
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
         try:
             remote_endpoint.check_target(config.address, "address")
@@ -252,7 +255,10 @@ class PluginMonitor:
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Changed,
     ) -> None:
-        """As `_admit`; a plugin that took part and no longer can is rejected, so its failure policy decides."""
+        """Let the plugin take part by `_admit`; one that took part and no longer can is rejected.
+
+        Its failure policy then decides: pods wait for it (Fail), or are scheduled without it (Ignore).
+        """
         try:
             if self._unsynced_too_long(plugin):
                 raise remote_client.HandshakeError(
@@ -306,7 +312,7 @@ class PluginMonitor:
         return self._unsynced_seconds(plugin.config.name) > (UNSYNCED_SECONDS if plugin.takes_part else 0.0)
 
     def _change_takes_effect(self, plugin: _MonitoredPlugin) -> bool:
-        """Whether the plugin's new description may take effect now."""
+        """Whether the plugin's new description may take effect now; logs the first refusal of changes that repeat."""
         known = plugin.changes.is_repeating
         if plugin.changes.may_take_effect():
             return True
@@ -380,7 +386,7 @@ class PluginMonitor:
         return plugin_info_validation.normal_form(info), remote_endpoint.one_line(info.version)
 
     def _profiles_prefix(self, plugin: _MonitoredPlugin) -> str:
-        """The profiles that name the plugin, as the beginning of a message."""
+        """The beginning of a message about the plugin: `profile NAME: ` for each profile that names it."""
         profiles = self._completed.profiles
         names = [entry.scheduler_name for entry in profiles if plugin.config.name in entry.all_names()]
         return "".join(f"profile {name}: " for name in names)

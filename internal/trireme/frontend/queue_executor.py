@@ -134,7 +134,7 @@ class QueueExecutor:
         }
 
     def _pod_for_plugins(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
-        """The pod as plugins see it: its class's fields, and its own name."""
+        """The pod as remote plugins see it: the fields of its class, with its own namespace, name and UID."""
         out = core_pb2.Pod()
         pending = pod.record.pod
         if pending.class_id:
@@ -156,13 +156,13 @@ class QueueExecutor:
         self.execute(self.queue.hint_answered(call_id, answers, self._now()))
 
     def _mirror_nomination_in_cache(self, pod: nominator.NominatedPod, before: str, after: str) -> None:
-        """The next delta carries the nomination to the replicas."""
+        """Set or clear the pod's nomination in the cache, whose next delta carries it to the replicas."""
         namespace, _, name = pod.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
         self._cache.nominate_node(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
 
     def _pod_to_enqueue(self, pod: queued_pod.QueuedPodInfo) -> PodToEnqueue:
-        """The pod as PreEnqueue plugins in this process see it."""
+        """The pod as in-tree PreEnqueue plugins see it; without fields if it has no class, as its object is invalid."""
         record = pod.record
         of_class = self._cache.registry[record.class_id].pod if record.class_id > 0 else None
         return PodToEnqueue(record.uid, record.pod.parsed.gates, of_class)

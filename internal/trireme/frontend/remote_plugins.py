@@ -218,7 +218,7 @@ class QueuePluginCaller:
 
 
 def _event_object_json(entry: Any) -> bytes:
-    """An event's object as the JSON that plugins get; empty for none."""
+    """Encode an event's old or new object as the JSON that plugins get; empty for None."""
     if isinstance(entry, queue_notifier.PodInEvent):
         pod = core_pb2.Pod()
         pod.CopyFrom(entry.pod)

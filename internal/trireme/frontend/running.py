@@ -216,7 +216,10 @@ async def _run_until_something_ends(
 
 
 def _log_ended_tasks(error: BaseException) -> None:
-    """Log the tasks that ended. Raises: LocalPhaseError if one of our own phases cannot be started."""
+    """Log each task of the frontend that ended though it must not.
+
+    Raises: LocalPhaseError if one of our own phases cannot be started; then nothing more is logged.
+    """
     for ended in supervision.ended_tasks(error):
         if isinstance(ended.__cause__, forker_client.LocalPhaseError):
             raise ended.__cause__
@@ -309,7 +312,7 @@ class Elector:
         return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)
 
     async def stop(self) -> None:
-        """Release the Lease."""
+        """Release the Lease, if we contend for one: another frontend may lead at once."""
         if self._elector is not None:
             await self._elector.stop()
 

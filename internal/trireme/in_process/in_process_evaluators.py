@@ -43,7 +43,7 @@ class InProcessEvaluators(ports.Evaluators):
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """As `ports.Evaluators.filter`. `nominee` takes the place of the class's pod."""
+        """Filter the class, or `nominee` alone, which takes the place of the class's pod; always a whole answer."""
         cycle = self.cycle(profile, class_id, generation)
         if nominee is not None:
             cycle.pod.CopyFrom(nominee)
@@ -59,7 +59,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """As `ports.Evaluators.filter_nominated`."""
+        """Check how many of the nominees, from the first, may all go to the slots that they are nominated for."""
         cycle = self.cycle(profile, class_id, generation)
         pairs = [identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)]
         with self._port_errors(cycle):
@@ -76,7 +76,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def run_post_filter(
         self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
-        """As `ports.Evaluators.run_post_filter`."""
+        """Run PostFilter for the first of the pods that fit nowhere; returns at least one result, in order."""
         cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptors = identities.preemptors(pods, generation)
         with self._port_errors(cycle):
@@ -86,7 +86,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """As `ports.Evaluators.list_preemption_candidates`."""
+        """List the nodes that preemption may choose from; PostFilter's result instead if there is none."""
         cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
         with self._port_errors(cycle):
@@ -102,7 +102,7 @@ class InProcessEvaluators(ports.Evaluators):
         filtered: FilterResult,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As `ports.Evaluators.select_preemption_candidate`."""
+        """Run PostFilter for the pod, where preemption may choose among the candidates alone."""
         cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
         with self._port_errors(cycle):
@@ -114,28 +114,28 @@ class InProcessEvaluators(ports.Evaluators):
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """As `ports.Evaluators.list_pod_group_victims`."""
+        """List the pods and groups that may be evicted for a group."""
         with self._port_errors(request.cycle):
             return self.engine.filter.list_pod_group_victims(request)
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """As `ports.Evaluators.reprieve_pod_group_victims`."""
+        """List the victims that still have to be evicted for a group whose pods were placed."""
         with self._port_errors(request.cycle):
             return await self.engine.filter.reprieve_pod_group_victims(request)
 
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
-        """As `ports.Evaluators.list_releasable_claims`."""
+        """List the claims of a group that may be released, as no node can use them as they are."""
         with self._port_errors(request.cycle):
             return self.engine.filter.list_releasable_claims(request)
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-        """As `ports.Evaluators.score_pod_group_placements`."""
+        """Score each placement of a group; the response has the totals, or the status of the plugin that failed."""
         with self._port_errors(request.cycle):
             totals = await self.engine.score.score_pod_group_placements(request)
         failed = totals if isinstance(totals, status.Status) else status.SUCCESS
@@ -148,7 +148,7 @@ class InProcessEvaluators(ports.Evaluators):
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
     ) -> PlaceResult:
-        """As `ports.Evaluators.place`."""
+        """Choose slots for the next pods, at most `count`; `extra_scores` are added to the plugins', by slot."""
         cycle = self.cycle(profile, class_id, filtered.answer.generation)
         constraints = domain_constraints.from_messages(filtered.constraints)
         with self._port_errors(cycle):
@@ -166,17 +166,17 @@ class InProcessEvaluators(ports.Evaluators):
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> Sequence[filter_pb2.Reservation]:
-        """As `ports.Evaluators.reserve`."""
+        """Run the Reserve plugins for the placements; a reservation, or why it failed, for each in order."""
         with self._port_errors(cycle):
             return await self.engine.filter.reserve(cycle, placements)
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """As `ports.Evaluators.unreserve`."""
+        """Notify the Reserve plugins that the pods will not be bound where they were placed."""
         with self._port_errors(cycle):
             await self.engine.filter.unreserve(cycle, placements)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
-        """As `ports.Evaluators.prepare`."""
+        """Compute the columns of the class in filter and in score before its pods are tried."""
         cycle = self.cycle(profile, class_id, generation)
         with self._port_errors(cycle):
             await self.engine.filter.prepare(cycle)

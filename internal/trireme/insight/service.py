@@ -182,7 +182,7 @@ def _write_explanation(
 
 
 def _not_found_text(request: insight_pb2.ExplainRequest) -> str:
-    """The text about a pod that is not known here."""
+    """The error text about a pod that is neither in the queue nor on a node, with what the caller may do."""
     pod = request.pod
     which = f"{pod.namespace}/{pod.name}" + (f" with UID {pod.uid}" if pod.uid else "")
     return (

@@ -106,7 +106,7 @@ class EventRequeuer:
         now: float,
         exclude_uid: str,
     ) -> None:
-        """Evaluate one pod of each group, and move all pods of the groups that the event may help.
+        """Evaluate hints for one pod of each group of equal refusals, and move the pods of those that it may help.
 
         Not moved are pods that are still gated, and `exclude_uid`. If too many remote calls are open, the event counts
         as help.
@@ -129,7 +129,7 @@ class EventRequeuer:
                         self._move_to_queue(pod, decision, event, now)
 
     def _unmoved_pods_of_target(self, target: Target) -> list[QueuedPodInfo]:
-        """The pods that an answer may move: those that have not moved since the call."""
+        """The pods that the answer to a remote hint may move: those of its target that wait since before the call."""
         if isinstance(target, PodTarget):
             pod = target.pod
             waits = isinstance(pod.state, (Unschedulable, Gated))

@@ -119,6 +119,6 @@ class InFlightEvents:
         return max(self._base, self._cursors[0].start) if self._cursors else self.end
 
     def _drop_oldest(self, count: int) -> None:
-        """Forget the first events."""
+        """Forget the `count` oldest events, needed or not; attempts that needed them count one as having helped."""
         del self._events[:count]
         self._base += count

@@ -35,7 +35,7 @@ class PodInfo(NamedTuple):
 
     @property
     def sort_identity(self) -> tuple[object, ...]:
-        """What the pod's position in the queue follows from, beside its age."""
+        """The fields that decide the pod's position in the queue, beside its age: equal ones need no move."""
         return self[2:7]
 
 

@@ -31,19 +31,19 @@ class EntityInfo(Protocol):
 
     @property
     def level(self) -> Level:
-        """QueueSort's key, first part."""
+        """The first part of QueueSort's key: entities of the lowest level are tried first."""
 
     @property
     def rest(self) -> bytes:
-        """QueueSort's key, the rest."""
+        """The rest of QueueSort's key, which orders entities of one level and class; ties go by age."""
 
     @property
     def exclusive(self) -> bool:
-        """It is a batch of its own."""
+        """Whether it has to be alone in its batch."""
 
     @property
     def nominated(self) -> bool:
-        """It is nominated to a node."""
+        """Whether it is nominated to a node, by preemption or by its object."""
 
 
 class QueuedEntity(Protocol):

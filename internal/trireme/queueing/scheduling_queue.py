@@ -414,7 +414,7 @@ class SchedulingQueue:
     # --- what comes next -------------------------------------------------------------------------------------------
 
     def ready(self) -> bool:
-        """`pop` would hand something out."""
+        """Whether `pop` would hand something out: an active pod, or one that may be taken early from back-off."""
         return self._active.size > 0 or self._backoff.refused_count > 0
 
     def peek_next_classes(self, count: int) -> list[NextClass]:
@@ -448,6 +448,6 @@ class SchedulingQueue:
         return self._transitions.in_flight.get(uid) or self._transitions.done.get(uid)
 
     def _update_latest(self, pod: QueuedPodInfo, record: PodInfo) -> None:
-        """What is known of the object of a pod that is in flight or done is this now."""
+        """Record the newest object of a pod that is in flight or done, for when its attempt fails."""
         if isinstance(pod.state, (InFlight, Done)):
             self._transitions.update_attempt(pod, replace(pod.state, latest=record))

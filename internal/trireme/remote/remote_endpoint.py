@@ -87,7 +87,7 @@ class Endpoint:
             self._turns.release()
 
     def renew(self) -> None:
-        """Call this after it was unreachable."""
+        """Open another channel if certificates or the expected identity changed; called when it was unreachable."""
         if self._connection.renew():
             self._calls.clear()
 

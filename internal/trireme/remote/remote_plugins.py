@@ -56,7 +56,7 @@ class RemotePlugins:
             await connection.close()
 
     def _make_client(self, config: snapshot_pb2.RemotePlugin) -> remote_client.PluginClient:
-        """The client of a plugin; one configuration has one connection, whatever profiles use it."""
+        """Make a client of the plugin, over one connection for equal configurations, whatever profiles use it."""
         key = config.SerializeToString(deterministic=True)
         connection = self._connections.get(key)
         if connection is None:

@@ -89,7 +89,7 @@ class PodBytes:
 
 
 class NodeSelectionBuilder:
-    """Builds NodeSelections for one plugin, in the form that it requests.
+    """Builds serialised NodeSelections for one plugin, in the form in which it wants nodes.
 
     The views of NODE_DATA_NAMES are cached by slot; `_generation` is the last change of each cached view's node.
     """

@@ -85,28 +85,28 @@ class DrainingChannel(aio.Channel):
     def unary_unary(
         self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
     ) -> Any:
-        """As aio.Channel's; the callable returns a coroutine."""
+        """Make the callable of a method with one request and one response; calling it returns a coroutine."""
         call: Any = self._channel.unary_unary(method, request_serializer, None, **named)
         return functools.partial(self._call_unary, call, response_deserializer)
 
     def stream_unary(
         self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
     ) -> Any:
-        """As aio.Channel's; the callable returns a coroutine."""
+        """Make the callable of a method with a stream of requests and one response; calling it returns a coroutine."""
         call: Any = self._channel.stream_unary(method, request_serializer, None, **named)
         return functools.partial(self._call_unary, call, response_deserializer)
 
     def unary_stream(
         self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
     ) -> Any:
-        """As aio.Channel's; the callable returns a Stream."""
+        """Make the callable of a method with one request and a stream of responses; calling it returns a Stream."""
         call: Any = self._channel.unary_stream(method, request_serializer, None, **named)
         return functools.partial(self._open_stream, call, response_deserializer)
 
     def stream_stream(
         self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
     ) -> Any:
-        """As aio.Channel's; the callable returns a Stream."""
+        """Make the callable of a method with streams both ways; calling it returns a Stream."""
         call: Any = self._channel.stream_stream(method, request_serializer, None, **named)
         return functools.partial(self._open_stream, call, response_deserializer)
 

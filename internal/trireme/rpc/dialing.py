@@ -146,7 +146,7 @@ class RenewableChannel:
         return f"{error.code().name}: {self.error_details(error)}"
 
     def error_details(self, error: aio.AioRpcError) -> str:
-        """As `error_text`, without the code. After `renew` it describes the new channel's errors."""
+        """The details of a call's error, in words where TLS refused; to be read before `renew`, for the old channel."""
         return self._dialer.error_details(error, self._address, self._attempt)
 
     async def drain(self) -> None:

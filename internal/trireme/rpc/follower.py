@@ -213,7 +213,10 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         return self._snap.synced and same_leader and self._snap.generation >= cycle.generation
 
     async def _wait_until_reached(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
-        """Wait for that until shortly before the call's deadline; False if it was not reached."""
+        """Wait until the snapshot is synced and at the cycle's generation; False if it is not just before the deadline.
+
+        Waits at most WAIT_SECONDS. `remaining`: seconds until the call's deadline; None: it has none.
+        """
         if self._has_reached(cycle):
             return True
         seconds = WAIT_SECONDS if remaining is None else min(WAIT_SECONDS, max(remaining - 0.05, 0))
@@ -256,7 +259,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
 
 class _StreamWriter:
-    """What the follower sends on one stream, one message at a time: gRPC fails a call that ends during a write."""
+    """Writes to one stream, one message at a time: gRPC fails a call that ends during a write."""
 
     def __init__(self, context: aio.ServicerContext[Any, Any]) -> None:
         self._context = context
@@ -274,7 +277,7 @@ class _StreamWriter:
 
 
 async def _end_stream_quietly(stream: _StreamWriter) -> None:
-    """End a stream with UNAVAILABLE, if it has not ended."""
+    """End a stream with UNAVAILABLE, as the process stops; one that has ended already is no error."""
     # InternalError: the caller has disconnected meanwhile.
     with contextlib.suppress(aio.AbortError, aio.InternalError):
         await stream.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

@@ -248,7 +248,7 @@ def _server_options(max_message_bytes: int) -> list[tuple[str, Any]]:
 
 
 def _check_address_is_free(address: Address) -> None:
-    """Refuse an address in use; gRPC would log its own lines, and take over a Unix socket.
+    """Check that nobody listens at the address; gRPC would log its own lines, and take over a Unix socket.
 
     Raises:
         ListenError: it cannot be listened on.

@@ -22,7 +22,7 @@ MAX_ITEM_BYTES = 12 << 20
 
 
 def divide(sizes: Iterable[int]) -> list[Sequence[int]]:
-    """The indexes of the items of each call, in order. `sizes`: of all items, in bytes."""
+    """Divide items among calls: the indexes for each call, in order. `sizes` are the bytes of each item."""
     parts: list[list[int]] = []
     room = 0
     for index, size in enumerate(sizes):

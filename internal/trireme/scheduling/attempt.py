@@ -137,9 +137,10 @@ class AttemptRunner:
     async def attempt_nominated(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
     ) -> Attempt | None:
-        """As `attempt`, for pods that are nominated for different nodes, in one call and for these nodes alone.
+        """Try pods that are nominated for different nodes, each on its node alone, by one call of filter.
 
-        None: the first pod cannot have its node, or an extender may choose another one for it.
+        Returns the attempt of the first ones that fit. None: the first pod cannot have its node, or an extender may
+        choose another one for it.
 
         Raises: PhaseFault, PhaseUnavailable.
         """
@@ -197,7 +198,7 @@ class AttemptRunner:
         return Attempt(pods, PlacedPods(cycle, filtered, reserved, unreserved))
 
     def assume_on(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
-        """Assume the pod on the node: the cache counts it there from now on."""
+        """Count the pod on the node in the cache from now on; Reserve is not called."""
         pending = pod.record.pod
         self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
 
@@ -206,7 +207,8 @@ class AttemptRunner:
     ) -> list[binding_cycle.AssumedPod | Failure]:
         """Run Reserve for assumed pods: each as it is reserved, or why it is not; such a pod is no longer assumed.
 
-        `pod_group`: members of this group may share claims.
+        `pre_bind`: the answer of filter was that PreBind has work for the pods. `pod_group`: members of this group may
+        share claims; empty: no group is being tried.
 
         If the call itself fails (an exception, cancellation too), every pod is dropped from the cache and the exception
         raised again; nothing is unreserved, since it is not known what was reserved.
@@ -233,7 +235,7 @@ class AttemptRunner:
         return results
 
     def unreserve_and_forget(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.AssumedPod) -> None:
-        """Undo `assume` and Reserve of a pod that is not bound: Unreserve runs if something was reserved."""
+        """Undo `assume_and_reserve` for a pod that is not bound: forget it, after Unreserve if it was reserved."""
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
         self._cache.forget(assumed.pod.uid)
@@ -256,7 +258,7 @@ class AttemptRunner:
         return NodeChoice(filtered, placed, nodes)
 
     def _distinct_nominated_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
-        """The slots of the nodes that the first of the pods are nominated for, as long as each is another one."""
+        """The slots that the pods are nominated for, up to the first pod without one or with the slot of one before."""
         slots: list[int] = []
         for pod in pods[: batch_limit.MAX_NOMINATED]:
             slot = self._cache.slot_of(self._nominations.node_of(pod.uid))
@@ -276,7 +278,7 @@ def _attempt_for_deferred_resize(pods: list[queued_pod.QueuedPodInfo]) -> Attemp
 
 
 def node_counts_for_log(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
-    """The number of nodes, and of those that are feasible, for the log; not counted where it is off."""
+    """The numbers of nodes and of feasible ones, for the line of a bound pod; (0, 0) while the log has no such line."""
     return (nodes, answer.feasible_count) if klog.enabled(log, 2) else (0, 0)
 
 

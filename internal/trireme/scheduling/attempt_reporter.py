@@ -164,7 +164,9 @@ class AttemptReporter:
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
     def _send_condition_if_changed(self, pending: pending_pod.PendingPod, failure: Failure, priority: int) -> None:
-        """Send the condition PodScheduled, and the nomination, if either differs from what was written last.
+        """Send the condition PodScheduled=False, and the nomination, if either differs from what was written last.
+
+        Nothing is sent otherwise, unless the last write failed.
 
         The condition's time is that of the first failure, whatever its reason.
         """
@@ -199,7 +201,7 @@ class AttemptReporter:
         self._outbox.send(action, priority)
 
     def _on_write_failed(self, uid: str) -> None:
-        """Have the next attempt send its condition though it may say what the last one said."""
+        """Note that the pod's condition could not be written: the next failure sends one even if it says the same."""
         if uid in self._sent:
             self._failed.add(uid)
 
@@ -226,7 +228,7 @@ def _log_condition(key: str, condition: core_pb2.PodCondition, nominated_node: s
 
 
 def _log_failure(key: str, failure: Failure) -> None:
-    """Log one line for each decision, with kube-scheduler's text."""
+    """Log the failure in kube-scheduler's words: as an error, that there are no nodes, or that none fits."""
     pod = klog.Ref(key)
     if failure.reason != UNSCHEDULABLE_REASON:
         text = "Error scheduling pod; retrying"
@@ -238,7 +240,7 @@ def _log_failure(key: str, failure: Failure) -> None:
 
 
 def _log_queue_of_requeued_pod(pod: queued_pod.QueuedPodInfo) -> None:
-    """Log which structure of the queue the pod is in now."""
+    """Log the structure of the queue that a pod whose attempt failed is in now, as kube-scheduler does."""
     klog.info(
         log,
         3,

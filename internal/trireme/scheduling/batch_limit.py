@@ -30,7 +30,7 @@ MAX_PREEMPTORS = 16
 
 
 def _never_one_by_one(class_id: int) -> bool:
-    """The default: no HTTP extender filters or scores any class."""
+    """Answer, where there are no HTTP extenders, that none filters or scores the class."""
     return False
 
 
@@ -47,15 +47,15 @@ class BatchLimit:
         return min(GROWTH_TARGET, self.max_pods)
 
     def for_filter(self, class_id: int, pods: int) -> int:
-        """For how many of these pods of the class Filter is called."""
+        """For how many of these pods Filter is called: one where an HTTP extender filters or scores them, else all."""
         return 1 if pods > 1 and self.one_by_one(class_id) else pods
 
     def for_place(self, filtered: FilterResult, pods: int) -> int:
-        """How many of these pods may be placed by Filter's answer."""
+        """How many of these pods may be placed by this answer of Filter, which may limit the batch."""
         return min(pods, filtered.max_batch or pods)
 
     def for_speculation(self, used: int) -> int:
-        """How many pods are placed in advance, when so many of the last speculation of the class were used."""
+        """For how many pods to speculate: twice as many as were used of the class's last speculation, within bounds."""
         return min(2 * used, MAX_SPECULATIVE) or 1
 
     def for_post_filter(self, asynchronous: bool) -> int:

@@ -57,17 +57,17 @@ class AssumedPod:
 
     @property
     def item(self) -> bind_pb2.BindItem:
-        """The pod in requests to bind."""
+        """The pod, its node and the state that Reserve left, as requests to bind name it."""
         return bind_pb2.BindItem(pod=self._pod_identity, node_name=self.node_name, state=self.state)
 
     @property
     def rank(self) -> call_batches.Rank:
-        """Where more pods wait for a call than are in one, the most important are first."""
+        """The order in which pods wait for a call of PreBind: those of the highest priority first."""
         return -self.pod.record.priority, 0
 
     @property
     def placement(self) -> filter_pb2.Placement:
-        """The pod in requests to filter."""
+        """The pod and its slot, as requests to filter (Reserve, Unreserve) name it."""
         return filter_pb2.Placement(pod=self._pod_identity, node_name=self.node_name, slot=self.slot)
 
     @property
@@ -163,14 +163,14 @@ class BindingCycle:
             self._waiting.allow(uid, plugin)
 
     async def close(self) -> None:
-        """Cancel what is under way: the next leader reads from the API server how it ended."""
+        """Cancel all bindings under way: the next leader reads from the API server how they ended."""
         self.reported_bound.close()
         await self.background.close()
         await self._pre_binding.close()
         await self._reserved.close()
 
     def _cycle_with_pod_for_remote_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> cycle_pb2.Cycle:
-        """The cycle for bind: with the pod, if a plugin needs it."""
+        """The cycle for calls to bind; with the fields of the pods' class if the profile has remote plugins."""
         if cycle.profile not in self._remote_profiles:
             return cycle
         # By the class that the pod has now: classes change while Reserve is called.
@@ -185,7 +185,7 @@ class BindingCycle:
     async def _permit_then_bind(
         self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]
     ) -> None:
-        """Take the pods through Permit if anything waits there or a plugin is to be called, else straight on."""
+        """Begin the binding cycle: through Permit if a plugin is to be called or waited for, else past it."""
         if cycle.profile in self._permit_profiles:
             await self._call_permit_then_bind(cycle, pods, waits)
         elif waits:
@@ -198,7 +198,9 @@ class BindingCycle:
     async def _call_permit_then_bind(
         self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]
     ) -> None:
-        """Run Permit for pods of one class, and bind those that need not wait. If bind fails, all are requeued.
+        """Call the Permit plugins for pods of one class, and go on with those that need not wait.
+
+        Pods that a plugin rejects are requeued; if bind does not answer, all are.
 
         `waits` are more plugins to wait for, with their timeouts.
         """
@@ -247,7 +249,7 @@ class BindingCycle:
         self.background.start(bind_when_allowed())
 
     async def _pre_bind_or_bind_permitted(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        """Go on after Permit: pods with PreBind work each in a task, the others together to Bind."""
+        """Tell the queue that the attempts are done; pods with PreBind go on in tasks, the others bind together."""
         now = self._now()
         for assumed in pods:
             self._queue.done(assumed.pod.uid, now)
@@ -305,7 +307,7 @@ class BindingCycle:
         return result
 
     async def _write_expected_nomination(self, assumed: AssumedPod) -> None:
-        """Write the node into the pod's status, because what follows may take long."""
+        """Write the node into the pod's status as the expected one, because Permit or PreBind may take long."""
         await self._reporter.wait_until_written(assumed.pod.uid)  # an earlier nomination must not come after this one
         if await self._pre_binding.write_nomination(assumed.item, assumed.rank):
             self._reporter.note_nomination_written(assumed.pod, assumed.node_name)
@@ -339,7 +341,10 @@ class BindingCycle:
         self._unassume_and_requeue(cycle, assumed, status.error("", text))
 
     async def _bind_once_status_written(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        """Bind pods. If the status of an earlier attempt is still to be written, the pod is bound after that, alone."""
+        """Bind pods that need no PreBind, at once and together.
+
+        A pod whose condition of an earlier attempt is still to be written is bound after that, in a task of its own.
+        """
         later = [assumed for assumed in pods if self._reporter.has_unwritten(assumed.pod.uid)]
         for assumed in later:
             self.background.start(self._bind_when_written(cycle, assumed))
@@ -437,7 +442,7 @@ class BindingCycle:
 
 
 def _permit_text(result: status.Status) -> str:
-    """The message of a refusal is as if the chosen node were the only one. An error keeps its own message."""
+    """The message of a pod that Permit refused, as if its node were the only one; empty for an error."""
     return fit_error.message(1, None, [(result, 1)], "") if result.is_rejection else ""
 
 

@@ -86,7 +86,7 @@ class CallBatches(Generic[Item, Result]):
         task.add_done_callback(self._on_call_ended)
 
     def _on_call_ended(self, task: asyncio.Task[None]) -> None:
-        """A call has ended: start the next one if it is due."""
+        """Drop the task of a call that has ended; start the next call if it is due, unless this one was cancelled."""
         self._calls.discard(task)
         if not task.cancelled():
             self._start_call_if_due()
@@ -135,6 +135,6 @@ class CallBatches(Generic[Item, Result]):
         return batch
 
     def _on_item_ended(self, _: "asyncio.Future[Result]") -> None:
-        """An item has its result, or its caller was cancelled: there is room for another."""
+        """Count one item fewer, which has its result or no caller any more; start the next call if it is due."""
         self._under_way -= 1
         self._start_call_if_due()

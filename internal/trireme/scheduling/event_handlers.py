@@ -80,7 +80,7 @@ class EventHandlers:
         return self._pods.pending_uids()
 
     def other_scheduler_of(self, key: str) -> str:
-        """The other scheduler that is responsible for a pending pod (namespace/name); empty: there is no such pod."""
+        """The schedulerName of a pending pod (namespace/name) that is not ours; empty: there is no such pod."""
         return self._pods.other_scheduler_of(key)
 
     def version_of(self, uid: str) -> str:

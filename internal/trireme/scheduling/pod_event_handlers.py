@@ -67,7 +67,7 @@ class PodEventHandlers:
         return frozenset(self._pending)
 
     def other_scheduler_of(self, key: str) -> str:
-        """The other scheduler that is responsible for a pending pod (namespace/name); empty: there is no such pod."""
+        """The schedulerName of a pending pod (namespace/name) that is not ours; empty: there is no such pod."""
         return next((scheduler for name, scheduler in self._foreign.values() if name == key), "")
 
     def version_of(self, uid: str) -> str:
@@ -100,7 +100,7 @@ class PodEventHandlers:
         self.reclassify()
 
     def _log_pod_event(self, kind: EventKind, parsed: ParsedPod) -> None:
-        """Log one event in kube-scheduler's words; not of pods of other schedulers without a node."""
+        """Log a pod event in kube-scheduler's words, unless the pod has no node and is another scheduler's."""
         pending, placed = parsed.uid in self._pending, self._cache.pod(parsed.uid)
         if kind == EventKind.DELETED:
             if pending or placed is not None:
@@ -157,7 +157,7 @@ class PodEventHandlers:
                 )
 
     def _intern_base_of_placed(self, parsed: ParsedPod) -> int:
-        """The number of the pod's base in the class registry; of an invalid pod that of one without requests."""
+        """Intern the base of a pod that has a node; an invalid pod counts as one without requests."""
         try:
             return self._registry.intern_base(parsed.base)
         except class_registry.InvalidPod:
@@ -213,7 +213,7 @@ class PodEventHandlers:
     def _events_of_update(
         self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool
     ) -> list[cluster_event.ClusterEvent]:
-        """How the pod changed, as the events for which hints register; `target`: it is the pod that waits."""
+        """How the pod changed, as events for hints; `target`: for this pod itself, which waits, else for other pods."""
         return cluster_event.pod_update_events(old, new, target=target, rules=self._registry.rules)
 
     def _set_deferred_resize(self, parsed: ParsedPod) -> None:
@@ -248,7 +248,7 @@ class PodEventHandlers:
                 self._registry.release(gone.class_id)
 
     def _reclassify_if_more_is_read(self, pending: PendingPod, parsed: ParsedPod) -> None:
-        """The same object was listed again. If more of its fields are read than before, its class is another one."""
+        """Give a pod that is listed again unchanged another class, if plugins read more of its fields than before."""
         if parsed == pending.parsed and not self._registry.distinguishes_all_labels:
             return
         new = self._intern_class(parsed)
@@ -271,7 +271,7 @@ class PodEventHandlers:
         return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
 
     def _make_pod_info(self, pending: PendingPod) -> pod_info.PodInfo:
-        """What the queue has to know of the pod."""
+        """Make what the queue has to know of the pod from its object and class."""
         parsed = pending.parsed
         return pod_info.pod_info_by_priority(
             parsed.key,
@@ -350,5 +350,5 @@ class PodEventHandlers:
             keys = self._registry.take_new_selector_keys()
 
     def _pod_in_event(self, pod: core_pb2.Pod, parsed: ParsedPod) -> PodInEvent:
-        """The pod as hints get it: `pod` has what its class shares."""
+        """The pod as hints get it: what its class shares (`pod`), with its own key, UID, node and nomination."""
         return PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

@@ -20,7 +20,7 @@ class PodsInPreBind:
         self._cancelled: dict[str, asyncio.Future[str]] = {}
 
     async def run(self, uid: str, work: Coroutine[Any, Any, status.Status]) -> status.Status:
-        """The result of the pod's PreBind; an error if it was cancelled."""
+        """Run the pod's PreBind (`work`) to its end, and return its result; an error status if `cancel` ended it."""
         cancelled = self._cancelled[uid] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(work)
         try:

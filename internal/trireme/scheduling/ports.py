@@ -41,7 +41,7 @@ class Evaluators(Protocol):
         ...
 
     def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
-        """The context of a call."""
+        """Make the context of a call about the class, at this generation of the snapshot or a later one."""
         ...
 
     async def filter(
@@ -53,7 +53,7 @@ class Evaluators(Protocol):
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """Where the class may run.
+        """On which nodes pods of the class may run, how many on each, and why not on others.
 
         `nominee` is the pod that is nominated for a node, by name and UID, which counts there for itself alone.
         `preemptors` are the first pods by name, UID and nomination, where they most likely fit nowhere: the nominee, or
@@ -64,7 +64,7 @@ class Evaluators(Protocol):
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """How many of these pods, the first of them, may run where each is nominated: all at different slots.
+        """How many of these pods, from the first, may all run where they are nominated, each at another slot.
 
         The answer knows of no other nodes.
         """
@@ -83,7 +83,7 @@ class Evaluators(Protocol):
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """The nodes that preemption has to choose from, at least one; else as run_post_filter for this pod."""
+        """The nodes that preemption has to choose from, at least one; otherwise the result of PostFilter."""
         ...
 
     async def select_preemption_candidate(
@@ -95,7 +95,7 @@ class Evaluators(Protocol):
         filtered: FilterResult,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As run_post_filter for this pod, where preemption chooses among these nodes."""
+        """Run PostFilter for this pod, where preemption may choose among these nodes alone."""
         ...
 
     async def list_pod_group_victims(
@@ -107,19 +107,19 @@ class Evaluators(Protocol):
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """The victims that remain for a group that was placed."""
+        """The victims that have to be evicted for a group that was placed without them."""
         ...
 
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
-        """Which claims a group may give up."""
+        """Which claims of a group may be released, as no node can use them as they are."""
         ...
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-        """How good each placement of a group is."""
+        """The total score of each placement of a group, or the status of the plugin that failed."""
         ...
 
     async def place(
@@ -131,11 +131,11 @@ class Evaluators(Protocol):
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> Sequence[filter_pb2.Reservation]:
-        """What is to be assumed beside each placement."""
+        """Run the Reserve plugins: for each placement what is to be assumed beside it, or why it failed."""
         ...
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """The placements are void."""
+        """Notify the Reserve plugins that these pods will not be bound where they were placed."""
         ...
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:

@@ -36,7 +36,7 @@ _PASSED = (status.Code.SUCCESS, status.Code.SKIP)
 
 
 class _CallsByProfile(Generic[Result]):
-    """Pods of one profile share calls, and wait for no other profile's plugins."""
+    """Calls to bind for pods: those of one profile share calls, and wait for no other profile's plugins."""
 
     def __init__(self, send: call_batches.SendBatch[ports.PreBindItem, Result]) -> None:
         self._send = send
@@ -96,7 +96,7 @@ class PreBinding:
         return answer.code is status.Code.SUCCESS if answer.code in _PASSED else answer
 
     async def write_nomination(self, item: bind_pb2.BindItem, rank: call_batches.Rank) -> bool:
-        """Write the expected node into the pod's status; binding goes on if that fails. Whether it was tried."""
+        """Write the expected node into the pod's status; a failure is only logged. False: it is turned off."""
         if not self._nominating:
             return False
         action = bind_pb2.Action(pod=item.pod, nominate=bind_pb2.Nominate(node_name=item.node_name))

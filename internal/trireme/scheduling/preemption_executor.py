@@ -335,7 +335,7 @@ class PreemptionExecutor:
         return await self._evict_once(pod, node_name, last, preemption)
 
     def _activate_pods_nominated_for_nodes_of(self, victims: Sequence[bind_pb2.Action]) -> None:
-        """Try the other pods nominated for the victims' nodes: they would wait in vain for victims that stay.
+        """Activate all pods nominated for the nodes of victims that stay: they would wait for them in vain.
 
         A pod that has a retry is tried then.
         """
@@ -391,7 +391,10 @@ class PreemptionExecutor:
         return eviction.result()
 
     async def _wait_until_unbound_victim_is_gone(self, uid: str) -> None:
-        """Return once the room of a victim that was not bound yet is free: an attempt before would fail."""
+        """Return once a victim that was not bound yet has left the cache, or after RELEASE_SECONDS.
+
+        An attempt of the preemptor before that would fail: the victim still takes its room.
+        """
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
             stop_waiting = self._cache.on_deletion(uid, gone.set)
@@ -452,7 +455,7 @@ def _preemptor_kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:
 
 
 def _victim_name(victim: bind_pb2.Action) -> str:
-    """namespace/name of the victim."""
+    """The victim as namespace/name."""
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 

@@ -143,7 +143,7 @@ class SchedulingCycle:
         return [pod for pod in made.pods if self._cache.pod(pod.uid) is None]
 
     def _keep_in_attempt_unless_deleted(self, pod: queued_pod.QueuedPodInfo) -> bool:
-        """Whether the pod is still to be placed. The attempt of a pod that was deleted meanwhile is over."""
+        """Whether the pod is still to be placed; ends the attempt of a pod that was deleted meanwhile."""
         if not pod.in_attempt:
             self._queue.done(pod.uid, self._now())
         return pod.in_attempt

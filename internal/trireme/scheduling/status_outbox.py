@@ -113,7 +113,7 @@ class StatusOutbox:
         return actions
 
     def _queue_unless_under_way(self, uid: str) -> None:
-        """Let the pod's action be sent when it is its turn, unless one of it is under way."""
+        """Queue the pod's waiting action by rank, unless one of the pod is under way, whose end will queue it."""
         if uid in self._under_way:
             return
         if len(self._order) > 2 * len(self._waiting) + BATCH:  # most entries are out of date

@@ -41,7 +41,7 @@ class WaitingPods:
         self._pods: dict[str, _PermitWait] = {}
 
     def pods(self) -> list[WaitingPod]:
-        """All of them."""
+        """All pods that wait on Permit, with the plugins that have not allowed them yet."""
         return [WaitingPod(entry.key, uid, tuple(sorted(entry.plugins))) for uid, entry in self._pods.items()]
 
     async def wait_until_allowed(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
@@ -64,7 +64,7 @@ class WaitingPods:
             del self._pods[uid]
 
     def is_waiting(self, uid: str) -> bool:
-        """Whether the pod waits."""
+        """Whether the pod waits on Permit."""
         return uid in self._pods
 
     def allow(self, uid: str, plugin: str) -> bool:

@@ -24,7 +24,7 @@ def unschedulable(message: str, reason: str = "", **parameters: object) -> Statu
 
 
 def unresolvable(message: str, reason: str = "", **parameters: object) -> Status:
-    """Refused; evicting pods would not help. Otherwise as `unschedulable`."""
+    """Refused, and evicting pods would not help: preemption skips the node. Arguments as of `unschedulable`."""
     return status.unresolvable("", message, reasons=_make_reasons(reason, parameters))
 
 

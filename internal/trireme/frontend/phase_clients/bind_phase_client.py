@@ -443,7 +443,7 @@ class BindPhaseClient:
             await asyncio.sleep(delay)
 
     async def _wait_for_replica(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:
-        """The next replica that knows this leader; waits for one."""
+        """Return the next replica that knows this leader, or what `choose` returns; waits while there is none."""
         while True:
             link = (choose or self._next_fenced_replica)()
             if link is not None:
@@ -510,7 +510,10 @@ class BindPhaseClient:
             link.fenced = False
 
     def _note_older_work(self, link: _BindLink, seconds: float) -> None:
-        """Note that this replica's work for an earlier leader may take effect for so long."""
+        """Note until when this replica's work for an earlier leader may take effect; returns at once.
+
+        `wait_until_announced` returns how long that is; of a replica that is found only later the log warns.
+        """
         self._drained_at = max(self._drained_at, asyncio.get_running_loop().time() + seconds)
         if seconds and self._announced:
             log.warning(

@@ -23,7 +23,10 @@ class DividedBinder:
         self._binder = binder
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """As in `ports.Binder`; parts go concurrently, and an item that is too large by itself gets an error status."""
+        """Call Permit, in concurrent parts if need be; an item that is too large for any call gets an error status.
+
+        Raises: PhaseFault: bind failed, or answered about other pods than those of a part.
+        """
         if request.ByteSize() <= message_sizes.CALL_BYTES:
             return await self._binder.permit(request)
         parts, too_large = _divide_by_size(item.ByteSize() for item in request.items)
@@ -43,7 +46,7 @@ class DividedBinder:
     async def pre_bind_pre_flight(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
-        """As in `ports.Binder`."""
+        """Call PreBindPreFlight, in concurrent parts if need be; indexes in `on_result` are those of all items."""
 
         def send(part: Sequence[int]) -> Awaitable[None]:
             return self._binder.pre_bind_pre_flight([items[index] for index in part], _renumbered(part, on_result))
@@ -56,7 +59,7 @@ class DividedBinder:
         on_result: Callable[[int, bind_pb2.PreBindResult], None],
         on_start: Callable[[int, str], None],
     ) -> None:
-        """As in `ports.Binder`."""
+        """Call PreBind, in concurrent parts if need be; indexes in both callbacks are those of all items."""
 
         def send(part: Sequence[int]) -> Awaitable[None]:
             part_items = [items[index] for index in part]
@@ -68,7 +71,7 @@ class DividedBinder:
         await _send_in_parts(items, on_too_large, send)
 
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
-        """As in `ports.Binder`; one part after the other.
+        """Bind all items, one part after the other; yields each result once, by its index among all items.
 
         Parts at once would be more calls of a profile than `calls_to_bind.CallTurns` allows, and bring little: pods are
         hardly ever so large, and those of one part keep a replica busy.
@@ -87,7 +90,10 @@ class DividedBinder:
                 yield result
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
-        """As in `ports.Binder`. A part that fails does not keep the others back."""
+        """Notify the PostBind plugins, one part after the other; a part that fails does not keep the others back.
+
+        Raises: PhaseFault: at the end, with all failures.
+        """
         if request.ByteSize() <= message_sizes.CALL_BYTES:
             await self._binder.post_bind(request)
             return
@@ -108,7 +114,7 @@ class DividedBinder:
         on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
-        """As in `ports.Binder`; one part after the other, as what concerns one pod is done in order.
+        """Execute all actions, one part after the other, as what concerns one pod has to be done in order.
 
         A replica orders only those that it gets itself, and another part may go to another one.
         """
@@ -141,7 +147,7 @@ async def _send_in_parts(
 
 
 def _divide_by_size(sizes: Iterable[int]) -> tuple[list[Sequence[int]], dict[int, status_pb2.Status]]:
-    """The indexes of the items of each call, and why items are in none."""
+    """Divide items by their bytes: the indexes for each call, and an error for each that is too large for any."""
     fitting, too_large = [], {}
     known = list(sizes)
     for index, size in enumerate(known):
@@ -155,7 +161,7 @@ def _divide_by_size(sizes: Iterable[int]) -> tuple[list[Sequence[int]], dict[int
 
 
 def _sizes_of_items(items: Iterable[ports.PreBindItem]) -> Iterable[int]:
-    """The size of each in a request, where neighbours of one cycle share it."""
+    """Yield the bytes that each item adds to a request: its cycle counts only if the item before has another one."""
     cycle = None
     for item in items:
         shared, cycle = item.cycle is cycle, item.cycle
@@ -163,5 +169,5 @@ def _sizes_of_items(items: Iterable[ports.PreBindItem]) -> Iterable[int]:
 
 
 def _renumbered(part: Sequence[int], report: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-    """Report under the index that the item has among all."""
+    """Wrap `report`, which takes indexes among all items, for a call that has only the items of `part`."""
     return lambda index, value: report(part[index], value)

@@ -50,7 +50,7 @@ Observe = Callable[[Discovery], None]
 
 
 def _ignore_discovery(_: Discovery) -> None:
-    """For phases that nothing waits for."""
+    """Do nothing: nobody waits for replicas of this phase that may not be called."""
 
 
 async def follow_endpoints(

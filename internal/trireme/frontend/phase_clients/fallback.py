@@ -18,11 +18,11 @@ CHECK_SECONDS = 0.5
 
 
 class ReplicaState(Protocol):
-    """What is known of a replica."""
+    """What the fallback reads of each configured replica, to say why none answers."""
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Its address, `host:port` or a Unix socket."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class ReplicaState(Protocol):
 
 
 class PhaseReplicas(Protocol):
-    """A phase's replicas, as follower_replicas.FollowerReplicas and bind_phase_client.BindPhaseClient are."""
+    """The replicas of one phase: follower_replicas.FollowerReplicas or bind_phase_client.BindPhaseClient."""
 
     @property
     def available(self) -> bool:

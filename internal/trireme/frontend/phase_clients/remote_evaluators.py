@@ -90,7 +90,10 @@ class RemoteEvaluators:
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """As in `ports.Evaluators`; a replica that gave the last complete answer sends only what changed."""
+        """Call Filter about the class, or about `nominee` alone, whose answer is not cached.
+
+        A replica that gave the last complete answer sends only what changed.
+        """
         # An answer about a nominated pod holds for that pod alone, so it is not kept for its class.
         answer = self._answers.get_or_add((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
@@ -153,7 +156,10 @@ class RemoteEvaluators:
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """As in `ports.Evaluators`. Raises PhaseFault if filter admits more pods than were named."""
+        """Ask filter how many of the nominees, from the first, may all go to the slots that they are nominated for.
+
+        Raises: PhaseUnavailable; PhaseFault, also if filter admits more pods than were named.
+        """
         request = filter_phase_pb2.FilterNominatedRequest(
             cycle=self.cycle(profile, class_id, generation),
             nominees=[identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)],
@@ -175,7 +181,7 @@ class RemoteEvaluators:
     async def run_post_filter(
         self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
-        """As in `ports.Evaluators`."""
+        """Have filter run PostFilter for pods that fit nowhere; returns results for the first ones."""
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=self.cycle(profile, class_id, generation), preemptors=identities.preemptors(pods, generation)
         )
@@ -190,7 +196,7 @@ class RemoteEvaluators:
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """As in `ports.Evaluators`."""
+        """Have filter list the nodes that preemption may choose from; PostFilter's result instead if there is none."""
         request = filter_phase_pb2.ListPreemptionCandidatesRequest(
             cycle=self.cycle(profile, class_id, generation), preemptor=identities.preemptor(pod, generation)
         )
@@ -210,7 +216,7 @@ class RemoteEvaluators:
         filtered: FilterResult,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As in `ports.Evaluators`."""
+        """Have filter run PostFilter for the pod, where preemption may choose among the candidates alone."""
         request = filter_phase_pb2.SelectPreemptionCandidateRequest(
             cycle=self.cycle(profile, class_id, generation),
             preemptor=identities.preemptor(pod, generation),
@@ -226,7 +232,7 @@ class RemoteEvaluators:
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """As in `ports.Evaluators`."""
+        """Have filter list the pods and groups that may be evicted for a group."""
         return await self._call_filter_checking_generation(
             "ListPodGroupVictims", request.cycle, lambda stub: stub.ListPodGroupVictims, request
         )
@@ -234,7 +240,7 @@ class RemoteEvaluators:
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """As in `ports.Evaluators`."""
+        """Have filter list the victims that still have to be evicted for a group whose pods were placed."""
         return await self._call_filter_checking_generation(
             "ReprievePodGroupVictims", request.cycle, lambda stub: stub.ReprievePodGroupVictims, request
         )
@@ -242,7 +248,7 @@ class RemoteEvaluators:
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
-        """As in `ports.Evaluators`."""
+        """Have filter list the claims of a group that may be released, as no node can use them as they are."""
         return await self._call_filter_checking_generation(
             "ListReleasableClaims", request.cycle, lambda stub: stub.ListReleasableClaims, request
         )
@@ -250,7 +256,10 @@ class RemoteEvaluators:
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-        """As in `ports.Evaluators`. Raises PhaseFault if a successful answer has not one total for each placement."""
+        """Have score rate each placement of a group.
+
+        Raises: PhaseUnavailable; PhaseFault, also if a successful answer has not one total for each placement.
+        """
 
         async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
@@ -270,7 +279,7 @@ class RemoteEvaluators:
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
     ) -> PlaceResult:
-        """As in `ports.Evaluators`; a replica that has the capacities of the last answer gets what changed of them.
+        """Have score choose slots for the next pods; a replica that has the last capacities gets what changed.
 
         One that has lost them (FAILED_PRECONDITION) gets all of them, in a second call.
         """
@@ -312,7 +321,10 @@ class RemoteEvaluators:
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> Sequence[filter_pb2.Reservation]:
-        """As in `ports.Evaluators`."""
+        """Have filter run the Reserve plugins; returns a reservation, or why it failed, for each placement in order.
+
+        Raises: PhaseUnavailable; PhaseFault, also if there is not one answer for each placement.
+        """
         request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
         response = await self._call_filter_checking_generation("Reserve", cycle, lambda stub: stub.Reserve, request)
         if len(response.reservations) != len(placements):
@@ -320,7 +332,7 @@ class RemoteEvaluators:
         return response.reservations
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """As in `ports.Evaluators`."""
+        """Have filter notify the Reserve plugins that the pods will not be bound where they were placed."""
         request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
         await self._call_filter("Unreserve", cycle, lambda stub: stub.Unreserve, request)
 
@@ -369,7 +381,10 @@ class RemoteEvaluators:
         )
 
     async def _measure_and_map_errors(self, phase: str, rpc: str, answering: Awaitable[Answer]) -> Answer:
-        """Await the answer, and record duration and outcome of the call. Raises: PhaseFault, PhaseUnavailable."""
+        """Await the answer to a call, and record its duration and gRPC code in the metrics.
+
+        Raises: PhaseFault for an error of gRPC, PhaseUnavailable.
+        """
         started = self._metrics.clock()
         code = grpc.StatusCode.OK
         try:
@@ -396,7 +411,7 @@ def _add_refusal(
     | filter_phase_pb2.SelectPreemptionCandidateRequest,
     filtered: FilterResult,
 ) -> None:
-    """Add why the class runs nowhere."""
+    """Add to the request why the class runs nowhere: PreFilter's status, or else the columns of all nodes."""
     if filtered.refusal is not None:
         request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
     else:

@@ -331,7 +331,7 @@ class ReplicaLink:
                     await self._wake.wait()
 
     async def _write_full_sync(self, call: Any) -> None:
-        """The cluster as it is now; what changes while it is written is queued behind it."""
+        """Write Hello and the whole cluster as it is now; what changes meanwhile is queued behind it."""
         hello = snapshot_pb2.SyncRequest(hello=self._source.hello()).SerializeToString()
         chunks = self._source.full_sync()
         self._streaming = True
@@ -377,11 +377,11 @@ class ReplicaLink:
 
     @property
     def _tolerated_silence_seconds(self) -> float:
-        """How long the replica may acknowledge nothing before it is synchronised anew, in seconds."""
+        """How many seconds the replica may acknowledge nothing before it is synchronised anew; more in a full sync."""
         return SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS
 
     def _raise_if_too_far_behind(self) -> None:
-        """Raises: TimeoutError where a full sync is the way to bring the replica up to date."""
+        """Raise TimeoutError if the replica is too far behind or silent for too long: a full sync is cheaper then."""
         too_much = self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes)
         if too_much or self._has_been_silent(self._tolerated_silence_seconds):
             raise TimeoutError("it does not follow; it will be synchronised anew")
@@ -432,5 +432,5 @@ def _generation_of_request(request: bytes) -> int:
 
 
 def _already_serialized(message: bytes) -> bytes:
-    """Serialises nothing: the message is bytes already."""
+    """The serializer of requests, which are serialised before they are queued: returns them as they are."""
     return message

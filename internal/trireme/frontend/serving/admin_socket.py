@@ -54,7 +54,7 @@ def _is_in_use(path: str) -> bool:
 
 
 def _listen_for_this_user(path: str) -> socket.socket:
-    """Listen at the path, for this user only; a file left behind there is replaced."""
+    """Make a Unix socket that listens at the path, for this user only; a file that is there is replaced."""
     own = socket.socket(socket.AF_UNIX)
     # Nobody else may connect, not even between making the file and setting its mode.
     before = os.umask(0o177)

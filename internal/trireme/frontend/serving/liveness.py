@@ -19,7 +19,7 @@ CALLS_PER_CYCLE = 4
 
 
 class HasProgress(Protocol):
-    """The parts of the scheduler that are checked."""
+    """What /livez checks: something that reports its progress, which the scheduler does."""
 
     def progress(self) -> scheduler.Progress:
         """A number that changes with each completed cycle or eviction, and whether there is work."""

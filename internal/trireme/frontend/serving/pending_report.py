@@ -312,7 +312,7 @@ def _first_queued_at(pod: queued_pod.QueuedPodInfo) -> float:
 
 
 def _alternatives_text(names: Sequence[str]) -> str:
-    """The names as alternatives; without any it takes time."""
+    """The names joined by "or", as what may help a pod; "time to pass" if there are none."""
     return " or ".join(names) if names else "time to pass"
 
 

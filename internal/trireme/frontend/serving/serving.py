@@ -197,7 +197,7 @@ async def _accept_connections(
 
 
 class _RequestGuard:
-    """Authenticates callers, and authorises their requests."""
+    """The guard of the HTTPS site: authenticates callers, and authorises their requests."""
 
     def __init__(self, authenticator: authentication.Authenticator, authorizer: authorization.Authorizer) -> None:
         self.user_of = authenticator.user_of

@@ -165,7 +165,7 @@ def read_authentication_settings(connection: Connection) -> Mapping[str, str]:
 
 
 async def _connect_and_read_config_map(connection: Connection) -> Mapping[str, str]:
-    """Connect, and read the ConfigMap."""
+    """Connect to the API server, read the ConfigMap of authentication, and disconnect."""
     agent = release.user_agent()
     settings = client.ClientSettings(credentials.Source(connection.kubeconfig), agent, max_connections=1)
     async with await client.connect(settings) as api:
@@ -185,7 +185,7 @@ async def _read_config_map(api: client.ApiClient) -> Mapping[str, str]:
 
 
 class ReviewClient:
-    """Reviews tokens and access by the API server."""
+    """Has the API server review tokens (TokenReview) and access (SubjectAccessReview)."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api = api

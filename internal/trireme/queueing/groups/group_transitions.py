@@ -293,7 +293,7 @@ class GroupTransitions:
             self._transitions.log.append(now, pod, label)
 
     def _plugin_gating_group(self, group: QueuedPodGroupInfo) -> str:
-        """Return the plugin that gates the group, or one of its members; empty: none does.
+        """Find the plugin that gates the group, or one of its members; empty: none does.
 
         First the group's own reasons: too few pods (gang), or victims that are still to go. Cheap while the reason is
         the same as before: the member that held the group back last (`blocker`) is checked first.
@@ -313,7 +313,10 @@ class GroupTransitions:
         )
 
     def _plugin_gating_member(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> str:
-        """The plugin that holds the member back; empty: none does."""
+        """The plugin that gates the member, found without calls of remote ones; then the member is the `blocker`.
+
+        Empty: none does, as far as that is known without calls.
+        """
         result = self._pre_enqueue(pod)
         if isinstance(result, PreEnqueueResult):
             return ""

@@ -169,7 +169,7 @@ class PodGroupCycle:
         tree: forest.GroupNode,
         members: Sequence[queued_pod.QueuedPodInfo],
     ) -> PodGroupRequest:
-        """What is to be tried: the members by PodGroup, how many have a node, and whether minimums apply."""
+        """Say what is to be tried: the members by PodGroup, how many have a node, and whether minimums apply."""
         by_group: dict[str, list[queued_pod.QueuedPodInfo]] = {}
         for pod in members:
             by_group.setdefault(queued_group.pod_group_name(pod), []).append(pod)
@@ -184,7 +184,7 @@ class PodGroupCycle:
         return await self._preemptions.evict(group, "", victims)
 
     async def _release_claims(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
-        """Release claims that the group cannot use as they are."""
+        """Have bind release claims that the group cannot use as they are; a failure is only logged."""
         claims = [action for action in actions if not action.HasField("evict")]
         failed = await self._preemptions.execute(claims) if claims else ""
         if failed:
@@ -199,7 +199,7 @@ class PodGroupCycle:
         return scheduled
 
     def _may_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
-        """Whether the member is to be tried. If it is being deleted, or has a node, its attempt ends here."""
+        """Whether the member is to be tried; ends the attempt of one that is being deleted, is gone, or has a node."""
         if pod.record.pod.parsed.flags & TERMINATING:
             self._reporter.report_skipped(pod)
             return False

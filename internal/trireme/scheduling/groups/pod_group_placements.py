@@ -172,7 +172,7 @@ class PodGroupPlacements:
                 yield slot, entry.metadata.labels
 
     def _labels_of_node(self, name: str) -> Mapping[str, str] | None:
-        """The labels of the node; None: it is gone."""
+        """The labels of the node of this name; None: it is gone."""
         entry = self._cache.node(name)
         return None if entry is None else entry.metadata.labels
 
@@ -232,7 +232,7 @@ class PodGroupPlacements:
 
 
 def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
-    """The status if no placement is feasible: the first one is reported for all."""
+    """The status of a group that fits in none of `count` placements; only the first placement's status is told."""
     why = UNSCHEDULABLE_TEXT if first.summary else first.message
     text = f"0/{count} placements are available, first placement status: {why}"
     return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, text), summary=True)

@@ -121,7 +121,7 @@ def _status_after_post_filter(
 
 
 def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, members: int) -> None:
-    """Log one line for each decision, with kube-scheduler's text."""
+    """Log the result of the attempt at one PodGroup, in kube-scheduler's words."""
     group = klog.Ref(result.node.key.name)
     if final.code is GroupCode.SUCCESS:
         placed = sum(member.assumed is not None for member in result.attempts)
@@ -136,7 +136,7 @@ def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, me
 
 
 def _with_nominated_node(failure: Failure, node: str | None) -> Failure:
-    """The failure with this nomination; None: as it is."""
+    """The failure, with its nomination replaced by `node` (empty: cleared); None: the failure as it is."""
     if node is None:
         return failure
     return Failure(

@@ -39,7 +39,7 @@ class GroupStatus:
 
     @property
     def message(self) -> str:
-        """For events and conditions."""
+        """The reasons as one text, for events and conditions."""
         return ", ".join(self.reasons)
 
 
@@ -76,11 +76,11 @@ class PodGroupRequest:
 
     @property
     def profile(self) -> str:
-        """The profile of all of them."""
+        """The profile of all waiting pods, which is that of the first: groups agree on one."""
         return next(pods[0].record.profile for pods in self.members.values() if pods)
 
     def members_of(self, node: forest.GroupNode) -> Sequence[queued_pod.QueuedPodInfo]:
-        """The waiting pods of a PodGroup."""
+        """The waiting pods of a PodGroup of the tree, in order; empty: none of it waits."""
         return self.members.get(node.name, ())
 
     def all_pods(self) -> list[queued_pod.QueuedPodInfo]:
@@ -99,7 +99,7 @@ class PodGroupResult:
 
     @property
     def succeeded(self) -> bool:
-        """It is scheduled, if those above it are."""
+        """Whether the group fits; it is scheduled if the groups above it fit too."""
         return self.status.code is GroupCode.SUCCESS
 
     def placed_members(self) -> Iterator[MemberAttempt]:

@@ -187,7 +187,7 @@ class PodGroupTrials:
             self.unassume(member)
 
     def unassume(self, member: MemberAttempt) -> None:
-        """Unassume the member, if it is assumed."""
+        """Undo the assumption and Reserve of the member, if it is assumed; `assumed` still says where."""
         if member.assumed is not None and member.cycle is not None:
             self._attempts.unreserve_and_forget(member.cycle, member.assumed)
 
@@ -251,7 +251,7 @@ class PodGroupTrials:
     def _attempts_of_placed(
         self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.PlacedPods
     ) -> list[MemberAttempt]:
-        """The attempts of the first pods, up to one that has to be tried again."""
+        """The results of the pods, in order, up to the first one that was not decided and is tried again."""
         columns = self._columns_for_claim_release(pods[0].record.class_id, placed.filtered)
         assumed = {each.pod.uid: each for each in placed.assumed}
         failures = {pod.uid: failure for pod, failure in placed.unreserved}
@@ -274,7 +274,10 @@ class PodGroupTrials:
             self._reserved.end_claim_sharing(uids)
 
     def _columns_for_claim_release(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
-        """Filter's answer, where a plugin that may have claims released refuses nodes to a pod with claims."""
+        """The columns by which PodGroupPostFilter finds claims to release: those where their plugin refuses nodes.
+
+        None: it refuses none, the class has more than one pod (so no claims), or PreFilter refused everywhere.
+        """
         if not self._cache.registry.is_of_one_pod(class_id) or filtered.refusal is not None:
             return None
         refused = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
