@@ -142,7 +142,7 @@ def _lease_reader(api: client.ApiClient, named: tuple[str, str] | None) -> Lease
         return None
     namespace, name = named
 
-    async def read() -> LeaseRecord | None:
+    async def read_lease() -> LeaseRecord | None:
         return await lease.read_lease(api, namespace, name, LEASE_DEADLINE_SECONDS)
 
-    return LeaseReader(f"{namespace}/{name}", read)
+    return LeaseReader(f"{namespace}/{name}", read_lease)

@@ -188,14 +188,14 @@ class ClusterCache:
         """
         self._deletion_callbacks.setdefault(uid, []).append(callback)
 
-        def cancel() -> None:
+        def drop_callback() -> None:
             callbacks = self._deletion_callbacks.get(uid, [])
             if callback in callbacks:
                 callbacks.remove(callback)
                 if not callbacks:
                     del self._deletion_callbacks[uid]
 
-        return cancel
+        return drop_callback
 
     def _notify_deletion(self, uid: str) -> None:
         """Call the callbacks for the pod's deletion, once."""

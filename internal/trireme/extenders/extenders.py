@@ -144,12 +144,12 @@ class Extenders:
         if not preempting:
             return None
 
-        async def trim(
+        async def trim_by_extenders(
             candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
         ) -> Sequence[filter_phase_pb2.PreemptionCandidate]:
             return await self._trim_candidates(preempting, uid, candidates)
 
-        return trim
+        return trim_by_extenders
 
     def has_binder_for(self, class_id: int) -> bool:
         """Whether an extender binds the class's pods."""
@@ -231,7 +231,7 @@ class Extenders:
         statuses = list(answer.statuses)
         numbers = {entry: number for number, entry in enumerate(statuses, 1)}
 
-        def refuse(slot: int, refusal: status.Status) -> None:
+        def refuse_slot(slot: int, refusal: status.Status) -> None:
             """Set why the node at the slot refuses the pod."""
             if refusal not in numbers:
                 statuses.append(refusal)
@@ -240,13 +240,13 @@ class Extenders:
 
         silently = status.unresolvable(NAME)
         for name in slot_of.keys() - set(result.names):
-            refuse(slot_of[name], silently)
+            refuse_slot(slot_of[name], silently)
         for name, (code, text) in result.failed.items():
             slot = self._cache.slot_of(name)
             # A node that is reported both as failed and as passing passes.
             if 0 <= slot < index.shape[0] and index[slot]:
                 plugin = statuses[index[slot] - 1].plugin
-                refuse(slot, status.Status(code, plugin, (text,)))
+                refuse_slot(slot, status.Status(code, plugin, (text,)))
         laid_over = class_answer.ClassAnswer(
             generation=answer.generation, statuses=tuple(statuses), index=index, capacity=capacity
         )

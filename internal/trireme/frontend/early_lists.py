@@ -54,13 +54,13 @@ async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator
     )
     requests: list[tuple[str, int, float, float]] = []
 
-    def note(*request: *tuple[str, int, float, float]) -> None:
+    def remember_request(*request: *tuple[str, int, float, float]) -> None:
         """Remember a request that was made before an observer is there."""
         requests.append(request)
 
     streams = completed.gates.enabled(listwatch.STREAMS_GATE)
     at_once = streams and not configuration.delay_cache_until_active and not configuration.extenders
-    async with await client.connect(settings, note) as api, contextlib.AsyncExitStack() as stack:
+    async with await client.connect(settings, remember_request) as api, contextlib.AsyncExitStack() as stack:
         lists = {}
         for resource in (resources.PODS, resources.NODES) if at_once else ():
             seconds = listwatch.watch_seconds(random.random)

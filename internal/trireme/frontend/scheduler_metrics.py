@@ -315,9 +315,9 @@ class SchedulerMetrics:
     def request_observer(self, host: str) -> Callable[[str, int, float, float], None]:
         """Make what an ApiClient of this host calls after each request, to record it."""
 
-        def observe(method: str, code: int, seconds: float, waited: float) -> None:
+        def record_request(method: str, code: int, seconds: float, waited: float) -> None:
             self.instruments.requests.add((str(code) if code else "<error>", method, host))
             self.instruments.request_seconds.observe(seconds, (method, host))
             self.instruments.throttle_seconds.observe(waited, (method, host))
 
-        return observe
+        return record_request

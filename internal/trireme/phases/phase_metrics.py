@@ -70,10 +70,10 @@ def serve_follower(
 ) -> contextlib.AbstractAsyncContextManager[None]:
     """`serve` for filter, score and insight (`phase`). `own` answers its statistics, a record of numbers."""
 
-    def not_ready() -> str:
+    def why_not_ready() -> str:
         return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
 
-    return serve(listen, follower_instruments(phase, follow, remotes, own), not_ready, expiries, supervisor)
+    return serve(listen, follower_instruments(phase, follow, remotes, own), why_not_ready, expiries, supervisor)
 
 
 def follower_instruments(

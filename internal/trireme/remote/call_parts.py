@@ -23,7 +23,7 @@ async def call_in_parts(parts: Iterator[tuple[slice, bytes]], call: Callable[[sl
         return
     remaining = itertools.chain((first, second), parts)
 
-    async def work() -> None:
+    async def call_remaining_parts() -> None:
         """Call for one part after the other, until none is left."""
         for part, selection in remaining:
             await call(part, selection)
@@ -31,6 +31,6 @@ async def call_in_parts(parts: Iterator[tuple[slice, bytes]], call: Callable[[sl
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENT_CALLS):
-                group.create_task(work())
+                group.create_task(call_remaining_parts())
     except ExceptionGroup as group_error:
         raise group_error.exceptions[0] from None

@@ -46,7 +46,7 @@ class RemoteBindPlugin:
 
         prefix = f'running Permit plugin "{self.name}"'
 
-        def read(response: bind_pb2.PermitResponse) -> list[bind_pb2.PermitResult]:
+        def read_permit_results(response: bind_pb2.PermitResponse) -> list[bind_pb2.PermitResult]:
             results = remote_results.read_results(
                 "results", response.results, len(items), self._client, prefix, status.Code.WAIT
             )
@@ -55,7 +55,7 @@ class RemoteBindPlugin:
             return results
 
         try:
-            return await self._client.connection.call(_PERMIT, request.SerializeToString(), read)
+            return await self._client.connection.call(_PERMIT, request.SerializeToString(), read_permit_results)
         except remote_connection.PluginError as error:
             return self._client.apply_failure_policy(prefix, str(error))
 
@@ -72,7 +72,7 @@ class RemoteBindPlugin:
 
         prefix = f'running PreBindPreFlight "{self.name}"'
 
-        def read(response: bind_pb2.PreBindPreFlightResponse) -> list[status_pb2.Status]:
+        def read_pre_flight_statuses(response: bind_pb2.PreBindPreFlightResponse) -> list[status_pb2.Status]:
             remote_results.check_count("statuses", response.statuses, len(items))
             return [
                 wire_status.to_message(
@@ -84,7 +84,9 @@ class RemoteBindPlugin:
             ]
 
         try:
-            return await self._client.connection.call(_PRE_BIND_PRE_FLIGHT, request.SerializeToString(), read)
+            return await self._client.connection.call(
+                _PRE_BIND_PRE_FLIGHT, request.SerializeToString(), read_pre_flight_statuses
+            )
         except remote_connection.NotServed:
             return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in items]
         except remote_connection.PluginError as error:
@@ -106,7 +108,7 @@ class RemoteBindPlugin:
 
         prefix = f'running PreBind plugin "{self.name}"'
 
-        def read(response: bind_pb2.PreBindResponse) -> list[bind_pb2.PreBindResult]:
+        def read_pre_bind_results(response: bind_pb2.PreBindResponse) -> list[bind_pb2.PreBindResult]:
             also = (status.Code.SKIP, status.Code.WAIT)
             results = remote_results.read_results("results", response.results, len(items), self._client, prefix, *also)
             for at, result in enumerate(results):
@@ -115,7 +117,9 @@ class RemoteBindPlugin:
             return results
 
         try:
-            return await self._client.connection.call(_PRE_BIND, request.SerializeToString(), read, during)
+            return await self._client.connection.call(
+                _PRE_BIND, request.SerializeToString(), read_pre_bind_results, during
+            )
         except remote_connection.PluginError as error:
             return self._client.apply_failure_policy(prefix, str(error))
 

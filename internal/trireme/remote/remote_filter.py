@@ -146,20 +146,20 @@ class RemoteFilterPlugin:
         index = np.zeros(len(runs), dtype=np.int16)
         parts = [slice(start, start + RUNS_PER_CALL) for start in range(0, len(runs), RUNS_PER_CALL)]
 
-        async def call(part: slice, request: bytes) -> None:
-            def read(response: filter_pb2.FilterDryRunResponse) -> status.Status | None:
+        async def call_dry_run_part(part: slice, request: bytes) -> None:
+            def read_dry_run_answers(response: filter_pb2.FilterDryRunResponse) -> status.Status | None:
                 count = len(runs[part])
                 answers = remote_response.read_filter(response, self.name, count, self.depends_on, newest)
                 index[part] = answers.intern(table)
                 return answers.error()
 
-            error_status = await client.connection.call(_FILTER_DRY_RUN, request, read)
+            error_status = await client.connection.call(_FILTER_DRY_RUN, request, read_dry_run_answers)
             if error_status is not None:
                 raise call_parts.PluginFailed(error_status.message)
 
         requests = ((part, dry_run_request.serialize_request(cycle, client, snap, runs[part])) for part in parts)
         try:
-            await call_parts.call_in_parts(requests, call)
+            await call_parts.call_in_parts(requests, call_dry_run_part)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
             failed = self._status_of_failed_filter(str(error))
             index[:] = interfaces.PASSES if failed is None else table.intern(failed)
@@ -180,8 +180,8 @@ class RemoteFilterPlugin:
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
 
-        async def call(part: slice, selection: bytes) -> None:
-            def read(response: filter_pb2.FilterResponse) -> status.Status | None:
+        async def call_filter_part(part: slice, selection: bytes) -> None:
+            def read_filter_answers(response: filter_pb2.FilterResponse) -> status.Status | None:
                 count = part.stop - part.start
                 answers = remote_response.read_filter(response, self.name, count, self.depends_on, newest)
                 error_status = answers.error()
@@ -190,12 +190,14 @@ class RemoteFilterPlugin:
                     capacity[part] = answers.capacity
                 return error_status
 
-            error_status = await client.connection.call(_FILTER, remote_request.filter_nodes(cycle, selection), read)
+            error_status = await client.connection.call(
+                _FILTER, remote_request.filter_nodes(cycle, selection), read_filter_answers
+            )
             if error_status is not None:
                 raise call_parts.PluginFailed(error_status.message)
 
         try:
-            await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call)
+            await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call_filter_part)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
             return self._status_of_failed_filter(str(error))
         return interfaces.Verdicts(index, capacity)

@@ -35,7 +35,7 @@ class RemotePostFilterPlugin:
         if context.pre_filter is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(context.pre_filter))
 
-        def read(response: filter_pb2.PostFilterResponse) -> filter_pb2.PostFilterResponse:
+        def read_post_filter_response(response: filter_pb2.PostFilterResponse) -> filter_pb2.PostFilterResponse:
             value = remote_response.read_status(response.status, self.name)
             if value.code is not status.Code.SUCCESS and response.actions:
                 raise ValueError("actions: are carried out with a status of success only")
@@ -43,7 +43,9 @@ class RemotePostFilterPlugin:
             return response
 
         try:
-            answer = await self._client.connection.call(_POST_FILTER, request.SerializeToString(), read)
+            answer = await self._client.connection.call(
+                _POST_FILTER, request.SerializeToString(), read_post_filter_response
+            )
         except remote_connection.PluginError as error:
             return self._response_to_failure(str(error))
         if answer.status.code == status_pb2.CODE_ERROR:

@@ -26,7 +26,7 @@ class RemoteQueuePlugin:
         )
         prefix = self.pre_enqueue_error_prefix
 
-        def read(response: queue_pb2.PreEnqueueResponse) -> list[status.Status]:
+        def read_pre_enqueue_statuses(response: queue_pb2.PreEnqueueResponse) -> list[status.Status]:
             remote_results.check_count("statuses", response.statuses, len(pods))
             return [
                 remote_results.read_status_by_policy(entry, f"statuses[{at}]", self._client, prefix)
@@ -34,7 +34,9 @@ class RemoteQueuePlugin:
             ]
 
         try:
-            return await self._client.connection.call(_PRE_ENQUEUE, request.SerializeToString(), read)
+            return await self._client.connection.call(
+                _PRE_ENQUEUE, request.SerializeToString(), read_pre_enqueue_statuses
+            )
         except remote_connection.PluginError as error:
             return [self._client.apply_failure_policy(prefix, str(error)) or status.SUCCESS] * len(pods)
 
@@ -61,11 +63,11 @@ class RemoteQueuePlugin:
             config_hash=self._client.config_hash,
         )
 
-        def read(response: queue_pb2.QueueingHintResponse) -> list[bool]:
+        def read_hints(response: queue_pb2.QueueingHintResponse) -> list[bool]:
             remote_results.check_count("hints", response.hints, len(pods))
             return [hint != queue_pb2.HINT_QUEUE_SKIP for hint in response.hints]
 
         try:
-            return await self._client.connection.call(_HINT, request.SerializeToString(), read)
+            return await self._client.connection.call(_HINT, request.SerializeToString(), read_hints)
         except remote_connection.PluginError:
             return None

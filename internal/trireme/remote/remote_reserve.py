@@ -35,13 +35,13 @@ class RemoteReservePlugin:
         )
         prefix = f'running Reserve plugin "{self.name}"'
 
-        def read(response: filter_pb2.ReserveResponse) -> list[filter_pb2.Reservation]:
+        def read_reservations(response: filter_pb2.ReserveResponse) -> list[filter_pb2.Reservation]:
             return remote_results.read_results(
                 "reservations", response.reservations, len(placements), self._client, prefix
             )
 
         try:
-            return await self._client.connection.call(_RESERVE, request.SerializeToString(), read)
+            return await self._client.connection.call(_RESERVE, request.SerializeToString(), read_reservations)
         except remote_connection.PluginError as error:
             failed = wire_status.to_message(self._client.apply_failure_policy(prefix, str(error)) or status.SUCCESS)
             return [filter_pb2.Reservation(status=failed) for _ in placements]

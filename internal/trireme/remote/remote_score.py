@@ -103,11 +103,11 @@ class RemoteScorePlugin:
         cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_score_state)
         request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), raw)
 
-        def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status:
+        def read_normalized_scores(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status:
             return remote_response.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
 
         try:
-            answer = await client.connection.call(_NORMALIZE, request, read)
+            answer = await client.connection.call(_NORMALIZE, request, read_normalized_scores)
         except remote_connection.PluginError as error:
             answer = status.error(self.name, str(error))
         if not isinstance(answer, status.Status):
@@ -145,16 +145,16 @@ class RemoteScorePlugin:
         cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_score_state)
         scores = np.zeros(slots.shape[0], dtype=np.int64)
 
-        async def call(part: slice, selection: bytes) -> None:
-            def read(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status:
+        async def call_score_part(part: slice, selection: bytes) -> None:
+            def read_raw_scores(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status:
                 return remote_response.read_score(response, self.name, part.stop - part.start, self.normalization)
 
-            answer = await client.connection.call(_SCORE, remote_request.score(cycle, selection), read)
+            answer = await client.connection.call(_SCORE, remote_request.score(cycle, selection), read_raw_scores)
             if isinstance(answer, status.Status):
                 raise call_parts.PluginFailed(answer.message)
             scores[part] = answer
 
-        await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call)
+        await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call_score_part)
         return scores
 
     def _scores_after_failure(self, state: RemoteScoreState, prefix: str, detail: str) -> interfaces.PreparedScores:

@@ -187,9 +187,11 @@ def _tls_files(settings: TlsSettings) -> tls_files.Files:
     """The files of the settings, with the names of their fields for errors."""
     prefix = f"{settings.owner}: {settings.field}" if settings.owner else settings.field
 
-    def named(field: str, path: str) -> tls_files.NamedFile | None:
+    def named_file(field: str, path: str) -> tls_files.NamedFile | None:
         return tls_files.NamedFile(f"{prefix}.{field}", pathlib.Path(path)) if path else None
 
     return tls_files.Files(
-        named("certFile", settings.cert_file), named("keyFile", settings.key_file), named("caFile", settings.ca_file)
+        named_file("certFile", settings.cert_file),
+        named_file("keyFile", settings.key_file),
+        named_file("caFile", settings.ca_file),
     )

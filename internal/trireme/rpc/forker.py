@@ -126,7 +126,7 @@ def _run_phase(ancestors: tuple[int, int], name: str, module: str, arguments: li
     """Run the phase in the forked process; never returns. `ancestors` are the processes of frontend and forker."""
     frontend, forker = ancestors
 
-    def phase() -> int:
+    def run_forked_phase() -> int:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -146,7 +146,7 @@ def _run_phase(ancestors: tuple[int, int], name: str, module: str, arguments: li
                     pathlib.Path(folder).rmdir()
         return code
 
-    _run_and_exit(phase)
+    _run_and_exit(run_forked_phase)
 
 
 def _has_ended(pid: int) -> bool:

@@ -293,7 +293,7 @@ class BindingCycle:
         drivers: list[str] = []
         started = self._observer.clock()
 
-        def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
+        def report_pending_devices(plugin: str, keys: frozenset[object_waits.Key]) -> None:
             claims = [self._cache.get_assumed(*key) for key in keys if key[0] == _CLAIM]
             if claims:
                 drivers.extend(
@@ -301,7 +301,7 @@ class BindingCycle:
                 )
                 self._reporter.report_devices_pending(assumed.pod, assumed.node_name)
 
-        result = await self._pre_binding.run(cycle, item, assumed.rank, on_wait)
+        result = await self._pre_binding.run(cycle, item, assumed.rank, report_pending_devices)
         if drivers:
             self._observer.on_devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
         return result

@@ -127,7 +127,7 @@ class StatusOutbox:
     async def _send_batch(self, batch: Sequence[bind_pb2.Action]) -> None:
         """Have bind execute the actions; failures are logged. After each result the pod's next action may be sent."""
 
-        def on_result(index: int, result: bind_pb2.BindResult) -> None:
+        def on_action_result(index: int, result: bind_pb2.BindResult) -> None:
             action, answer = batch[index], wire_status.from_message(result.status)
             if answer.code != status.Code.SUCCESS:
                 log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, answer.message)
@@ -140,7 +140,7 @@ class StatusOutbox:
             if self._waiting:
                 self._ready.set()
 
-        await self._apply(batch, on_result)
+        await self._apply(batch, on_action_result)
 
     def _wake_waiting_callers(self, uid: str) -> None:
         """Wake the callers that wait for the pod, if nothing about it is left."""

@@ -219,11 +219,11 @@ class BindPhaseClient:
             if len(missing) < len(request.items):
                 part = bind_pb2.BindRequest(cycle=request.cycle, items=[missing[index] for index in indexes])
 
-            def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
+            def call_bind(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
                 self._set_fence_and_configuration(part.cycle)
                 return stub.Bind(part, timeout=STREAM_SECONDS)
 
-            async for result in self._stream_from_replica(call):
+            async for result in self._stream_from_replica(call_bind):
                 if result.index < len(indexes):
                     result.index = indexes[result.index]
                     if missing.pop(result.index, None) is not None:
@@ -248,11 +248,11 @@ class BindPhaseClient:
             indexes = [index for index in range(len(actions)) if index not in results]
             part = [actions[index] for index in indexes]
 
-            def call(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
+            def call_apply(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
                 request = bind_phase_pb2.ApplyRequest(fence=self._fence(), actions=part)
                 return stub.Apply(request, timeout=STREAM_SECONDS)
 
-            async for result in self._stream_from_replica(call, lambda: self._fenced_replica_at(address)):
+            async for result in self._stream_from_replica(call_apply, lambda: self._fenced_replica_at(address)):
                 if result.index < len(indexes) and (index := indexes[result.index]) not in results:
                     results[index] = result
                     if on_result is not None:
@@ -262,13 +262,13 @@ class BindPhaseClient:
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """Call the Permit plugins. Raises: PhaseFault."""
 
-        async def call(stub: Any) -> bind_pb2.PermitResponse:
+        async def call_permit(stub: Any) -> bind_pb2.PermitResponse:
             self._set_fence_and_configuration(request.cycle)
             response: bind_pb2.PermitResponse = await stub.Permit(request, timeout=self._deadline)
             return response
 
         try:
-            return await self._call_any_replica(call)
+            return await self._call_any_replica(call_permit)
         except aio.AioRpcError as error:
             raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
@@ -280,12 +280,14 @@ class BindPhaseClient:
         `on_result` gets each result, by index, as it is known.
         """
 
-        def call(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
+        def call_pre_flight(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
             request = bind_phase_pb2.BindPhasePreBindPreFlightRequest(timeout_ms=round(self._deadline * 1000))
             self._add_items(request, part)
             return stub.PreBindPreFlight(request, timeout=STREAM_SECONDS)
 
-        await self._call_until_all_answered(items, call, lambda index, answer: on_result(index, answer.status))
+        await self._call_until_all_answered(
+            items, call_pre_flight, lambda index, answer: on_result(index, answer.status)
+        )
 
     async def pre_bind(
         self,
@@ -298,13 +300,13 @@ class BindPhaseClient:
         `on_start` gets for each item the address of the replica that is called.
         """
 
-        def call(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
+        def call_pre_bind(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
             request = bind_phase_pb2.BindPhasePreBindRequest(timeout_ms=round(self._deadline * 1000))
             self._add_items(request, part)
             return stub.PreBind(request, timeout=STREAM_SECONDS)
 
         await self._call_until_all_answered(
-            items, call, lambda index, answer: on_result(index, answer.result), on_start
+            items, call_pre_bind, lambda index, answer: on_result(index, answer.result), on_start
         )
 
     async def _call_until_all_answered(
@@ -323,7 +325,7 @@ class BindPhaseClient:
         while missing:
             indexes = sorted(missing)
 
-            def choose(indexes: list[int] = indexes) -> _BindLink | None:
+            def choose_and_report_replica(indexes: list[int] = indexes) -> _BindLink | None:
                 link = self._next_fenced_replica()
                 if link is not None:
                     for index in indexes:
@@ -331,7 +333,7 @@ class BindPhaseClient:
                 return link
 
             part = [items[index] for index in indexes]
-            async for answer in self._stream_from_replica(functools.partial(call, part), choose):
+            async for answer in self._stream_from_replica(functools.partial(call, part), choose_and_report_replica):
                 if answer.index < len(indexes) and indexes[answer.index] in missing:
                     missing.discard(indexes[answer.index])
                     on_result(indexes[answer.index], answer)
@@ -351,12 +353,12 @@ class BindPhaseClient:
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """Call the PostBind plugins. Raises: PhaseFault."""
 
-        async def call(stub: Any) -> None:
+        async def call_post_bind(stub: Any) -> None:
             self._set_fence_and_configuration(request.cycle)
             await stub.PostBind(request, timeout=self._deadline)
 
         try:
-            await self._call_any_replica(call)
+            await self._call_any_replica(call_post_bind)
         except aio.AioRpcError as error:
             raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 

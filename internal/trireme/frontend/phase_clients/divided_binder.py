@@ -32,7 +32,7 @@ class DividedBinder:
         parts, too_large = _divide_by_size(item.ByteSize() for item in request.items)
         results = {index: bind_pb2.PermitResult(status=failure) for index, failure in too_large.items()}
 
-        async def send(part: Sequence[int]) -> None:
+        async def send_permit_part(part: Sequence[int]) -> None:
             response = await self._binder.permit(
                 bind_pb2.PermitRequest(cycle=request.cycle, items=[request.items[index] for index in part])
             )
@@ -40,7 +40,7 @@ class DividedBinder:
                 raise ports.PhaseFault("bind answered about other pods than these")
             results.update(zip(part, response.results, strict=True))
 
-        await asyncio.gather(*map(send, parts))
+        await asyncio.gather(*map(send_permit_part, parts))
         return bind_pb2.PermitResponse(results=[result for _, result in sorted(results.items())])
 
     async def pre_bind_pre_flight(
@@ -48,10 +48,10 @@ class DividedBinder:
     ) -> None:
         """Call PreBindPreFlight, in concurrent parts if need be; indexes in `on_result` are those of all items."""
 
-        def send(part: Sequence[int]) -> Awaitable[None]:
+        def send_pre_flight_part(part: Sequence[int]) -> Awaitable[None]:
             return self._binder.pre_bind_pre_flight([items[index] for index in part], _renumbered(part, on_result))
 
-        await _send_in_parts(items, on_result, send)
+        await _send_in_parts(items, on_result, send_pre_flight_part)
 
     async def pre_bind(
         self,
@@ -61,14 +61,14 @@ class DividedBinder:
     ) -> None:
         """Call PreBind, in concurrent parts if need be; indexes in both callbacks are those of all items."""
 
-        def send(part: Sequence[int]) -> Awaitable[None]:
+        def send_pre_bind_part(part: Sequence[int]) -> Awaitable[None]:
             part_items = [items[index] for index in part]
             return self._binder.pre_bind(part_items, _renumbered(part, on_result), _renumbered(part, on_start))
 
         def on_too_large(index: int, failure: status_pb2.Status) -> None:
             on_result(index, bind_pb2.PreBindResult(status=failure))
 
-        await _send_in_parts(items, on_too_large, send)
+        await _send_in_parts(items, on_too_large, send_pre_bind_part)
 
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
         """Bind all items, one part after the other; yields each result once, by its index among all items.

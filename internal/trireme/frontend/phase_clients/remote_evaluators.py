@@ -141,7 +141,7 @@ class RemoteEvaluators:
         """
         answered_by: list[tuple[str, int]] = []
 
-        async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
+        async def call_filter(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
             # Each replica numbers statuses for itself: only the one that gave the complete answer can patch it.
             request.base_generation = answer.generation if answer.source == link.identity else 0
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
@@ -149,7 +149,7 @@ class RemoteEvaluators:
             answered_by.append(link.identity)
             return response
 
-        answering = self._filters.call(request.cycle.profile, request.cycle.pod_class, call)
+        answering = self._filters.call(request.cycle.profile, request.cycle.pod_class, call_filter)
         response = await self._measure_and_map_errors("filter", "Filter", answering)
         return response, answered_by[-1]
 
@@ -261,12 +261,14 @@ class RemoteEvaluators:
         Raises: PhaseUnavailable; PhaseFault, also if a successful answer has not one total for each placement.
         """
 
-        async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
+        async def call_score_placements(
+            link: replica_link.ReplicaLink,
+        ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
             return await stub.ScorePodGroupPlacements(request, timeout=self._scores.deadline_seconds)
 
         cycle = request.cycle
-        answering = self._scores.call(cycle.profile, cycle.pod_class, call)
+        answering = self._scores.call(cycle.profile, cycle.pod_class, call_score_placements)
         response = await self._measure_and_map_errors("score", "ScorePodGroupPlacements", answering)
         _check_generation("score", response.evaluated_generation, cycle.generation)
         succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
@@ -286,7 +288,7 @@ class RemoteEvaluators:
         key = (profile, class_id)
         generation = filtered.answer.generation
 
-        async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceResponse:
+        async def call_place(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceResponse:
             patch = filtered.columns.base_generation
             known = bool(patch) and link.capacities.get(key) == patch
             request = score_phase_pb2.PlaceRequest(
@@ -310,7 +312,9 @@ class RemoteEvaluators:
                 link.capacities[key] = generation
             return response
 
-        response = await self._measure_and_map_errors("score", "Place", self._scores.call(profile, class_id, call))
+        response = await self._measure_and_map_errors(
+            "score", "Place", self._scores.call(profile, class_id, call_place)
+        )
         _check_generation("score", response.evaluated_generation, generation)
         failure = None
         if response.HasField("status"):
@@ -372,12 +376,12 @@ class RemoteEvaluators:
     ) -> Answer:
         """The answer of a filter replica that knows the class, if there is one, else of another."""
 
-        async def call(link: replica_link.ReplicaLink) -> Answer:
+        async def call_rpc(link: replica_link.ReplicaLink) -> Answer:
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             return await method(stub)(request, timeout=self._filters.deadline_seconds)
 
         return await self._measure_and_map_errors(
-            "filter", rpc, self._filters.call(cycle.profile, cycle.pod_class, call)
+            "filter", rpc, self._filters.call(cycle.profile, cycle.pod_class, call_rpc)
         )
 
     async def _measure_and_map_errors(self, phase: str, rpc: str, answering: Awaitable[Answer]) -> Answer:

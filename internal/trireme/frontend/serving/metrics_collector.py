@@ -41,7 +41,7 @@ def instruments(state: FrontendState, completed: commandline.CompletedConfig) ->
 def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
     """Yield the gauges of pods and groups in the queue, and of the events stored for those in flight."""
 
-    def pending() -> Mapping[Values, float]:
+    def pending_pods_by_queue() -> Mapping[Values, float]:
         statistics = state.scheduling.queue.statistics()
         members: dict[Values, float] = {
             ("incomplete",): statistics.waiting_for_group,
@@ -49,7 +49,7 @@ def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
         }
         return {**members, **_by_one_label(statistics.pending)}
 
-    def queued() -> Mapping[Values, float]:
+    def queued_entities_by_queue() -> Mapping[Values, float]:
         statistics = state.scheduling.queue.statistics()
         members = statistics.members_by_queue
         pods: dict[Values, float] = {
@@ -58,31 +58,37 @@ def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
         groups: dict[Values, float] = {(queue, "podgroup"): n for queue, n in statistics.groups_by_queue.items()}
         return pods | groups
 
-    def in_flight() -> Mapping[Values, float]:
+    def events_for_pods_in_flight() -> Mapping[Values, float]:
         statistics = state.scheduling.queue.statistics()
         return {("PodPopped",): statistics.in_flight, **_by_one_label(statistics.in_flight_events)}
 
-    def refused() -> Mapping[Values, float]:
+    def refused_pods_by_plugin() -> Mapping[Values, float]:
         refused_by = state.scheduling.queue.statistics().refused_by
         return {(plugin, profile): count for (profile, plugin), count in refused_by.items()}
 
-    yield Gauge("scheduler_pending_pods", "Pending pods, by the queue that they are in.", pending, ("queue",), STABLE)
+    yield Gauge(
+        "scheduler_pending_pods",
+        "Pending pods, by the queue that they are in.",
+        pending_pods_by_queue,
+        ("queue",),
+        STABLE,
+    )
     yield Gauge(
         "scheduler_queued_entities",
         "Queued entities, by queue and by type.",
-        queued,
+        queued_entities_by_queue,
         ("queue", "type"),
     )
     yield Gauge(
         "scheduler_inflight_events",
         "Events stored for pods being scheduled, by event; PodPopped counts those pods.",
-        in_flight,
+        events_for_pods_in_flight,
         ("event",),
     )
     yield Gauge(
         "scheduler_unschedulable_pods",
         "Pods that a plugin refused. A pod counts for each of the plugins, so this means something by plugin only.",
-        refused,
+        refused_pods_by_plugin,
         ("plugin", "profile"),
         BETA,
     )
@@ -91,7 +97,7 @@ def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
 def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
     """Yield the counters of pods that entered the queue, of batches, and of dropped events; the queue counts them."""
 
-    def entities() -> Mapping[Values, float]:
+    def incoming_entities() -> Mapping[Values, float]:
         """Pods that entered the queue.
 
         A pod that is requeued after its attempt does not enter anew, and neither does one that an event moves to the
@@ -112,7 +118,7 @@ def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "scheduler_queue_incoming_entities_total",
         "Entities that entered a queue, by queue, event and type.",
-        entities,
+        incoming_entities,
         ("queue", "event", "type"),
     )
     yield CountedElsewhere(
@@ -135,11 +141,11 @@ def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
 def _cache_instruments(state: FrontendState) -> Iterable[Instrument]:
     """Yield the gauges of the cluster cache and of the informers that fill it."""
 
-    def sizes() -> Mapping[Values, float]:
+    def cache_sizes() -> Mapping[Values, float]:
         statistics = state.cluster.cache.statistics()
         return {("nodes",): statistics.nodes, ("pods",): statistics.pods, ("assumed_pods",): statistics.assumed_pods}
 
-    yield Gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", sizes, ("type",))
+    yield Gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", cache_sizes, ("type",))
     yield Gauge(
         "trireme_pod_classes", "Classes of pods.", lambda: _unlabelled(state.cluster.cache.statistics().classes)
     )

@@ -239,10 +239,10 @@ class FrontendSite:
     def _negotiated_page(self, page: status_documents.Page) -> Page:
         """A status page in the form that the request accepts."""
 
-        async def answer(request: Request) -> Reply:
+        async def reply_in_accepted_form(request: Request) -> Reply:
             return Reply.of(page.answer(request.headers.get("Accept", ""), write_yaml))
 
-        return answer
+        return reply_in_accepted_form
 
     def _flagz_page(self) -> status_documents.Page:
         """The page /flagz: the flags with their values; ours only if they were given."""
