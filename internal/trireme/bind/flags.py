@@ -76,6 +76,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that raises FlagError with one line, where argparse prints the usage and exits."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise FlagError with the message that argparse would print."""
         raise FlagError(message)
 
 
@@ -108,7 +109,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _parse_boolean(text: str) -> bool:
-    # What Go's flag package takes.
+    """Parse a boolean as Go's flag package does. Raises: argparse.ArgumentTypeError."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     if text in ("0", "f", "F", "false", "FALSE", "False"):

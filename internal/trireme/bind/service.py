@@ -325,6 +325,7 @@ async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> 
 
 
 async def _check_state(state: bytes, field: str, context: Context) -> None:
+    """End the call with INVALID_ARGUMENT if the state, which may be empty, is not one of plugins."""
     if state:
         try:
             bind_phase_pb2.PluginStates.FromString(state)

@@ -78,12 +78,14 @@ def removed_number_parts(
 
 
 def _removed_number_part(some: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Part:
+    """The part with some removed numbers, at most 5 bytes each; `add` writes them to the delta."""
     return 5 * len(some), lambda delta: add(delta, some)
 
 
 def _add_pod_columns(
     placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int], delta: snapshot_pb2.Delta
 ) -> None:
+    """Append the pods to the columns of the delta; at `known_rows` without UID and name."""
     columns = delta.pods
     columns.row.extend(pod.row for pod in placed)
     columns.pod_class.extend(pod.class_id for pod in placed)

@@ -64,6 +64,7 @@ def pod_deleted(key: str, was_pending: bool) -> None:
 
 
 def _log_node_tree_change(message: str, node: core_pb2.Node) -> None:
+    """Log what kube-scheduler logs of its tree of nodes by zone, which Trireme does not have."""
     if klog.enabled(log, 2):
         klog.info(log, 2, message, node=klog.Ref(node.metadata.name), zone=_region_and_zone(node))
 

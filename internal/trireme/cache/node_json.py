@@ -41,4 +41,5 @@ class NodeJson:
 
 
 def _name_and_version(node: core_pb2.Node) -> tuple[str, str]:
+    """The key of the JSON: name and resourceVersion of the node."""
     return node.metadata.name, node.metadata.resource_version

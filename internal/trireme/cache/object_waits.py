@@ -73,6 +73,7 @@ class ObjectWaits:
                     del self._waiting[key]
 
     def _drop_changes_until(self, number: float) -> None:
+        """Drop the changes up to this number: no caller records since before it."""
         self._changes = {key: change for key, change in self._changes.items() if change > number}
         self._drop_at = max(MIN_RECORDS, 2 * len(self._changes))
 

@@ -128,7 +128,7 @@ class DrainingChannel(aio.Channel):
 
     async def _call_unary(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> Any:
         """Make a call with one response, counted for `drain`, and decode the response."""
-        self._count_call_begun(named.get("timeout"))
+        self._admit_and_count_call(named.get("timeout"))
         try:
             return _decode_response(await self.guard(method(request, **named)), decode)
         finally:
@@ -137,7 +137,7 @@ class DrainingChannel(aio.Channel):
     def _open_stream(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> "Stream":
         """Begin a call with a stream of responses, counted for `drain` if it has a deadline."""
         timeout = named.get("timeout")
-        self._count_call_begun(timeout)
+        self._admit_and_count_call(timeout)
         try:
             call = method(request, **named)
         except BaseException:
@@ -146,8 +146,11 @@ class DrainingChannel(aio.Channel):
         call.add_done_callback(lambda _: self._count_call_ended(timeout))
         return Stream(self, call, decode)
 
-    def _count_call_begun(self, timeout: float | None) -> None:
-        """Count a call that begins. Raises: AioRpcError with UNAVAILABLE while the channel drains."""
+    def _admit_and_count_call(self, timeout: float | None) -> None:
+        """Count a call that begins, if it has a deadline.
+
+        Raises: AioRpcError with UNAVAILABLE while the channel drains or is closed.
+        """
         if self._refusing:
             raise _closed_channel_error()
         if timeout is not None:

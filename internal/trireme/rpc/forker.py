@@ -90,7 +90,7 @@ class Forker:
                             sigchld.recv(4096)
                     elif not self._execute_requests():
                         return 0
-                self._report_ended()
+                self._reap_and_report_ended()
 
     def _execute_requests(self) -> bool:
         """Execute the requests on stdin; False once it has ended."""
@@ -113,8 +113,8 @@ class Forker:
         self._pids[name] = pid
         _write_report({"started": name, "pid": pid})
 
-    def _report_ended(self) -> None:
-        """Report the phases that have ended, with their exit codes."""
+    def _reap_and_report_ended(self) -> None:
+        """Reap the phases that have ended, and report them to the frontend with their exit codes."""
         for name, pid in list(self._pids.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:

@@ -338,6 +338,7 @@ def _starts_of_local_phases(statistics: Iterable[local_phases.LocalPhaseStatisti
 
 
 def _unrecorded_events(counts: event_recorder.EventStatistics) -> Mapping[Values, float]:
+    """How many Kubernetes events were not recorded, by reason."""
     return _by_one_label({"dropped": counts.dropped, "refused": counts.refused, "unsent": counts.unsent})
 
 
