@@ -290,7 +290,7 @@ class Cluster:
             *_FLAGS,
         ]
         # There is no TLS here, without which no endpoint of bind may be beyond loopback.
-        with mock.patch.object(trireme_configuration_validation, "_is_local", return_value=True):
+        with mock.patch.object(trireme_configuration_validation, "_is_local_address", return_value=True):
             code = commandline.run(
                 arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=log.error
             )

@@ -77,12 +77,12 @@ def let_computations_know_their_process() -> None:
     """Have a computation that pauses read its own process's clock: a greenlet begins with an empty context."""
     from trireme.framework import pausing
 
-    class Computation(pausing._Computation):
+    class Computation(pausing._PausableComputation):
         def __init__(self, compute: Callable[[], Any]) -> None:
             super().__init__(compute)
             self.gr_context = contextvars.copy_context()
 
-    pausing._Computation = Computation
+    pausing._PausableComputation = Computation
 
 
 def _share_decoded_events() -> None:
@@ -140,9 +140,9 @@ def _start_election(elector: Any) -> None:
     async def contend() -> None:
         error: BaseException | None = None
         try:
-            await elector._contend()
+            await elector._execute_until_over()
         except BaseException as raised:
             error = raised
-        elector._finish(error)
+        elector._report_end(error)
 
     elector.task = elector._owner.create_task(contend())

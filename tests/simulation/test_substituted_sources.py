@@ -23,7 +23,7 @@ async def test_a_computation_reads_the_clock_of_its_process(loop: VirtualLoop) -
         return "done"
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pausing, "_Computation", pausing._Computation)
+        patched.setattr(pausing, "_PausableComputation", pausing._PausableComputation)
         patched.setattr(time, "monotonic", loop.time)
         substituted_sources.let_computations_know_their_process()
         process.set_rate(0.5, loop.now)

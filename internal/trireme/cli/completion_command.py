@@ -12,7 +12,7 @@ SHELLS = {
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+    """Add `trireme completion` to the commands."""
     parser = commands.add_parser(
         "completion",
         help="print the completion script of a shell",
@@ -25,6 +25,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the script. Returns the exit code."""
+    """Print the shell's completion script. Returns the exit code."""
     print(shell_integration.shellcode(["trireme"], shell=options.shell))
     return 0

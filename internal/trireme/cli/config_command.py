@@ -31,7 +31,7 @@ v1beta3, and old command lines."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+    """Add `trireme config`, with validate, print and convert, to the commands."""
     parser = commands.add_parser("config", help="validate, print and convert configuration files", description=__doc__)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 

@@ -98,7 +98,7 @@ async def _print_placements(api: client.ApiClient, name: str, replicas: int, say
         say(f"demo: {name}: {bound} pods on {len(per_node)} nodes, at most {max(per_node.values())} on one")
     pending = [pod for pod in pods if not _is_bound(pod)]
     if pending:
-        say(f"demo: {name}: {len(pending)} of {replicas} pods stay pending: {_last_refusal(pending[0])}")
+        say(f"demo: {name}: {len(pending)} of {replicas} pods stay pending: {_last_refusal_message(pending[0])}")
     return not pending
 
 
@@ -111,7 +111,7 @@ async def _wait_until_settled(api: client.ApiClient, name: str, replicas: int) -
         there = len(pods) >= replicas
         if there and all(_is_bound(pod) for pod in pods):
             return pods
-        if not (there and all(_is_bound(pod) or _last_refusal(pod) for pod in pods)):
+        if not (there and all(_is_bound(pod) or _last_refusal_message(pod) for pod in pods)):
             refused_since = None
         elif refused_since is None:
             refused_since = loop.time()
@@ -125,7 +125,7 @@ def _is_bound(pod: dict[str, Any]) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
-def _last_refusal(pod: dict[str, Any]) -> str:
+def _last_refusal_message(pod: dict[str, Any]) -> str:
     """The message of the pod's last refusal; empty: none."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -138,7 +138,7 @@ async def _print_refusal(api: client.ApiClient, name: str, say: Say) -> None:
     """Print why the first refused pod is refused, once one is; gives up after a while."""
     for _ in range(100):
         for pod in await _list_pods(api, name):
-            if message := _last_refusal(pod):
+            if message := _last_refusal_message(pod):
                 say(f"demo: {pod['metadata']['name']}: {message}")
                 return
         await asyncio.sleep(0.1)

@@ -51,8 +51,8 @@ async def show_report(options: argparse.Namespace, ask: Callable[[], Awaitable[R
         last: Report | None = None
         while True:
             report = await ask()
-            if _without_lease_validity(report) != last:
-                last = _without_lease_validity(report)
+            if _without_remaining_lease_time(report) != last:
+                last = _without_remaining_lease_time(report)
                 _print_report(out, options.output, report, render)
             if not options.watch:
                 return
@@ -74,7 +74,7 @@ def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _without_lease_validity(report: Report) -> Report:
+def _without_remaining_lease_time(report: Report) -> Report:
     """The report without what changes all the time, to detect changes: the remaining validity of the Lease."""
     leadership = report.get("leadership")
     return report if leadership is None else {**report, "leadership": {**leadership, "secondsLeft": 0}}

@@ -17,7 +17,7 @@ _NODES = 5
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+    """Add `trireme explain` to the commands."""
     parser = commands.add_parser("explain", help="explain the state of a pod", description=__doc__)
     pod = parser.add_argument(
         "pod", type=_parse_pod_name, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
@@ -31,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print it. Returns the exit code."""
+    """Print the explanation of a pod. Returns the exit code."""
     query = {"pod": options.pod, **({"nodes": options.nodes} if options.nodes else {})}
     return frontend_connection.print_report(options, "/trireme/v1/explain", query, render)
 
@@ -127,7 +127,7 @@ def _score_text(score: int, weight: int) -> str:
 
 
 def _summary_line(report: Report) -> str:
-    """The frontend's sentence; for a bound pod with its age."""
+    """The frontend's sentence about the pod; for a bound pod with its age."""
     summary: str = report["summary"]
     if report.get("boundAt"):
         return f"{summary} {display.age_text(report['boundAt'])} ago"

@@ -25,7 +25,7 @@ _PIPE_CLOSED = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code."""
     try:
-        code = _run(argv)
+        code = _run_command(argv)
         # The rest of the buffer meets the closed pipe here, where the error can be caught.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run_command(argv: Sequence[str] | None) -> int:
     """Parse the arguments and run the command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="trireme", description="The Trireme scheduler, for people.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -14,11 +14,11 @@ from trireme.rpc.listen_flags import ListenError
 
 def files_of_trireme_configuration(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
     """The files of a TriremeConfiguration."""
-    yield _tls_files("tls", own.tls.cert_file, own.tls.key_file, own.tls.ca_file)
+    yield _files_with_field_names("tls", own.tls.cert_file, own.tls.key_file, own.tls.ca_file)
     for number, plugin in enumerate(own.remote_plugins):
         if plugin.tls is not None:
             tls = plugin.tls
-            yield _tls_files(f"remotePlugins[{number}].tls", tls.cert_file, tls.key_file, tls.ca_file)
+            yield _files_with_field_names(f"remotePlugins[{number}].tls", tls.cert_file, tls.key_file, tls.ca_file)
 
 
 def files_of_scheduler_configuration(inspected: InspectedConfiguration) -> Iterator[tls_files.Files]:
@@ -27,7 +27,7 @@ def files_of_scheduler_configuration(inspected: InspectedConfiguration) -> Itera
         tls = extender.tls_config
         if tls is not None:
             pair = ("", "") if tls.cert_data or tls.key_data else (tls.cert_file, tls.key_file)
-            yield _tls_files(f"extenders[{number}].tlsConfig", *pair, "" if tls.ca_data else tls.ca_file)
+            yield _files_with_field_names(f"extenders[{number}].tlsConfig", *pair, "" if tls.ca_data else tls.ca_file)
 
 
 def file_problem(files: tls_files.Files) -> str:
@@ -52,7 +52,7 @@ def existing_files(files: tls_files.Files) -> tuple[tls_files.Files, list[str]]:
     return tls_files.Files(certificate, key, authorities), absent
 
 
-def _tls_files(field: str, certificate: str, key: str, authorities: str) -> tls_files.Files:
+def _files_with_field_names(field: str, certificate: str, key: str, authorities: str) -> tls_files.Files:
     """The files of one side, with the names of their fields; empty paths are none."""
     fields = (("certFile", certificate), ("keyFile", key), ("caFile", authorities))
     return tls_files.Files(

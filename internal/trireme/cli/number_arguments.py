@@ -10,11 +10,11 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """Make the parser of a whole number in this range, for argparse, which names the flag of an invalid one."""
     valid_range = f"of at least {least}" if most is None else f"from {least} to {most}"
 
-    def read(text: str) -> int:
+    def parse_whole_number(text: str) -> int:
         """The number. Raises: ArgumentTypeError."""
         number = int(text) if text.isdecimal() else -1
         if number < least or (most is not None and number > most):
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {valid_range}")
         return number
 
-    return read
+    return parse_whole_number

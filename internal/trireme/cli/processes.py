@@ -41,23 +41,23 @@ class Output:
         """One line of a process."""
         if self._terminal:
             colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
-            self._write(f"\033[{colour}m{name:>9}\033[0m | {text}\n")
+            self._write_above_status(f"\033[{colour}m{name:>9}\033[0m | {text}\n")
         else:
-            self._write(f"{name:>9} | {text}\n")
+            self._write_above_status(f"{name:>9} | {text}\n")
 
     def print_message(self, text: str) -> None:
         """Print a line of our own."""
-        self._write(f"{text}\n")
+        self._write_above_status(f"{text}\n")
 
     def set_status(self, text: str) -> None:
         """Set the status line: in place on a terminal, elsewhere a new line for each change."""
         if text == self._status:
             return
         self._status = text
-        self._write("" if self._terminal else f"{text}\n")
+        self._write_above_status("" if self._terminal else f"{text}\n")
 
-    def _write(self, text: str) -> None:
-        """Write the text, and the status line again below it; a closed pipe ends all output."""
+    def _write_above_status(self, text: str) -> None:
+        """Write the text, and the status line again below it; once the pipe is closed, nothing is written any more."""
         if self.closed:
             return
         try:

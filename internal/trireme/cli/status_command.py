@@ -18,7 +18,7 @@ _CACHE_ERRORS = 5
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+    """Add `trireme status` to the commands."""
     parser = commands.add_parser("status", help="show the state of the scheduler", description=__doc__)
     frontend_connection.add_arguments(parser)
     parser.add_argument(
@@ -31,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show it. Returns the exit code."""
+    """Print the scheduler's status. Returns the exit code."""
     limit: int | None = options.pods
     pods = limit if limit is not None else _ALL if options.output in ("json", "yaml") else 0
     render_pods = functools.partial(render, one_by_one=limit is not None)
@@ -158,7 +158,7 @@ def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
                 text.Text(plugin["health"], display.GOOD if plugin["health"] == "ok" else display.BAD),
             ]
         )
-    problems = [text.Text(_plugin_problem(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
+    problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
     right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
     return console.Group(display.table_of_rows(headers, entries, right=right), *problems)
 
@@ -168,7 +168,7 @@ def _generation_text(follows: Report | None) -> str:
     return str(follows["generation"]) if follows else "-"
 
 
-def _plugin_problem(plugin: Report) -> str:
+def _problem_with_plugin_name(plugin: Report) -> str:
     """The problem of a plugin, with its name."""
     name, problem = plugin["name"], str(plugin["problem"])
     return problem if f"plugin {name} " in problem else f"plugin {name}: {problem}"

@@ -38,7 +38,7 @@ _STANDBY_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files of one run."""
+    """Where the files of one run are: configurations and sockets."""
 
     folder: pathlib.Path
     kubeconfig: pathlib.Path
@@ -46,21 +46,21 @@ class Layout:
 
     @property
     def own_file(self) -> pathlib.Path:
-        """The TriremeConfiguration."""
+        """The path of this run's TriremeConfiguration."""
         return self.folder / "trireme.yaml"
 
     @property
     def scheduler_file(self) -> pathlib.Path:
-        """The KubeSchedulerConfiguration."""
+        """The path of this run's KubeSchedulerConfiguration."""
         return self.folder / "scheduler.yaml"
 
     def socket(self, phase: str, number: int) -> str:
-        """The socket of a phase."""
+        """The path of the socket of a phase; `number` counts its processes."""
         return f"unix:{self.folder}/{phase}-{number}.sock"
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+    """Add `trireme up` to the commands."""
     parser = commands.add_parser("up", help="run everything on this machine", description=__doc__)
     some, one = number_arguments.whole_number(0), number_arguments.whole_number(1)
     port = number_arguments.whole_number(0, number_arguments.LARGEST_PORT)
@@ -86,7 +86,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run until Ctrl-C. Returns the exit code."""
+    """Run the scheduler, and the embedded cluster unless another one is named, until Ctrl-C. Returns the exit code."""
     try:
         return asyncio.run(_run_until_stopped(options))
     except (KubeconfigError, RuntimeError) as error:
@@ -99,7 +99,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
     free = frontend_connection.socket_for_new_frontend(folder)
     kubeconfig = _kubeconfig_path(options, folder, alone=not free.is_relative_to(folder))
-    layout = Layout(folder, kubeconfig, _admin_socket(options, free))
+    layout = Layout(folder, kubeconfig, _admin_socket_path(options, free))
     stopping = asyncio.Event()
     output = processes.Output(stopping.set)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -109,7 +109,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
         election = _write_configuration(options, layout)
         if options.kubeconfig:
             await credentials.load(credentials.Source(options.kubeconfig))  # else each process reports it
-        for together in _make_processes(options, layout, election, output):
+        for together in _processes_by_start_order(options, layout, election, output):
             running += together
             await asyncio.gather(*(process.start() for process in together))
             if stopping.is_set():
@@ -132,7 +132,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
             raise BrokenPipeError
 
 
-def _admin_socket(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Path:
+def _admin_socket_path(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Path:
     """The socket that the TriremeConfiguration names, or else one that is free for this run."""
     try:
         path = trireme_configuration_loading.load(options.trireme_config).admin_socket
@@ -242,7 +242,7 @@ async def _keep_running(process: processes.Process, output: processes.Output) ->
             return
 
 
-def _make_processes(
+def _processes_by_start_order(
     options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.Output
 ) -> list[list[processes.Process]]:
     """The processes in the order of their start: the cluster, then all others together."""

@@ -10,7 +10,7 @@ from trireme.framework import release
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+    """Add `trireme version` to the commands."""
     parser = commands.add_parser("version", help="print versions", description=__doc__)
     parser.add_argument("--client", action="store_true", help="print the version of this command alone")
     frontend_connection.add_arguments(parser)
@@ -18,7 +18,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print them. Returns the exit code."""
+    """Print Trireme's version and the scheduler's. Returns the exit code."""
 
     async def fetch_versions() -> Report:
         """Our version, and the scheduler's or why that is not known."""
@@ -36,14 +36,14 @@ def run(options: argparse.Namespace) -> int:
 
 def render(report: Report, wide: bool = False) -> console.RenderableType:
     """The versions, a line each."""
-    entries = [("Client", _version_line(report["client"]))]
+    entries = [("Client", _version_in_words(report["client"]))]
     if "scheduler" in report:
-        entries.append(("Scheduler", _version_line(report["scheduler"])))
+        entries.append(("Scheduler", _version_in_words(report["scheduler"])))
     elif "unanswered" in report:
         entries.append(("Scheduler", report["unanswered"]))
     return display.table_of_fields(entries)
 
 
-def _version_line(each: Report) -> str:
+def _version_in_words(each: Report) -> str:
     """A version in words."""
     return f"Trireme {each['trireme']}, as kube-scheduler {each['kubernetes']}, on Python {each['python']}"

@@ -38,20 +38,20 @@ def to_model(value: Value) -> SchedulerConfiguration:
     return SchedulerConfiguration(
         api_version=API_VERSION,
         parallelism=value["parallelism"],
-        leader_election=_leader_election(value["leaderElection"]),
-        client_connection=_client_connection(value["clientConnection"]),
+        leader_election=_make_leader_election(value["leaderElection"]),
+        client_connection=_make_client_connection(value["clientConnection"]),
         enable_profiling=value["enableProfiling"],
         enable_contention_profiling=value.get("enableContentionProfiling", False),
         percentage_of_nodes_to_score=value["percentageOfNodesToScore"],
         pod_initial_backoff_seconds=value["podInitialBackoffSeconds"],
         pod_max_backoff_seconds=value["podMaxBackoffSeconds"],
-        profiles=tuple(_profile(profile) for profile in value["profiles"]),
-        extenders=tuple(_extender(extender) for extender in value.get("extenders") or ()),
+        profiles=tuple(_make_profile(profile) for profile in value["profiles"]),
+        extenders=tuple(_make_extender(extender) for extender in value.get("extenders") or ()),
         delay_cache_until_active=value.get("delayCacheUntilActive", False),
     )
 
 
-def _leader_election(value: Value) -> LeaderElection:
+def _make_leader_election(value: Value) -> LeaderElection:
     """Make the model of leader election."""
     return LeaderElection(
         leader_elect=value["leaderElect"],
@@ -64,7 +64,7 @@ def _leader_election(value: Value) -> LeaderElection:
     )
 
 
-def _client_connection(value: Value) -> ClientConnection:
+def _make_client_connection(value: Value) -> ClientConnection:
     """Make the model of the connection to the API server."""
     return ClientConnection(
         kubeconfig=value.get("kubeconfig", ""),
@@ -75,34 +75,34 @@ def _client_connection(value: Value) -> ClientConnection:
     )
 
 
-def _plugin_list(values: list[Value] | None) -> tuple[Plugin, ...] | None:
+def _make_plugin_list(values: list[Value] | None) -> tuple[Plugin, ...] | None:
     """Make the plugins of a list; None: it is unset."""
     if values is None:
         return None
     return tuple(Plugin(plugin.get("name", ""), plugin.get("weight", 0)) for plugin in values)
 
 
-def _plugin_set(value: Value | None) -> PluginSet:
+def _make_plugin_set(value: Value | None) -> PluginSet:
     """Make the plugins enabled and disabled at one point."""
     value = value or {}
-    return PluginSet(_plugin_list(value.get("enabled")), _plugin_list(value.get("disabled")))
+    return PluginSet(_make_plugin_list(value.get("enabled")), _make_plugin_list(value.get("disabled")))
 
 
-def _profile(value: Value) -> Profile:
+def _make_profile(value: Value) -> Profile:
     """Make the model of a profile."""
     plugins = value["plugins"]
     return Profile(
         scheduler_name=value.get("schedulerName", ""),
         percentage_of_nodes_to_score=value.get("percentageOfNodesToScore"),
         plugins=Plugins(
-            multi_point=_plugin_set(plugins.get(MULTI_POINT)),
-            points=MappingProxyType({point: _plugin_set(plugins.get(point.value)) for point in ExtensionPoint}),
+            multi_point=_make_plugin_set(plugins.get(MULTI_POINT)),
+            points=MappingProxyType({point: _make_plugin_set(plugins.get(point.value)) for point in ExtensionPoint}),
         ),
-        plugin_config=tuple(_plugin_config(config) for config in value["pluginConfig"]),
+        plugin_config=tuple(_make_plugin_config(config) for config in value["pluginConfig"]),
     )
 
 
-def _plugin_config(value: Value) -> PluginConfig:
+def _make_plugin_config(value: Value) -> PluginConfig:
     """Make the arguments of a plugin; those of a plugin that is not in-tree stay as they are."""
     name = value.get("name", "")
     schema = ARGS.get(f"{name}Args")
@@ -118,7 +118,7 @@ def raw_args(node: json_document.Node) -> Any:
     return json_document.plain(node) if isinstance(node, Object | list | Number) else node
 
 
-def _extender(value: Value) -> Extender:
+def _make_extender(value: Value) -> Extender:
     """Make an extender from its decoded fields; what is missing has its zero value."""
     tls = value.get("tlsConfig")
     return Extender(
@@ -129,7 +129,7 @@ def _extender(value: Value) -> Extender:
         weight=value.get("weight", 0),
         bind_verb=value.get("bindVerb", ""),
         enable_https=value.get("enableHTTPS", False),
-        tls_config=None if tls is None else _extender_tls(tls),
+        tls_config=None if tls is None else _make_extender_tls(tls),
         http_timeout=value.get("httpTimeout", Duration()),
         node_cache_capable=value.get("nodeCacheCapable", False),
         managed_resources=tuple(
@@ -140,7 +140,7 @@ def _extender(value: Value) -> Extender:
     )
 
 
-def _extender_tls(value: Value) -> ExtenderTLS:
+def _make_extender_tls(value: Value) -> ExtenderTLS:
     """Make the TLS settings of an extender; what is missing has its zero value."""
     return ExtenderTLS(
         insecure=value.get("insecure", False),
@@ -185,14 +185,14 @@ def to_document(config: SchedulerConfiguration) -> dict[str, Any]:
         "percentageOfNodesToScore": config.percentage_of_nodes_to_score,
         "podInitialBackoffSeconds": config.pod_initial_backoff_seconds,
         "podMaxBackoffSeconds": config.pod_max_backoff_seconds,
-        "profiles": [_profile_value(profile) for profile in config.profiles],
-        "extenders": [_extender_value(extender) for extender in config.extenders],
+        "profiles": [_encode_profile(profile) for profile in config.profiles],
+        "extenders": [_encode_extender(extender) for extender in config.extenders],
         "delayCacheUntilActive": config.delay_cache_until_active,
     }
     return encode(value, CONFIGURATION)
 
 
-def _plugin_set_value(plugins: PluginSet) -> dict[str, Any]:
+def _encode_plugin_set(plugins: PluginSet) -> dict[str, Any]:
     """The plugins enabled and disabled at one point, as they are encoded."""
     return {
         name: None if entries is None else [{"name": plugin.name, "weight": plugin.weight} for plugin in entries]
@@ -200,25 +200,25 @@ def _plugin_set_value(plugins: PluginSet) -> dict[str, Any]:
     }
 
 
-def _profile_value(profile: Profile) -> dict[str, Any]:
+def _encode_profile(profile: Profile) -> dict[str, Any]:
     """The fields of a profile, as they are encoded."""
-    plugins = {point.value: _plugin_set_value(profile.plugins.at(point)) for point in ExtensionPoint}
-    plugins[MULTI_POINT] = _plugin_set_value(profile.plugins.multi_point)
+    plugins = {point.value: _encode_plugin_set(profile.plugins.at(point)) for point in ExtensionPoint}
+    plugins[MULTI_POINT] = _encode_plugin_set(profile.plugins.multi_point)
     return {
         "schedulerName": profile.scheduler_name,
         "percentageOfNodesToScore": profile.percentage_of_nodes_to_score,
         "plugins": plugins,
-        "pluginConfig": [{"name": config.name, "args": _args_value(config)} for config in profile.plugin_config],
+        "pluginConfig": [{"name": config.name, "args": _encode_args(config)} for config in profile.plugin_config],
     }
 
 
-def _args_value(config: PluginConfig) -> Any:
+def _encode_args(config: PluginConfig) -> Any:
     """The arguments of a plugin, as they are encoded."""
     schema = None if config.raw else ARGS.get(f"{config.name}Args")
     return encode(config.args, schema) if schema is not None else config.args
 
 
-def _extender_value(extender: Extender) -> dict[str, Any]:
+def _encode_extender(extender: Extender) -> dict[str, Any]:
     """The fields of an extender, as they are encoded."""
     tls = extender.tls_config
     return {

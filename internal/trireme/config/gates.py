@@ -189,7 +189,7 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
             problems.append(f"cannot set feature gate {name} to {text}, feature is locked to {locked}")
             continue
         if name in (ALL_ALPHA, ALL_BETA):
-            _set_all(name, value, effective, values)
+            _set_all_gates_of_stage(name, value, effective, values)
             continue
         if spec.stage is GateStage.PRE_ALPHA:
             emulated, oldest = (f"{major}.{minor}" for major, minor in (effective.emulated, effective.oldest_peer))
@@ -212,7 +212,7 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
     return GateResult(gates, tuple(logs))
 
 
-def _set_all(name: str, value: bool, effective: Effective, values: dict[str, bool]) -> None:
+def _set_all_gates_of_stage(name: str, value: bool, effective: Effective, values: dict[str, bool]) -> None:
     """`AllAlpha` and `AllBeta`: every gate of that stage that has not been set by then."""
     gate_table = table()
     stage = GateStage.ALPHA if name == ALL_ALPHA else GateStage.BETA

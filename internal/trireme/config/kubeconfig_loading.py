@@ -103,11 +103,11 @@ def _format_entries(entries: list[Value], kind: str) -> str:
 def _format_user(user: Value) -> list[str]:
     """The fields of a user in Go's order, as Go prints a struct, with secrets masked."""
 
-    def data(name: str) -> str:
+    def format_bytes(name: str) -> str:
         """Bytes of the user, as Go prints them."""
         return f"[{' '.join(map(str, user.get(name) or b''))}]"
 
-    def secret(name: str) -> str:
+    def mask_if_set(name: str) -> str:
         """REDACTED in place of a value; empty if it is not set."""
         return "REDACTED" if user.get(name) else ""
 
@@ -115,17 +115,17 @@ def _format_user(user: Value) -> list[str]:
     extra_text = " ".join(f"{key}:[{' '.join(extra[key] or ())}]" for key in sorted(extra))
     return [
         user.get("client-certificate", ""),
-        data("client-certificate-data"),
+        format_bytes("client-certificate-data"),
         user.get("client-key", ""),
         "[REDACTED]" if user.get("client-key-data") else "[]",
-        secret("token"),
+        mask_if_set("token"),
         user.get("tokenFile", ""),
         user.get("as", ""),
         user.get("as-uid", ""),
         f"[{' '.join(user.get('as-groups') or ())}]",
         f"map[{extra_text}]",
         user.get("username", ""),
-        secret("password"),
+        mask_if_set("password"),
         # Go prints the addresses of these.
         *("<nil>" if user.get(name) is None else "0x0" for name in ("auth-provider", "exec")),
         "[]",

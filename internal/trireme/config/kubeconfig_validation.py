@@ -22,7 +22,7 @@ def cluster_problems(name: str, cluster: Value) -> list[str]:
         problems.append(problem)
     proxy = cluster.get("proxy-url", "")
     if proxy:
-        problem = _proxy_problem(proxy)
+        problem = _proxy_url_problem(proxy)
         if problem:
             problems.append(f"invalid 'proxy-url' {quote(proxy)} for cluster {quote(name)}: {problem}")
     ca_file = cluster.get("certificate-authority", "")
@@ -31,8 +31,10 @@ def cluster_problems(name: str, cluster: Value) -> list[str]:
             f"certificate-authority-data and certificate-authority are both specified for {name}. "
             "certificate-authority-data will override."
         )
-    if ca_file and _open_problem(ca_file):
-        problems.append(f"unable to read certificate-authority {ca_file} for {name} due to {_open_problem(ca_file)}")
+    if ca_file and _file_open_problem(ca_file):
+        problems.append(
+            f"unable to read certificate-authority {ca_file} for {name} due to {_file_open_problem(ca_file)}"
+        )
     return problems
 
 
@@ -55,9 +57,9 @@ def user_problems(name: str, user: Value) -> list[str]:
                 "authentication method."
             )
         for what, path in (("client-cert", certificate), ("client-key", private_key)):
-            if path and _open_problem(path):
-                problems.append(f"unable to read {what} {path} for {name} due to {_open_problem(path)}")
-    problems.extend(_exec_problems(name, user))
+            if path and _file_open_problem(path):
+                problems.append(f"unable to read {what} {path} for {name} due to {_file_open_problem(path)}")
+    problems.extend(_exec_plugin_problems(name, user))
     if user.get("token") and (user.get("username") or user.get("password")):
         problems.append(
             f"more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
@@ -67,7 +69,7 @@ def user_problems(name: str, user: Value) -> list[str]:
     return problems
 
 
-def _exec_problems(name: str, user: Value) -> list[str]:
+def _exec_plugin_problems(name: str, user: Value) -> list[str]:
     """What is wrong with a user's exec plugin; nothing without one."""
     command = user.get("exec")
     if command is None:
@@ -89,7 +91,7 @@ def _exec_problems(name: str, user: Value) -> list[str]:
     return problems
 
 
-def _proxy_problem(proxy: str) -> str:
+def _proxy_url_problem(proxy: str) -> str:
     """Why the proxy's URL cannot be used; empty: it can."""
     try:
         scheme = server_url.parse(proxy).scheme
@@ -100,7 +102,7 @@ def _proxy_problem(proxy: str) -> str:
     return ""
 
 
-def _open_problem(path: str) -> str:
+def _file_open_problem(path: str) -> str:
     """Why the file cannot be opened; empty: it can."""
     try:
         with Path(path).open("rb"):

@@ -40,7 +40,7 @@ def locate(data: bytes, problem: str) -> Position | None:
     """Find the place of a problem (one of our error messages) in the text, by the path in it; None: nowhere."""
     text = data.decode("utf-8", "replace")
     if "json parse error" in problem and "cannot unmarshal" not in problem:
-        return _json_syntax(text)
+        return _json_syntax_position(text)
     if text.lstrip().startswith("{"):
         # JSON has tabs between values only, where YAML has none.
         text = text.replace("\t", " ")
@@ -55,12 +55,12 @@ def locate(data: bytes, problem: str) -> Position | None:
     if found := _PLUGIN_CONFIG.match(problem):
         path = f"{found[1]}.args"
         _, arguments = _nearest_entry(root, path)
-        return _below_root(arguments, problem) or _position_at(root, path, of_key=False)
-    return _below_root(root, problem)
+        return _position_below_node(arguments, problem) or _position_at(root, path, of_key=False)
+    return _position_below_node(root, problem)
 
 
-def _below_root(root: yaml.Node, problem: str) -> Position | None:
-    """The place of a problem whose message names fields relative to that node."""
+def _position_below_node(root: yaml.Node, problem: str) -> Position | None:
+    """The place of a problem whose message names fields relative to this node; None: the message names no place."""
     if found := _FIELD.search(problem):
         return _position_at(root, found[1], of_key=True)
     if found := _TYPE.search(problem):
@@ -69,12 +69,12 @@ def _below_root(root: yaml.Node, problem: str) -> Position | None:
         return Position(int(found[1]), 1)
     if found := _PATH.match(problem):
         # What is missing is to be added here, where nothing of it is there.
-        return _position_at(root, found[1], of_key=False) or (_start_of(root) if found[2] else None)
+        return _position_at(root, found[1], of_key=False) or (_start_position(root) if found[2] else None)
     return None
 
 
-def _json_syntax(text: str) -> Position | None:
-    """Where the file stops being JSON."""
+def _json_syntax_position(text: str) -> Position | None:
+    """The place where the text stops being JSON; None: it is valid JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -83,7 +83,7 @@ def _json_syntax(text: str) -> Position | None:
 
 
 def _yaml_syntax_position(problem: str, error: yaml.MarkedYAMLError) -> Position | None:
-    """Where the file stops being YAML."""
+    """The place where the text stops being YAML; None: the error names none."""
     mark = error.problem_mark
     found = _LINE.search(problem)
     if mark is not None and (found is None or mark.line + 1 == int(found[1])):
@@ -96,10 +96,11 @@ def _position_at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None
     key, node = _nearest_entry(root, path)
     if node is root:
         return None
-    return _start_of(key if of_key else node)
+    return _start_position(key if of_key else node)
 
 
-def _start_of(node: yaml.Node) -> Position:
+def _start_position(node: yaml.Node) -> Position:
+    """The place where the node begins."""
     return Position(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
@@ -107,15 +108,15 @@ def _nearest_entry(root: yaml.Node, path: str) -> tuple[yaml.Node, yaml.Node]:
     """Key and value of the field at that path, or of the nearest existing one that contains it."""
     node = key = root
     for name, index in _STEP.findall(path):
-        step = _member_of(node, name or index)
+        step = _key_and_value_of(node, name or index)
         if step is None:
             break
         key, node = step
     return key, node
 
 
-def _member_of(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
-    """The key and the value of a member; of an element, itself twice."""
+def _key_and_value_of(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
+    """The key and the value of a mapping's member; of a list's element, itself twice. None: there is none."""
     if isinstance(node, yaml.MappingNode):
         # Of duplicate keys the last one is at fault.
         found = [pair for pair in node.value if getattr(pair[0], "value", None) == name]
@@ -129,13 +130,13 @@ def _member_of(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None
 def _position_of_wrong_type(root: yaml.Node, kind: str, path: str) -> Position | None:
     """The first value with a type that the field, whose path names no elements of lists, cannot have."""
     for node in _values_below(root, path.split(".")):
-        if _has_type(node, kind):
-            return _start_of(node)
+        if _is_of_reported_type(node, kind):
+            return _start_position(node)
     return None
 
 
-def _has_type(node: yaml.Node, kind: str) -> bool:
-    """Whether a value has a type that type errors name."""
+def _is_of_reported_type(node: yaml.Node, kind: str) -> bool:
+    """Whether a value is of the type `kind`, as error messages about wrong types name it."""
     if kind in _KINDS:
         return isinstance(node, _KINDS[kind])
     if kind == "bool" and isinstance(node, yaml.ScalarNode) and node.style is None and node.value.lower() in _BOOLEANS:

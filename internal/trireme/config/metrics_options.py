@@ -52,7 +52,7 @@ class MetricsOptions:
                 found.append(invalid(child(path, "disabledMetrics"), list(self.disabled), rule))
                 break
         if self.allowed_labels is not None:
-            found.extend(_label_problems(child(path, "allowListMapping"), self.allowed_labels))
+            found.extend(_allow_list_problems(child(path, "allowListMapping"), self.allowed_labels))
         found.extend(self._manifest_problems(child(path, "allowListMappingManifest")))
         if self.allowed_labels is not None and self.allowed_labels_manifest:
             rule = "cannot specify both allowListMapping and allowListMappingManifest"
@@ -112,13 +112,13 @@ class MetricsOptions:
             mapping = yaml_document.parse_string_map(data)
         except ValueError as error:
             return [invalid(path, file, f"failed to parse allow list manifest: {error}")]
-        problems = _label_problems(path, mapping)
+        problems = _allow_list_problems(path, mapping)
         if problems:
             return [invalid(path, file, f"invalid allow list mapping in manifest: [{' '.join(problems)}]")]
         return []
 
 
-def _label_problems(path: str, mapping: Mapping[str, str]) -> list[str]:
+def _allow_list_problems(path: str, mapping: Mapping[str, str]) -> list[str]:
     """What is wrong with the names of an allow-list of label values."""
     for name in mapping:
         if not re.fullmatch(f"{_METRIC_NAME},{_LABEL_NAME}", name):

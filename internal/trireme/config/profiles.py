@@ -182,12 +182,12 @@ def complete_profile(
     use.
     """
     needed = sorted(name for name in _enabled_names(profile.plugins) if name in registry)
-    configs = _plugin_configs(profile, needed, gates)
-    plugins_by_point = {point: _point_plugins(profile.plugins, point, registry) for point in ExtensionPoint}
+    configs = _validated_plugin_configs(profile, needed, gates)
+    plugins_by_point = {point: _plugins_listed_at_point(profile.plugins, point, registry) for point in ExtensionPoint}
     if profile.plugins.multi_point.enabled:
         for point in ExtensionPoint:
             plugins_by_point[point] = _with_multi_point(profile.plugins, point, registry, plugins_by_point[point], log)
-    _check_counts(profile.scheduler_name, plugins_by_point)
+    _check_plugin_counts(profile.scheduler_name, plugins_by_point)
     weights = {
         point: _score_weights(profile.plugins, point, registry, what)
         for point, what in (
@@ -201,7 +201,7 @@ def complete_profile(
         for point, names in plugins_by_point.items()
     }
     _log_signature_support(profile.scheduler_name, config, registry, gates, plugins, log)
-    _check_groups(gates, needed, log)
+    _log_missing_gang_plugin(gates, needed, log)
     return CompletedProfile(
         scheduler_name=profile.scheduler_name,
         percentage_of_nodes_to_score=own if own is not None else config.percentage_of_nodes_to_score or 0,
@@ -217,7 +217,7 @@ def _enabled_names(plugins: Plugins) -> set[str]:
     return {plugin.name for plugin_set in sets for plugin in plugin_set.enabled or ()}
 
 
-def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates) -> tuple[PluginConfig, ...]:
+def _validated_plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates) -> tuple[PluginConfig, ...]:
     """Return the arguments of the plugins that are made (`needed`), by name; some are validated only here.
 
     Raises: ConfigurationError: two configurations of one plugin, or arguments that are missing or invalid.
@@ -241,8 +241,11 @@ def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates
     return tuple(configs)
 
 
-def _point_plugins(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list[str]:
-    """The plugins that the extension point itself lists."""
+def _plugins_listed_at_point(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list[str]:
+    """The plugins that the extension point itself lists.
+
+    Raises: ConfigurationError: one does not exist or fit, or is listed twice.
+    """
     names: list[str] = []
     for plugin in plugins.at(point).enabled or ():
         name = plugin.name
@@ -289,7 +292,7 @@ def _with_multi_point(
     ]
 
 
-def _check_counts(scheduler_name: str, plugins_by_point: dict[ExtensionPoint, list[str]]) -> None:
+def _check_plugin_counts(scheduler_name: str, plugins_by_point: dict[ExtensionPoint, list[str]]) -> None:
     """Check for one QueueSort, some Bind and at most one PlacementGenerate plugin. Raises: ConfigurationError."""
     name = quote(scheduler_name)
     sorts = len(plugins_by_point[ExtensionPoint.QUEUE_SORT])
@@ -348,8 +351,11 @@ def _log_signature_support(
         log(f'I "Disabling signatures for profile because plugins do not support it." {profile} plugins={names}')
 
 
-def _check_groups(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:
-    """Log an error if pod groups are on and the profile lacks the gang plugin."""
+def _log_missing_gang_plugin(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:
+    """Log an error if pod groups are on and the profile lacks GangScheduling.
+
+    As in kube-scheduler, the start goes on.
+    """
     if gates.enabled("GenericWorkload") and _GANGS not in needed:
         log(
             f'E "GenericWorkload is enabled, but {_GANGS} plugin is not set. '

@@ -67,14 +67,14 @@ def _parse_url(text: str) -> URL:
     host = ""
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
-        host, rest = _check_host(authority), slash + path
+        host, rest = _checked_host_and_port(authority), slash + path
     bad = _ESCAPE.search(rest)
     if bad:
         raise ValueError(f"invalid URL escape {quote(rest[bad.start() : bad.start() + 3])}")
     return URL(scheme, host, rest)
 
 
-def _check_host(authority: str) -> str:
+def _checked_host_and_port(authority: str) -> str:
     """The host and port of an authority, without user information. Raises: ValueError: Go would not parse them."""
     host = authority.rpartition("@")[2]
     if host.startswith("["):

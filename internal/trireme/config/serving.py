@@ -79,7 +79,7 @@ def default_certificate(options: ServingOptions, log: Log) -> Certificate:
                 "error creating self-signed certificates: "
                 f"error reading {missing}, certificate and key must be supplied as a pair"
             )
-    certificate, private_key = make_certificate("localhost", _alternative_names(options.bind_address))
+    certificate, private_key = make_certificate("localhost", _names_for_certificate(options.bind_address))
     if files is None:
         log("I Generated self-signed cert in-memory")
         return Certificate(options, certificate, private_key)
@@ -87,12 +87,12 @@ def default_certificate(options: ServingOptions, log: Log) -> Certificate:
         _write_file(Path(files[0]), certificate, 0o644)
         _write_file(Path(files[1]), private_key, 0o600)
     except OSError as error:
-        raise ConfigurationError(f"error creating self-signed certificates: {_path_error(error)}") from error
+        raise ConfigurationError(f"error creating self-signed certificates: {_path_error_text(error)}") from error
     log(f"I Generated self-signed cert ({files[0]}, {files[1]})")
     return Certificate(options)
 
 
-def _alternative_names(bind_address: str) -> list[str]:
+def _names_for_certificate(bind_address: str) -> list[str]:
     """The names that a self-signed certificate is for."""
     names = ["localhost", "127.0.0.1"]
     if not ipaddress.ip_address(bind_address).is_unspecified:
@@ -108,7 +108,7 @@ def _write_file(path: Path, data: bytes, mode: int) -> None:
         file.write(data)
 
 
-def _path_error(error: OSError) -> str:
+def _path_error_text(error: OSError) -> str:
     """The error of a path in Go's words."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"mkdir {error.filename}: not a directory"
@@ -132,7 +132,7 @@ def prepare_serving(
         return None
     listener = bind_port(options)
     try:
-        _check_options(options)
+        _check_tls_options(options)
         token_review = _authentication_connection(authentication, environment, log)
         cluster_settings = _look_up_request_header_settings(authentication, token_review, lookup, log)
         access_review = _authorization_connection(authorization, environment, log)
@@ -180,7 +180,7 @@ def bind_port(options: ServingOptions) -> socket.socket:
     return listener
 
 
-def _check_options(options: ServingOptions) -> None:
+def _check_tls_options(options: ServingOptions) -> None:
     """Check certificates, ciphers, curves and TLS version. Raises: ConfigurationError."""
     if options.cert_file or options.key_file:
         check_serving_pair("serving-cert", options.cert_file, options.key_file)

@@ -64,7 +64,7 @@ def parse(data: bytes) -> TriremeConfiguration:
     try:
         decoded = decode(source.node, CONFIGURATION)
     except DecodeError as error:
-        raise ConfigurationError(_type_problem(error)) from error
+        raise ConfigurationError(_decode_error_text(error)) from error
     strict = [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
     if strict:
         raise ConfigurationError(loading.strict_error(strict), loading.strict_problems(strict))
@@ -75,7 +75,7 @@ def parse(data: bytes) -> TriremeConfiguration:
     return config
 
 
-def _type_problem(error: DecodeError) -> str:
+def _decode_error_text(error: DecodeError) -> str:
     """The error for people who write this file: it is no Go program's."""
     if error.expected == DURATION:
         wanted = 'a duration with its unit, such as "30s" or "1m30s"'

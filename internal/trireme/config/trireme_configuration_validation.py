@@ -40,7 +40,7 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
         problems.extend(
             required("tls", f"{endpoint} of phases.bind is beyond loopback and Unix sockets")
             for endpoint in config.bind.endpoints
-            if not _is_local(endpoint)
+            if not _is_local_address(endpoint)
         )
     if config.fallback.mode not in FALLBACKS:
         problems.append(not_supported("fallback.mode", config.fallback.mode, FALLBACKS))
@@ -87,7 +87,7 @@ def _not_positive_problems(path: str, value: Duration) -> list[Problem]:
     return [] if value > Duration() else [invalid(path, value, "must be greater than zero")]
 
 
-def _is_local(address: str) -> bool:
+def _is_local_address(address: str) -> bool:
     """Whether only this machine can reach the address."""
     return address.startswith("unix:") or _LOOPBACK.fullmatch(address) is not None
 
@@ -100,7 +100,7 @@ def _handle_problems(config: TriremeConfiguration) -> list[Problem]:
     if address_problem(listen) or listen.startswith(_RESOLVED):
         return [invalid("handle.listen", listen, "must be unix:/path or host:port")]
     problems: list[Problem] = []
-    if not _is_local(listen):
+    if not _is_local_address(listen):
         why = f"{listen} is beyond loopback and Unix sockets"
         if not config.tls.mutual:
             problems.append(required("tls", why))

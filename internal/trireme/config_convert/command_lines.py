@@ -110,14 +110,14 @@ def convert(arguments: Sequence[str], sources: Sources) -> Draft:
         draft = _convert_file_of_flags(files[0], parsed, sources)
     elif parsed.given:
         draft = Draft(origin="a command line", master=parsed["master"])
-        _convert_settings(parsed, draft)
+        _convert_connection_and_profiling_flags(parsed, draft)
         _convert_leader_election(parsed, draft)
         if parsed.given & _OLD_WEIGHTS:
             _add_profile(parsed, draft)
             _apply_policy_of_flags(parsed, sources, draft)
     else:
         raise ConversionError("there is nothing to convert: name a file, or give the flags of an old scheduler")
-    _keep_current_flags(parsed, draft)
+    _keep_flags_without_field(parsed, draft)
     return draft
 
 
@@ -135,7 +135,7 @@ def _convert_file_of_flags(path: str, parsed: Parsed, sources: Sources) -> Draft
         raise ConversionError(f"{path}: {error}") from error
     draft.origin = f"{path}, {draft.origin}"
     if not version:  # a Policy: the flags are the configuration
-        _convert_settings(parsed, draft)
+        _convert_connection_and_profiling_flags(parsed, draft)
         _convert_leader_election(parsed, draft)
         _convert_profile_flags(parsed, draft.profile())
         return draft
@@ -153,7 +153,7 @@ def _convert_file_of_flags(path: str, parsed: Parsed, sources: Sources) -> Draft
     return draft
 
 
-def _convert_settings(parsed: Parsed, draft: Draft) -> None:
+def _convert_connection_and_profiling_flags(parsed: Parsed, draft: Draft) -> None:
     """Convert the flags of the connection, its rate limit and profiling."""
     for flag, name in _CONNECTION.items():
         if flag in parsed.given:
@@ -199,7 +199,7 @@ def _apply_policy_of_flags(parsed: Parsed, sources: Sources, draft: Draft) -> No
         configurations.apply_policy_config_map(namespace, config_map, sources, draft)
 
 
-def _keep_current_flags(parsed: Parsed, draft: Draft) -> None:
+def _keep_flags_without_field(parsed: Parsed, draft: Draft) -> None:
     """Keep flags without a field in the configuration."""
     if set(_INSECURE_PORT) & parsed.given and parsed["port"]:
         address = f"{parsed['address'] or '0.0.0.0'}:{parsed['port']}"

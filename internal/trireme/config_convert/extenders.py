@@ -40,7 +40,7 @@ def convert(configuration: Reader, notes: list[Note]) -> list[dict[str, Any]]:
 
 
 def _timeout_text(extender: Reader, timeout: Any) -> str:
-    """A Policy gave it in nanoseconds."""
+    """The extender's timeout as text such as `5s`; Policies gave it as a number of nanoseconds."""
     if isinstance(timeout, str):
         return timeout
     if isinstance(timeout, bool) or not isinstance(timeout, int):

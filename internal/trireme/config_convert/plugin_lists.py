@@ -118,7 +118,7 @@ def read(profile: Reader, notes: list[Note]) -> Plugins:
         for point in (*POINTS, "unreserve"):
             plugin_set = lists.reader(point)
             if plugin_set is not None:
-                plugins.sets[point] = _plugin_set(plugin_set, notes)
+                plugins.sets[point] = _read_plugin_set(plugin_set, notes)
         notes.extend(lists.unknown())
     for config in profile.readers("pluginConfig") or []:
         name = config.text("name")
@@ -128,18 +128,18 @@ def read(profile: Reader, notes: list[Note]) -> Plugins:
             raise ConversionError(f"{config.path}: {name} was configured before")
         plugins.args[name] = args
         if name in IN_TREE or name in legacy.REMOVED_PLUGINS or name in legacy.STRATEGIES:
-            plugins.args[name] = _typed_args(config, args)
+            plugins.args[name] = _args_without_type(config, args)
     return plugins
 
 
-def _typed_args(config: Reader, args: Any) -> dict[str, Any]:
+def _args_without_type(config: Reader, args: Any) -> dict[str, Any]:
     """The arguments of a plugin, without version and kind. Raises: ConversionError: they are no object."""
     if not isinstance(args, dict | None):
         raise ConversionError(f"{config.at('args')}: must be an object")
     return {name: value for name, value in (args or {}).items() if name not in ("apiVersion", "kind")}
 
 
-def _plugin_set(value: Reader, notes: list[Note]) -> PluginSet:
+def _read_plugin_set(value: Reader, notes: list[Note]) -> PluginSet:
     """Read the plugins enabled and disabled at a point; unread fields become notes."""
     plugins = PluginSet()
     for plugin in value.readers("enabled") or []:

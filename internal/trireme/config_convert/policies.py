@@ -26,7 +26,7 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
     Raises:
         ConversionError: it cannot be read, or the scheduler would have refused it.
     """
-    work = _Conversion(notes)
+    work = _PolicyConversion(notes)
     work.convert_predicates(policy.readers("predicates"))
     work.convert_priorities(policy.readers("priorities"))
     weight = policy.integer("hardPodAffinitySymmetricWeight")
@@ -45,7 +45,7 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
 
 
 @dataclass(slots=True)
-class _Conversion:
+class _PolicyConversion:
     """One conversion of a Policy: the plugins, labels and notes collected so far."""
 
     notes: list[Note]
@@ -202,13 +202,13 @@ class _Conversion:
             if name in self.filters or name in self.scores:
                 everything.enable(name, self.scores.get(name))
                 for point in (PRE_SCORE, SCORE) if name not in self.scores else ():
-                    self._disable_at(name, point)
+                    self._disable_plugin_at_point(name, point)
                 for point in ("preFilter", FILTER) if name not in self.filters else ():
-                    self._disable_at(name, point)
+                    self._disable_plugin_at_point(name, point)
         text = f"{', '.join(later)} run as by default: a Policy could neither name them nor leave them out"
         self.notes.append(Note("", text))
 
-    def _disable_at(self, name: str, point: str) -> None:
+    def _disable_plugin_at_point(self, name: str, point: str) -> None:
         """Disable a plugin at a point, if it has that point."""
         if IN_TREE.implements(name, ExtensionPoint(point)):
             self.plugins.at(point).disable(name)

@@ -35,12 +35,14 @@ def convert(profile: Reader, version: str, notes: list[Note], provider: str = le
     if provider not in legacy.PROVIDERS:
         raise ConversionError(f"there was no algorithm provider {quote(provider)}, only {quote_list(legacy.PROVIDERS)}")
     plugins = plugin_lists.read(profile, notes)
-    _Conversion(plugins, version, profile.path, notes, _MOST if provider != legacy.DEFAULT_PROVIDER else _LEAST).run()
+    _ProfileConversion(
+        plugins, version, profile.path, notes, _MOST if provider != legacy.DEFAULT_PROVIDER else _LEAST
+    ).run()
     return plugins
 
 
 @dataclass(slots=True)
-class _Conversion:
+class _ProfileConversion:
     """One conversion of an old profile's plugin lists to those of today, with notes about what changes."""
 
     plugins: Plugins
@@ -54,25 +56,25 @@ class _Conversion:
 
     def run(self) -> None:
         """Convert the lists, step by step."""
-        self._move_points()
+        self._move_renamed_extension_points()
         self._convert_selector_spread()
         if is_older_version(self.version, "v1beta2"):
-            self._convert_strategies()
+            self._convert_resource_scoring_plugins()
             self._convert_default_constraints()
         self._convert_node_labels()
         self._merge_volume_limits()
         self._note_removed_plugins()
-        self._drop_useless_points()
+        self._drop_plugins_without_work()
         if is_older_version(self.version, "v1beta3"):
             self._state_old_weights()
 
-    def _note_once(self, plugin: str, text: str) -> None:
+    def _add_first_note_about(self, plugin: str, text: str) -> None:
         """Add a note about a plugin, unless there is one."""
         if plugin not in self._noted:
             self._noted.add(plugin)
             self.notes.append(Note(f"{self.path}: {plugin}" if self.path else plugin, text))
 
-    def _move_points(self) -> None:
+    def _move_renamed_extension_points(self) -> None:
         """Move plugins from renamed extension points to those of today: postFilter of v1alpha1, and unreserve."""
         sets = self.plugins.sets
         if self.version == "v1alpha1" and "postFilter" in sets:
@@ -84,12 +86,12 @@ class _Conversion:
             if name not in self.plugins.at("reserve").enabled:
                 self.plugins.at("reserve").enable(name)
                 if name not in IN_TREE:
-                    self._note_once(
+                    self._add_first_note_about(
                         name, "was at unreserve, which is a part of reserve now; it is called there as well"
                     )
         for name in unreserve.disabled:
             if "reserve" not in sets or sets["reserve"].runs_default(name):
-                self._note_once(
+                self._add_first_note_about(
                     name, "was disabled at unreserve, which is a part of reserve now; that cannot be left out"
                 )
 
@@ -107,7 +109,7 @@ class _Conversion:
             self.plugins.drop(name)
         for name, weight in was_enabled.items():
             if score.runs_default(legacy.SPREADING):
-                self._note_once(name, f"is a part of {legacy.SPREADING}, under the weight of that")
+                self._add_first_note_about(name, f"is a part of {legacy.SPREADING}, under the weight of that")
             else:
                 score.enable(legacy.SPREADING, weight)
                 if not self.plugins.at(PRE_SCORE).runs_default(legacy.SPREADING):
@@ -117,7 +119,7 @@ class _Conversion:
             if not args.get("defaultConstraints"):
                 args.setdefault("defaultingType", "List")
 
-    def _convert_strategies(self) -> None:
+    def _convert_resource_scoring_plugins(self) -> None:
         """Convert plugins that score resources to strategies of NodeResourcesFit."""
         score = self.plugins.at(SCORE)
         running = {name: weight for name, weight in score.enabled.items() if name in legacy.STRATEGIES}
@@ -128,13 +130,15 @@ class _Conversion:
         if not running and by_default:
             running = {self.scorer: 1}
         elif by_default:
-            self._note_once(self.scorer, f"cannot be combined with {next(iter(running))}: a profile has one strategy")
+            self._add_first_note_about(
+                self.scorer, f"cannot be combined with {next(iter(running))}: a profile has one strategy"
+            )
         if not running:
             score.disable(legacy.RESOURCE_STRATEGIES)
             return
         name, weight = next(iter(running.items()))
         for other in list(running)[1:]:
-            self._note_once(other, f"cannot be combined with {name}: a profile has one strategy")
+            self._add_first_note_about(other, f"cannot be combined with {name}: a profile has one strategy")
         if score.disables_all_defaults or weight not in (None, 1):
             score.enable(legacy.RESOURCE_STRATEGIES, weight)
         strategy = _scoring_strategy(name, args[name])
@@ -161,7 +165,7 @@ class _Conversion:
             filters = self.plugins.at(FILTER)
             if not filters.runs_default(legacy.ADDED_AFFINITY):
                 filters.enable(legacy.ADDED_AFFINITY)
-                self._note_once(
+                self._add_first_note_about(
                     legacy.NODE_LABELS,
                     f"is a part of {legacy.ADDED_AFFINITY}, which now also evaluates the pods' own affinity",
                 )
@@ -169,7 +173,7 @@ class _Conversion:
         if (SCORE in where or MULTI_POINT in where) and labels.preferences:
             node_labels.prefer_labels(self.plugins, labels)
             self.plugins.at(SCORE).enable(legacy.ADDED_AFFINITY)
-            self._note_once(
+            self._add_first_note_about(
                 legacy.NODE_LABELS,
                 f"prefers nodes as a part of {legacy.ADDED_AFFINITY}, and shares the weight of that",
             )
@@ -181,7 +185,7 @@ class _Conversion:
             where = self.plugins.drop(name)
             points.update(where)
             if where:
-                self._note_once(
+                self._add_first_note_about(
                     name, f"was removed: such volumes are CSI volumes, and {legacy.VOLUME_COUNTS} counts them"
                 )
         for point in points & {FILTER, MULTI_POINT}:
@@ -193,16 +197,19 @@ class _Conversion:
         for name, instead in legacy.REMOVED_PLUGINS.items():
             args = self.plugins.args.get(name)
             if self.plugins.drop(name):
-                self._note_once(name, f"{instead}; it had {args}" if args else instead)
+                self._add_first_note_about(name, f"{instead}; it had {args}" if args else instead)
         for name in legacy.STRATEGIES:
             if self.plugins.drop(name):
-                self._note_once(name, f"is a strategy of {legacy.RESOURCE_STRATEGIES} since v1beta2")
+                self._add_first_note_about(name, f"is a strategy of {legacy.RESOURCE_STRATEGIES} since v1beta2")
 
-    def _drop_useless_points(self) -> None:
-        """In-tree plugins that have nothing to do at a point any more, and plugins that are not in-tree."""
+    def _drop_plugins_without_work(self) -> None:
+        """Drop in-tree plugins at points where they do nothing any more.
+
+        Plugins that are not in-tree stay, with a note.
+        """
         for name in self.plugins.names():
             if name not in IN_TREE:
-                self._note_once(
+                self._add_first_note_about(
                     name, "is no plugin of Kubernetes; if it is yours, name it among Trireme's remotePlugins"
                 )
                 continue

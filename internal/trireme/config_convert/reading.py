@@ -78,31 +78,31 @@ class Reader:
         return value
 
     def text(self, name: str) -> str:
-        """A string; empty where there is none."""
+        """Read a field that is a string; empty where there is none."""
         return self._take_of_type(name, str, "a string") or ""
 
     def integer(self, name: str) -> int | None:
-        """A whole number."""
+        """Read a field that is a whole number; None where there is none."""
         integer: int | None = self._take_of_type(name, int, "a whole number")
         return integer
 
     def boolean(self, name: str) -> bool:
-        """A truth value; false where there is none."""
+        """Read a field that is a truth value; False where there is none."""
         return self._take_of_type(name, bool, "true or false") or False
 
     def reader(self, name: str) -> "Reader | None":
-        """An object."""
+        """Read a field that is an object, as a reader of its fields; None where there is none."""
         value = self._take_of_type(name, dict, "an object")
         return None if value is None else Reader(value, self.at(name))
 
-    def _list(self, name: str) -> list[Any] | None:
+    def _take_list(self, name: str) -> list[Any] | None:
         """Read a list; None if it is missing."""
         entries: list[Any] | None = self._take_of_type(name, list, "a list")
         return entries
 
     def readers(self, name: str) -> "list[Reader] | None":
-        """A list of objects."""
-        values = self._list(name)
+        """Read a field that is a list of objects, as readers of their fields; None where there is none."""
+        values = self._take_list(name)
         if values is None:
             return None
         for position, value in enumerate(values):
@@ -111,8 +111,8 @@ class Reader:
         return [Reader(value, index(self.at(name), position)) for position, value in enumerate(values)]
 
     def texts(self, name: str) -> list[str]:
-        """A list of strings."""
-        values = self._list(name) or []
+        """Read a field that is a list of strings; empty where there is none."""
+        values = self._take_list(name) or []
         for position, value in enumerate(values):
             if not isinstance(value, str):
                 raise ConversionError(f"{index(self.at(name), position)}: must be a string, not {_json_text(value)}")

@@ -42,12 +42,12 @@ def _check_scheduler_accepts(text: str) -> None:
         problems = validation.validate(config, current)
         if problems:
             raise ConfigurationError(join_messages(problems))
-        _construct_profiles(config, current)
+        _check_profiles_constructible(config, current)
     except ConfigurationError as error:
         raise ConversionError(f"the result would not work: {error}") from error
 
 
-def _construct_profiles(config: SchedulerConfiguration, current: FeatureGates) -> None:
+def _check_profiles_constructible(config: SchedulerConfiguration, current: FeatureGates) -> None:
     """Construct the profiles; unknown plugins count as remote ones with every extension point."""
     names = {
         plugin.name
@@ -74,14 +74,14 @@ def _comment_lines(draft: Draft) -> list[str]:
             lines += _wrapped_lines(note, "# - ", "#   ")
     if draft.flags:
         lines += ["#", "# Flags that stay on the command line, beside --config:"]
-        lines += [f"#   {_one_line(flag)}" for flag in draft.flags]
+        lines += [f"#   {_in_one_line(flag)}" for flag in draft.flags]
     return lines
 
 
 def _wrapped_lines(text: str, first: str, following: str) -> list[str]:
     """The text in lines of limited width, with these beginnings."""
     return textwrap.wrap(
-        _one_line(text),
+        _in_one_line(text),
         _WIDTH,
         initial_indent=first,
         subsequent_indent=following,
@@ -90,6 +90,6 @@ def _wrapped_lines(text: str, first: str, following: str) -> list[str]:
     )
 
 
-def _one_line(text: str) -> str:
+def _in_one_line(text: str) -> str:
     """Make text safe for a comment: one line."""
     return "".join(char if char.isprintable() else " " for char in text)

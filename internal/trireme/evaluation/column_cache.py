@@ -19,14 +19,14 @@ MIN_CLASSES = 8
 _PART_UNMEASURED = 8
 
 
-class _Columns(Protocol):
+class _CacheableColumns(Protocol):
     """What the cache holds for a class: it belongs to one `incarnation` of a snapshot."""
 
     @property
     def nbytes(self) -> int: ...
 
 
-ColumnsT = TypeVar("ColumnsT", bound=_Columns)
+ColumnsT = TypeVar("ColumnsT", bound=_CacheableColumns)
 
 
 class ColumnCache(Generic[ColumnsT]):

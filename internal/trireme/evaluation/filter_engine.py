@@ -65,14 +65,14 @@ class FilterEngine:
         return self._evaluator.cached_classes
 
     def statistics(self) -> filter_evaluator.FilterEvaluatorStatistics:
-        """What it has evaluated so far."""
+        """Counters of what was evaluated and cached so far."""
         return self._evaluator.statistics()
 
     async def evaluate(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer | None = None
     ) -> class_verdicts.ClassVerdicts:
         """The columns of the cycle's class, brought up to date."""
-        return await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), timer)
+        return await self._evaluator.evaluate(cycle.profile, self._class_of_cycle(cycle), timer)
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
         """Bring up to date the columns from which the next request about the cycle's class is answered."""
@@ -101,7 +101,7 @@ class FilterEngine:
             found = answers.columns_of_class(cached, base_generation)
         constraints: Sequence[domain_rules.DomainConstraint] = ()
         if count > 1 and answers.may_return_constraints(cached):
-            constraints = self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached)
+            constraints = self._evaluator.constraints(cycle.profile, self._class_of_cycle(cycle), cached)
         answer = answers.answer_of_class(cached, found, constraints, timer)
         if not preemptors:
             return answer
@@ -125,7 +125,7 @@ class FilterEngine:
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
         about.pod.metadata.uid = nominees[0].pod.uid
-        nominated = await self._evaluator.admit_nominated(about, self._class_of(about), timer)
+        nominated = await self._evaluator.admit_nominated(about, self._class_of_cycle(about), timer)
         if nominated is None:
             return filter_answers.NominatedAnswer(0)
         cached, slot = nominated
@@ -179,7 +179,7 @@ class FilterEngine:
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Return the potential victims of a group."""
-        self._class_of(request.cycle)
+        self._class_of_cycle(request.cycle)
         response = self._profiles.group_preemptions[request.cycle.profile].list_victims(request, self._snap)
         response.evaluated_generation = self._snap.generation
         return response
@@ -191,7 +191,7 @@ class FilterEngine:
 
         If the snapshot is replaced meanwhile, it is computed again, `MAX_TRIES` times in all. Raises: OutOfStepError.
         """
-        self._class_of(request.cycle)
+        self._class_of_cycle(request.cycle)
         placed = {member.pod_class for member in request.placed}
         self._check_classes("placed", placed)
         profile = request.cycle.profile
@@ -211,7 +211,7 @@ class FilterEngine:
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """Which claims of a group, and of those of its pods that were tried, may be given up."""
-        self._class_of(request.cycle)
+        self._class_of_cycle(request.cycle)
         self._check_classes("tried", {member.pod_class for member in request.tried})
         try:
             response = self._profiles.claim_releases[request.cycle.profile].post_filter(request, self._snap)
@@ -224,12 +224,12 @@ class FilterEngine:
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> list[filter_pb2.Reservation]:
         """What the Reserve plugins assume beside each placement."""
-        pod_class, plugins = self._class_of(cycle), self._profiles.reservers[cycle.profile]
+        pod_class, plugins = self._class_of_cycle(cycle), self._profiles.reservers[cycle.profile]
         return await reserving.reserve(plugins, cycle, placements, pod_class, self._snap)
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """Call Unreserve of the plugins: these placements are void. Nothing is stored here, but remote plugins may."""
-        pod_class, plugins = self._class_of(cycle), self._profiles.reservers[cycle.profile]
+        pod_class, plugins = self._class_of_cycle(cycle), self._profiles.reservers[cycle.profile]
         await reserving.unreserve(plugins, cycle, placements, pod_class)
 
     def _post_filter_results(
@@ -238,7 +238,7 @@ class FilterEngine:
         """Make what runs PostFilter for several pods of the cycle's class."""
         chain, plugins = self.chains[cycle.profile], self._profiles.post_filters[cycle.profile]
         return post_filter_results.PostFilterResults(
-            cycle, chain, plugins, cached, self._make_refresh(cycle), self._snap
+            cycle, chain, plugins, cached, self._make_column_refresher(cycle), self._snap
         )
 
     async def _post_filter(
@@ -257,10 +257,10 @@ class FilterEngine:
         """
         context = post_filter_context.PostFilterContext(
             post_filter_context.cycle_for(cycle, preemptor),
-            self._class_of(cycle),
+            self._class_of_cycle(cycle),
             self.chains[cycle.profile],
             await self.evaluate(cycle),
-            self._make_refresh(cycle),
+            self._make_column_refresher(cycle),
             refused.statuses,
             refused.index if pre_filter is None else None,
             pre_filter,
@@ -305,16 +305,17 @@ class FilterEngine:
                 break
         return cached
 
-    def _make_refresh(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:
+    def _make_column_refresher(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:
         """Make the function that brings the class's columns up to date again within one request."""
         incarnation = self._snap.incarnation
 
-        async def refresh() -> class_verdicts.ClassVerdicts:
+        async def refresh_columns() -> class_verdicts.ClassVerdicts:
+            """Bring the columns of the cycle's class up to date, and return them."""
             self._snap.check_incarnation(incarnation)
             return await self.evaluate(cycle)
 
-        return refresh
+        return refresh_columns
 
-    def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
+    def _class_of_cycle(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
         """The class that the cycle names. Raises: InvalidRequestError."""
         return request_errors.class_of(cycle, self.chains, self._snap)

@@ -32,12 +32,12 @@ class PluginTimer:
 
     def record_point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """Add the time since `since` to that of an extension point; the code recorded last counts."""
-        self._add_duration("", point, since, code)
+        self._add_time_since("", point, since, code)
 
     def record_plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """Add the time since `since` to that of a plugin at an extension point, if plugins are timed in this call."""
         if self.sampled:
-            self._add_duration(plugin, point, since, code)
+            self._add_time_since(plugin, point, since, code)
 
     def timing_messages(self) -> Iterator[filter_phase_pb2.Timing]:
         """The recorded times as messages, for the answer to the frontend."""
@@ -49,7 +49,11 @@ class PluginTimer:
                 duration_us=_to_microseconds(spent),
             )
 
-    def _add_duration(self, plugin: str, point: str, since: float, code: status.Code) -> None:
+    def _add_time_since(self, plugin: str, point: str, since: float, code: status.Code) -> None:
+        """Add the time since `since` to that of the plugin at the point, and store the code.
+
+        An empty name of a plugin stands for the point itself.
+        """
         spent = self._clock() - since
         known = self._times.get((plugin, point))
         self._times[plugin, point] = (code, spent + (known[1] if known else 0.0))

@@ -71,15 +71,15 @@ class InTreeReserver:
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
     ) -> Sequence[filter_pb2.Reservation]:
-        """As the Protocol says."""
-        return [await self._reserve(placement, pod_class, snap) for placement in placements]
+        """Call Reserve of the in-tree plugin for each placement; return what to assume beside them, in order."""
+        return [await self._reserve_one_pod(placement, pod_class, snap) for placement in placements]
 
     async def unreserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], pod_class: classes.PodClass
     ) -> None:
-        """Nothing to do."""
+        """Do nothing: in-tree plugins store nothing at Reserve."""
 
-    async def _reserve(
+    async def _reserve_one_pod(
         self, placement: filter_pb2.Placement, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> filter_pb2.Reservation:
         """Reserve for one pod by an in-tree plugin; an error status if the node is unknown here."""

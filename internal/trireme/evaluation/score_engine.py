@@ -77,19 +77,21 @@ class ScoreEngine:
         return self._configured.chains
 
     def statistics(self) -> score_evaluator.ScoreEvaluatorStatistics:
-        """What it has evaluated so far."""
+        """Counters of what was evaluated and cached so far."""
         return self._evaluator.statistics()
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
         """Bring the class's raw scores up to date. The status where a plugin fails."""
-        cached = await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), self._timers.timer_of_next_call())
+        cached = await self._evaluator.evaluate(
+            cycle.profile, self._class_of_cycle(cycle), self._timers.timer_of_next_call()
+        )
         return cached if isinstance(cached, status.Status) else None
 
     async def raw_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
     ) -> Sequence[PluginScores] | status.Status:
         """What each plugin says of these slots, which are all that passed; the status where one fails."""
-        pod_class = self._class_of(cycle)
+        pod_class = self._class_of_cycle(cycle)
         cached = await self._evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
@@ -106,7 +108,7 @@ class ScoreEngine:
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray, raw: Sequence[PluginScores]
     ) -> Sequence[PluginScores] | status.Status:
         """These scores of the slots, each plugin's normalised as it normalises; the status where one fails."""
-        pod_class = self._class_of(cycle)
+        pod_class = self._class_of_cycle(cycle)
         cached = await self._evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
@@ -118,7 +120,7 @@ class ScoreEngine:
                 if scores.shape != slots.shape:
                     text = f"columns.scores: {each.plugin} has {scores.size} for {slots.size} nodes"
                     raise request_errors.InvalidRequestError(text)
-                answer = await self._normalized_by_plugin(cycle.profile, pod_class, each.plugin, slots, scores)
+                answer = await self._normalize_scores_of_plugin(cycle.profile, pod_class, each.plugin, slots, scores)
                 if isinstance(answer, status.Status):
                     return answer
                 scores = answer
@@ -142,12 +144,12 @@ class ScoreEngine:
 
         Raises: StaleRequestError for a patch to another answer than was given last.
         """
-        pod_class = self._class_of(cycle)
+        pod_class = self._class_of_cycle(cycle)
         known = self._evaluator.columns_of(cycle.profile, pod_class)
-        _store_capacities(known, capacities)
+        _store_filter_answer(known, capacities)
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
-            return _place_without_choice(count, known, bool(constraints))
+            return _place_on_at_most_one_node(count, known, bool(constraints))
         timer = self._timers.timer_of_next_call()
         cached = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
         if isinstance(cached, status.Status):
@@ -177,7 +179,7 @@ class ScoreEngine:
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> Sequence[int] | status.Status:
         """How good each placement of a group is; the status where a plugin fails."""
-        self._class_of(request.cycle)
+        self._class_of_cycle(request.cycle)
         return group_placements.placement_totals(
             request, self._snap, self._configured.placement_scorers[request.cycle.profile]
         )
@@ -199,13 +201,13 @@ class ScoreEngine:
         nodes are compared (a sample if the profile scores a percentage).
         """
         chain = self.chains[cycle.profile]
-        ties = self._tie_order()
+        ties = self._tie_order_of_slots()
         ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
         factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
         if not extra_scores and factory.affects_own_node_only(constraints) and ranked.keeps_maxima(count):
             slots = ranked.best_open_slots(count)
             return factory.make_for_best_nodes(slots), slots
-        slots = self._candidate_slots(known, constraints)
+        slots = self._slots_open_or_admissible(known, constraints)
         if chain.percentage:
             slots = sampling.sample_slots(slots, self._snap.nodes.count, chain.percentage, seed)
         custom = await self._custom_normalized_scores(chain, pod_class, known, slots)
@@ -234,23 +236,23 @@ class ScoreEngine:
                 out[name] = scores
         return out
 
-    def _candidate_slots(
+    def _slots_open_or_admissible(
         self, known: class_scores.ClassScores, constraints: Sequence[domain_rules.DomainConstraint]
     ) -> arrays.SlotArray:
         """The slots that take pods of the class, or will when a domain constraint admits them. Shape: (slot,)."""
-        takes = self._has_capacity(known) if constraints else known.open
+        takes = self._slots_with_own_capacity(known) if constraints else known.open
         takes = takes[: min((each.domain.shape[0] for each in constraints), default=None)]
         return np.arange(takes.shape[0]) if takes.all() else np.flatnonzero(takes)
 
-    def _has_capacity(self, known: class_scores.ClassScores) -> arrays.BoolArray:
-        """Whether the slots' nodes take pods of the class by themselves. Shape: (slot,)."""
+    def _slots_with_own_capacity(self, known: class_scores.ClassScores) -> arrays.BoolArray:
+        """Mark the slots whose nodes take pods of the class by themselves, domain constraints apart. Shape: (slot,)."""
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
         size = min(self._snap.nodes.size, known.capacity.shape[0])
         takes: arrays.BoolArray = known.capacity[:size] > 0
         takes &= self._snap.nodes.alive[:size]
         return takes
 
-    async def _normalized_by_plugin(
+    async def _normalize_scores_of_plugin(
         self, profile: str, pod_class: classes.PodClass, name: str, slots: arrays.SlotArray, raw: arrays.Int64Array
     ) -> arrays.Int64Array | status.Status:
         """Normalise one plugin's raw scores of these slots as the plugin does; an error status if the profile lacks it.
@@ -299,7 +301,7 @@ class ScoreEngine:
         scores.set_feasible(np.ones(slots.shape[0], dtype=np.bool_))
         return scores
 
-    def _tie_order(self) -> arrays.Int64Array:
+    def _tie_order_of_slots(self) -> arrays.Int64Array:
         """The places of slots among equal scores, for as many as the snapshot has, or more. Shape: (slot,)."""
         if self._ties.shape[0] < self._snap.nodes.size:
             self._ties = placement.tie_order(np.arange(self._snap.nodes.capacity))
@@ -310,12 +312,12 @@ class ScoreEngine:
         if (slots >= self._snap.nodes.size).any() or not self._snap.nodes.alive[slots].all():
             raise request_errors.InvalidRequestError("nodes.slots: there is no node at some of them")
 
-    def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
+    def _class_of_cycle(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
         """The class that the cycle names. Raises: InvalidRequestError."""
         return request_errors.class_of(cycle, self.chains, self._snap)
 
 
-def _store_capacities(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
+def _store_filter_answer(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
     """Store filter's answer in the class's scores.
 
     Raises: StaleRequestError if it patches an answer that is not here.
@@ -326,7 +328,7 @@ def _store_capacities(cached: class_scores.ClassScores, answer: node_columns.Nod
     cached.store_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
 
-def _place_without_choice(count: int, known: class_scores.ClassScores, constrained: bool) -> PlaceAnswer:
+def _place_on_at_most_one_node(count: int, known: class_scores.ClassScores, constrained: bool) -> PlaceAnswer:
     """Place all on the only open node, or nowhere: nothing is scored, so no plugin can fail by it either.
 
     `constrained`: other nodes may be admitted after one placement, or this one no more, so one pod is placed at a time.

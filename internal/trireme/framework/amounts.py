@@ -98,7 +98,7 @@ def is_scalar(name: str) -> bool:
 def node_allocatable(allocatable: Quantities) -> dict[str, int]:
     """What the node has to give, `pods` among it."""
     nanos = nanos_of(allocatable)
-    out = {name: _in_whole_units(name, amount) for name, amount in nanos.items() if _is_counted(name)}
+    out = {name: _in_whole_units(name, amount) for name, amount in nanos.items() if _is_counted_resource(name)}
     if PODS in nanos:
         out[PODS] = _in_whole_units(PODS, nanos[PODS])
     return out
@@ -113,9 +113,9 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
         return _amounts_of_containers(pod)
     stated = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
     pod_level = stated if rules.pod_level else {}
-    spec = _spec_total(pod, pod_level, {})
+    spec = _requested_total(pod, pod_level, {})
     placed = _placed_total(pod, {}, rules)
-    scoring = _spec_total(pod, {}, {})
+    scoring = _requested_total(pod, {}, {})
     defaults = {name: n for name, n in _SCORING_DEFAULTS.items() if not pod_level or name not in placed}
     whole = _amounts_in_whole_units(placed)
     compared = whole
@@ -124,17 +124,17 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     return PodAmounts(
         filtering=_amounts_in_whole_units(spec),
         placed=whole,
-        placed_nonzero=_cpu_memory(_placed_total(pod, defaults, rules) if defaults else placed),
+        placed_nonzero=_cpu_and_memory(_placed_total(pod, defaults, rules) if defaults else placed),
         scoring=_amounts_in_whole_units(scoring),
-        scoring_nonzero=_cpu_memory(_spec_total(pod, {}, _SCORING_DEFAULTS)),
+        scoring_nonzero=_cpu_and_memory(_requested_total(pod, {}, _SCORING_DEFAULTS)),
         compared=compared,
     )
 
 
 def _amounts_of_containers(pod: core_pb2.Pod) -> PodAmounts:
     """`pod_amounts` of most pods: where only containers request something, it counts alike for all."""
-    whole = _amounts_in_whole_units(_spec_total(pod, {}, {}))
-    nonzero = _cpu_memory(_spec_total(pod, {}, _SCORING_DEFAULTS))
+    whole = _amounts_in_whole_units(_requested_total(pod, {}, {}))
+    nonzero = _cpu_and_memory(_requested_total(pod, {}, _SCORING_DEFAULTS))
     return PodAmounts(whole, whole, nonzero, whole, nonzero, whole)
 
 
@@ -148,7 +148,7 @@ def amounts_with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
 
 def aggregate_requests(pod: core_pb2.Pod) -> Nanos:
     """What the pod's containers and the claims in its status need together, without pod-level requests."""
-    containers = _containers_total(pod, lambda container: nanos_of(container.resources.requests), {})
+    containers = _total_of_containers(pod, lambda container: nanos_of(container.resources.requests), {})
     return _sum_of_amounts([containers, claim_amounts(pod.status)])
 
 
@@ -157,7 +157,7 @@ def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
 
     The claims in its status add to limits that are set, and to huge pages.
     """
-    limits = _containers_total(pod, lambda container: nanos_of(container.resources.limits), {})
+    limits = _total_of_containers(pod, lambda container: nanos_of(container.resources.limits), {})
     claims = claim_amounts(pod.status)
     added = {name: n for name, n in claims.items() if name in limits or name.startswith(HUGE_PAGES)}
     return _sum_of_amounts([limits, added])
@@ -167,9 +167,12 @@ def claim_amounts(status: core_pb2.PodStatus) -> Nanos:
     """What devices of claims stand for, and cost in addition, according to the pod's status."""
     parts: list[Nanos] = []
     for claim in status.node_allocatable_resource_claim_statuses:
-        parts += [{each.name: _nanos(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
+        parts += [{each.name: _nanos_of_quantity(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
         users = len(claim.containers)
-        parts += [{each.name: _nanos(each.per_pod) + users * _nanos(each.per_container)} for each in claim.overhead]
+        parts += [
+            {each.name: _nanos_of_quantity(each.per_pod) + users * _nanos_of_quantity(each.per_container)}
+            for each in claim.overhead
+        ]
     return _sum_of_amounts(parts)
 
 
@@ -178,14 +181,19 @@ def container_claim_amounts(status: core_pb2.PodStatus, container: str) -> Nanos
     parts: list[Nanos] = []
     for claim in status.node_allocatable_resource_claim_statuses:
         if container in claim.containers:
-            parts += [{each.name: _nanos(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
-            parts += [{each.name: _nanos(each.per_pod) + _nanos(each.per_container)} for each in claim.overhead]
+            parts += [
+                {each.name: _nanos_of_quantity(each.quantity)} for each in claim.mapping if each.HasField("quantity")
+            ]
+            parts += [
+                {each.name: _nanos_of_quantity(each.per_pod) + _nanos_of_quantity(each.per_container)}
+                for each in claim.overhead
+            ]
     return _sum_of_amounts(parts)
 
 
-def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str, int]) -> Nanos:
+def _requested_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str, int]) -> Nanos:
     """What the pod requests: its containers, overridden by pod-level requests, and its overhead."""
-    total = _containers_total(pod, lambda container: nanos_of(container.resources.requests), defaults)
+    total = _total_of_containers(pod, lambda container: nanos_of(container.resources.requests), defaults)
     total.update(nanos_of(pod_level))
     return _sum_of_amounts([total, nanos_of(pod.spec.overhead)])
 
@@ -201,46 +209,46 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) 
     infeasible = _resize_infeasible(pod)
     claims = claim_amounts(status) if rules.claims else {}
 
-    def from_spec(container: core_pb2.Container) -> Nanos:
+    def requests_of_container(container: core_pb2.Container) -> Nanos:
         """The container's requests; nothing if a resize to them is infeasible."""
         return {} if infeasible else nanos_of(container.resources.requests)
 
-    def allocated(container: core_pb2.Container) -> Nanos:
+    def allocated_to_container(container: core_pb2.Container) -> Nanos:
         """What the kubelet has allocated to the container; until it says so, its requests."""
         entry = statuses.get(container.name)
         if entry is None or not entry.allocated_resources:
-            return from_spec(container)
+            return requests_of_container(container)
         return nanos_of(entry.allocated_resources)
 
-    def actuated(container: core_pb2.Container) -> Nanos:
+    def in_force_for_container(container: core_pb2.Container) -> Nanos:
         """The container's resources in force; until the kubelet reports them, the allocated ones."""
         entry = statuses.get(container.name)
         if entry is None or not entry.resources.requests:
-            return allocated(container)
+            return allocated_to_container(container)
         return nanos_of(entry.resources.requests)
 
-    def total_of(picker: Picker) -> Nanos:
+    def total_by_picker(picker: Picker) -> Nanos:
         """All containers together by one picker, with the pod's claims unless the kubelet counts these already."""
-        containers = _containers_total(pod, picker, defaults)
+        containers = _total_of_containers(pod, picker, defaults)
         # The kubelet reports the resources in force with the claims, but not those that it has allocated.
-        return _sum_of_amounts([containers, claims]) if claims and picker is not actuated else containers
+        return _sum_of_amounts([containers, claims]) if claims and picker is not in_force_for_container else containers
 
-    pickers: list[Picker] = [] if infeasible else [from_spec]
+    pickers: list[Picker] = [] if infeasible else [requests_of_container]
     of_pod = rules.pod_level_status and status.allocated_resources and status.HasField("resources")
     if of_pod and status.resources.requests:
-        totals = [total_of(picker) for picker in pickers]
+        totals = [total_by_picker(picker) for picker in pickers]
         totals += [nanos_of(status.allocated_resources), nanos_of(status.resources.requests)]
     elif statuses or infeasible:
-        totals = [total_of(picker) for picker in (*pickers, allocated, actuated)]
+        totals = [total_by_picker(picker) for picker in (*pickers, allocated_to_container, in_force_for_container)]
     else:
-        totals = [total_of(picker) for picker in pickers]
+        totals = [total_by_picker(picker) for picker in pickers]
     total = _maximum_of_amounts(totals)
     if rules.pod_level:
-        total.update(_placed_pod_level(pod, infeasible, rules))
+        total.update(_pod_level_of_placed_pod(pod, infeasible, rules))
     return _sum_of_amounts([total, nanos_of(pod.spec.overhead)])
 
 
-def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool, rules: Rules) -> Nanos:
+def _pod_level_of_placed_pod(pod: core_pb2.Pod, infeasible: bool, rules: Rules) -> Nanos:
     """Pod-level requests of a pod on a node, which replace the sums over its containers."""
     requests = nanos_of(pod.spec.resources.requests)
     if not any(map(is_pod_level, requests)):
@@ -258,18 +266,18 @@ def _resize_infeasible(pod: core_pb2.Pod) -> bool:
     return next((c.reason for c in pod.status.conditions if c.type == "PodResizePending"), "") == "Infeasible"
 
 
-def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, int]) -> Nanos:
+def _total_of_containers(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, int]) -> Nanos:
     """Containers together, or the most that the init containers need in turn beside the sidecars started before."""
 
-    def requests(container: core_pb2.Container) -> Nanos:
+    def amounts_with_defaults(container: core_pb2.Container) -> Nanos:
         """What one container counts with, after defaults."""
         return {**defaults, **pick(container)}
 
-    total = _sum_of_amounts(requests(container) for container in pod.spec.containers)
+    total = _sum_of_amounts(amounts_with_defaults(container) for container in pod.spec.containers)
     sidecars: Nanos = {}
     peaks: list[Nanos] = []
     for container in pod.spec.init_containers:
-        own = requests(container)
+        own = amounts_with_defaults(container)
         if container.restart_policy == "Always":
             total = _sum_of_amounts([total, own])
             sidecars = _sum_of_amounts([sidecars, own])
@@ -279,7 +287,7 @@ def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, in
     return _maximum_of_amounts([total, *peaks])
 
 
-def _nanos(amount: meta_pb2.Quantity) -> int:
+def _nanos_of_quantity(amount: meta_pb2.Quantity) -> int:
     """The quantity in billionths, exactly; 0 if it is empty."""
     return quantity.parse_quantity(amount.string).nanos if amount.string else 0
 
@@ -313,7 +321,7 @@ def is_pod_level(name: str) -> bool:
     return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
 
 
-def _is_counted(name: str) -> bool:
+def _is_counted_resource(name: str) -> bool:
     """Whether the scheduler counts the resource at all."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
@@ -326,10 +334,10 @@ def _in_whole_units(name: str, nanos: int) -> int:
 
 def _amounts_in_whole_units(total: Nanos) -> dict[str, int]:
     """The counted resources in the scheduler's units."""
-    return {name: _in_whole_units(name, amount) for name, amount in total.items() if _is_counted(name)}
+    return {name: _in_whole_units(name, amount) for name, amount in total.items() if _is_counted_resource(name)}
 
 
-def _cpu_memory(total: Nanos) -> tuple[int, int]:
+def _cpu_and_memory(total: Nanos) -> tuple[int, int]:
     """The amounts of cpu and memory, in the scheduler's units."""
     return _in_whole_units(CPU, total.get(CPU, 0)), _in_whole_units(MEMORY, total.get(MEMORY, 0))
 

@@ -112,9 +112,9 @@ class ClusterEvent:
         if self.wildcard:
             return True
         action = incoming.action
-        return bool(self.action & action) and action <= self.action and self._covers(incoming.resource)
+        return bool(self.action & action) and action <= self.action and self._covers_resource(incoming.resource)
 
-    def _covers(self, resource: str) -> bool:
+    def _covers_resource(self, resource: str) -> bool:
         """Whether a registration for its resource includes this one: the same, any, or a kind of pod."""
         if self.resource in (Resource.WILDCARD, resource):
             return True
@@ -200,7 +200,9 @@ def _pod_change_actions(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rul
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
     if not _same_requests(old, new):
-        actions += _scale_actions(amounts.pod_amounts(old, rules).compared, amounts.pod_amounts(new, rules).compared)
+        actions += _actions_of_request_change(
+            amounts.pod_amounts(old, rules).compared, amounts.pod_amounts(new, rules).compared
+        )
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     # Tolerations can be added, never changed or removed, so their number suffices.
@@ -211,7 +213,7 @@ def _pod_change_actions(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rul
     return actions
 
 
-def _scale_actions(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
+def _actions_of_request_change(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
     """Whether requests went down, up, or, by resource, both."""
     actions = []
     if any(name not in new or new[name] < amount for name, amount in old.items()):
@@ -232,10 +234,10 @@ def _same_requests(old: core_pb2.Pod, new: core_pb2.Pod) -> bool:
         and old.spec.resources == new.spec.resources
         and old.spec.overhead == new.spec.overhead
     )
-    return same_spec and _resize_state(old.status) == _resize_state(new.status)
+    return same_spec and _status_parts_of_requests(old.status) == _status_parts_of_requests(new.status)
 
 
-def _resize_state(status: core_pb2.PodStatus) -> list[object]:
+def _status_parts_of_requests(status: core_pb2.PodStatus) -> list[object]:
     """The parts of the status that requests depend on, for comparison."""
     state: list[object] = [status.HasField("resources"), status.resources, status.allocated_resources]
     for entry in (*status.init_container_statuses, *status.container_statuses):
@@ -259,7 +261,7 @@ def node_update_events(old: core_pb2.Node, new: core_pb2.Node) -> list[ClusterEv
     actions = []
     if old.spec.unschedulable and not new.spec.unschedulable:
         actions.append(ActionType.UPDATE_NODE_TAINT)
-    if not _same_amounts(old.status.allocatable, new.status.allocatable):
+    if not _same_quantities_by_value(old.status.allocatable, new.status.allocatable):
         actions.append(ActionType.UPDATE_NODE_ALLOCATABLE)
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_NODE_LABEL)
@@ -276,7 +278,7 @@ def node_update_events(old: core_pb2.Node, new: core_pb2.Node) -> list[ClusterEv
     return [event(Resource.NODE, action) for action in actions]
 
 
-def _same_amounts(old: Mapping[str, meta_pb2.Quantity], new: Mapping[str, meta_pb2.Quantity]) -> bool:
+def _same_quantities_by_value(old: Mapping[str, meta_pb2.Quantity], new: Mapping[str, meta_pb2.Quantity]) -> bool:
     """Compares by value: `1` and `1000m` are the same."""
     if old == new:
         return True

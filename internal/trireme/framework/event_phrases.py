@@ -118,18 +118,18 @@ def _phrase_of_other_kind(label: str) -> str:
     for action, text in sorted(_ACTIONS.items(), key=lambda entry: -len(action_label(entry[0]))):
         resource = label.removesuffix(action_label(action))
         if resource and resource != label:
-            return text.format(_object_phrase(resource))
+            return text.format(_resource_with_article(resource))
     return ""
 
 
-def _object_phrase(resource: str) -> str:
+def _resource_with_article(resource: str) -> str:
     """The resource with its article."""
     kind = resource.rpartition("/")[2].partition(".")[0]
     return _OBJECTS.get(resource) or f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
 
 
 _PHRASES: Final = {
-    f"{resource.value}{action_label(action)}": text.format(_object_phrase(resource.value))
+    f"{resource.value}{action_label(action)}": text.format(_resource_with_article(resource.value))
     for resource in Resource
     for action, text in _ACTIONS.items()
 } | _MOVES

@@ -69,7 +69,7 @@ def parse(selector: meta_pb2.LabelSelector) -> LabelSelector:
     ]
     for expression in selector.match_expressions:
         if expression.operator not in _OPERATORS:
-            raise InvalidSelectorError(f"{_quoted(expression.operator)} is not a valid label selector operator")
+            raise InvalidSelectorError(f"{_go_quoted(expression.operator)} is not a valid label selector operator")
         requirements.append(_checked_requirement(expression.key, expression.operator, expression.values))
     return LabelSelector(_sorted_and_unique(requirements))
 
@@ -82,7 +82,7 @@ def _checked_requirement(key: str, operator: str, values: Sequence[str]) -> sele
     wrong = []
     about_key = "; ".join(selectors.key_faults(key))
     if about_key:
-        wrong.append(f"key: Invalid value: {_quoted(key)}: {about_key}")
+        wrong.append(f"key: Invalid value: {_go_quoted(key)}: {about_key}")
     if operator in (selectors.IN, selectors.NOT_IN) and not values:
         # An empty list and none are the same once an API server has stored them: Go writes null for both.
         wrong.append("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
@@ -92,7 +92,7 @@ def _checked_requirement(key: str, operator: str, values: Sequence[str]) -> sele
     for index, value in enumerate(values):
         about_value = "; ".join(selectors.value_faults(value))
         if about_value:
-            wrong.append(f"values[{index}][{key}]: Invalid value: {_quoted(value)}: {about_value}")
+            wrong.append(f"values[{index}][{key}]: Invalid value: {_go_quoted(value)}: {about_value}")
     if wrong:
         distinct = list(dict.fromkeys(wrong))
         raise InvalidSelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
@@ -119,6 +119,6 @@ def _sorted_and_unique(requirements: Iterable[selectors.Requirement]) -> tuple[s
     return tuple(sorted(set(requirements), key=lambda each: (each.key, each.operator, sorted(each.values))))
 
 
-def _quoted(text: str) -> str:
+def _go_quoted(text: str) -> str:
     """The text in quotes, as Go writes it."""
     return orjson.dumps(text).decode()

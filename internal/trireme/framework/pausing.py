@@ -19,7 +19,7 @@ SLICE_SECONDS: Final = 0.005
 _Result = TypeVar("_Result")
 
 
-class _Computation(greenlet.greenlet):
+class _PausableComputation(greenlet.greenlet):
     """A computation that can be interrupted."""
 
     ends = 0.0
@@ -28,7 +28,7 @@ class _Computation(greenlet.greenlet):
 def pause() -> None:
     """Yield to the event loop if the time slice is over. Call it as often as possible: it costs little."""
     current = greenlet.getcurrent()
-    if isinstance(current, _Computation) and time.monotonic() > current.ends and current.parent is not None:
+    if isinstance(current, _PausableComputation) and time.monotonic() > current.ends and current.parent is not None:
         current.parent.switch()
 
 
@@ -37,7 +37,7 @@ async def run(compute: Callable[[], _Result]) -> _Result:
 
     If the caller is cancelled, the computation ends where it paused.
     """
-    computation = _Computation(compute)
+    computation = _PausableComputation(compute)
     try:
         computation.ends = time.monotonic() + SLICE_SECONDS
         result: Any = computation.switch()

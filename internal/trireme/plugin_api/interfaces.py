@@ -171,7 +171,7 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class SlowFilter(FilterPlugin, Protocol):
-    """One whose answers may take seconds to find: they are prepared in advance, in time slices."""
+    """A filter plugin whose answers may take seconds to find: they are prepared in advance, in time slices."""
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
@@ -334,7 +334,7 @@ class ScorePlugin(Protocol):
 
 @runtime_checkable
 class PreparingScore(ScorePlugin, Protocol):
-    """One whose scores may take seconds to find: they are prepared in advance, in time slices."""
+    """A score plugin whose scores may take seconds to find: they are prepared in advance, in time slices."""
 
     async def prepare(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> None:
         """Find what scores of these slots will be about."""
@@ -430,7 +430,7 @@ class JointScores(Protocol):
         ...
 
     def set_feasible(self, feasible: arrays.BoolArray) -> None:
-        """The nodes that take more pods now. To be called first, and whenever they change."""
+        """Set which nodes take more pods now. To be called first, and whenever that changes."""
         ...
 
     def raw_scores(self) -> arrays.Int64Array:
@@ -442,7 +442,7 @@ class JointScores(Protocol):
         ...
 
     def place(self, node: int) -> None:
-        """One more pod of the class is on this node."""
+        """Count one more pod of the class on this node."""
         ...
 
 
@@ -465,7 +465,10 @@ class JointScorePlugin(Protocol):
     reads: tuple[str, ...]
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> "JointState | status.Status | None":
-        """As ScorePlugin.pre_score."""
+        """Return the state for `joint`; None: the plugin adds nothing to the scores of the class, whatever is placed.
+
+        A status: the plugin cannot score the class, and the pod fails by that error.
+        """
         ...
 
     def joint(

@@ -39,17 +39,17 @@ def check_plugin_info(info: plugin_pb2.PluginInfo) -> None:
         ValueError: names the field that is wrong, and the allowed values.
     """
     if not info.extension_points:
-        raise ValueError(f"extension_points: there is none; allowed: {_allowed_values('extension_points')}")
+        raise ValueError(f"extension_points: there is none; allowed: {_allowed_enum_values('extension_points')}")
     for at, point in enumerate(info.extension_points):
-        _check_enum(f"extension_points[{at}]", "extension_points", point, unset=False)
-    _check_enum("node_data", "node_data", info.node_data)
-    _check_enum("depends_on", "depends_on", info.depends_on)
-    _check_enum("normalization", "normalization", info.normalization)
+        _check_enum_value(f"extension_points[{at}]", "extension_points", point, unset=False)
+    _check_enum_value("node_data", "node_data", info.node_data)
+    _check_enum_value("depends_on", "depends_on", info.depends_on)
+    _check_enum_value("normalization", "normalization", info.normalization)
     _check_normalization(info)
     if info.events_to_register and not _REFUSING.intersection(info.extension_points):
         raise ValueError(
             "events_to_register: no event can help a pod of this plugin, because it cannot refuse one; "
-            f"only plugins with one of these extension points may register events: {_point_names(_REFUSING)}"
+            f"only plugins with one of these extension points may register events: {_extension_point_names(_REFUSING)}"
         )
     for at, event in enumerate(info.events_to_register):
         try:
@@ -86,19 +86,19 @@ def point_name(point: plugin_pb2.ExtensionPoint.ValueType) -> str:
     return words[0] + "".join(word.capitalize() for word in words[1:])
 
 
-def _point_names(points: Iterable[plugin_pb2.ExtensionPoint.ValueType]) -> str:
+def _extension_point_names(points: Iterable[plugin_pb2.ExtensionPoint.ValueType]) -> str:
     """The extension points by name, for a message."""
     return ", ".join(point_name(point) for point in sorted(points))
 
 
-def _check_enum(path: str, field: str, value: int, *, unset: bool = True) -> None:
+def _check_enum_value(path: str, field: str, value: int, *, unset: bool = True) -> None:
     """Raises: ValueError if the value is unknown, or unset where it may not be."""
     enum_type, _ = _PREFIXES[field]
     if value not in enum_type.values() or (not unset and value == 0):
-        raise ValueError(f"{path}: {value} is not known here; allowed: {_allowed_values(field)}")
+        raise ValueError(f"{path}: {value} is not known here; allowed: {_allowed_enum_values(field)}")
 
 
-def _allowed_values(field: str) -> str:
+def _allowed_enum_values(field: str) -> str:
     """The values of an enum that a plugin may use, for a message."""
     enum_type: Any
     enum_type, prefix = _PREFIXES[field]

@@ -32,7 +32,7 @@ class _FieldSelection:
     def copy(self, source: message.Message, target: message.Message) -> None:
         """Copy the selected fields from `source` to an empty `target`; fields that are unset stay so."""
         for name, field in self.whole.items():
-            _copy_field(source, target, name, field)
+            _copy_field_if_set(source, target, name, field)
         for name, keys in self.keys.items():
             entries = getattr(source, name)
             if name not in self.whole:
@@ -54,7 +54,7 @@ class _FieldSelection:
         """
         for name, field in self.whole.items():
             target.ClearField(name)
-            _copy_field(source, target, name, field)
+            _copy_field_if_set(source, target, name, field)
         for name, keys in self.keys.items():
             entries = getattr(source, name)
             getattr(target, name).update({key: entries[key] for key in keys if key in entries})
@@ -111,14 +111,14 @@ class PodFields:
         selected, descriptor = self._selected, core_pb2.Pod.DESCRIPTOR
         for name in names[:-1]:
             field = _field_descriptor(descriptor, name, path)
-            if field.message_type is None or _is_map(field):
+            if field.message_type is None or _is_map_field(field):
                 raise ValueError(f"{path}: {name} has no fields of its own")
             selected = selected.parts.setdefault(field.name, (field, _FieldSelection()))[1]
             descriptor = field.message_type
         field = _field_descriptor(descriptor, names[-1], path)
         if match["key"] is None:
             selected.whole[field.name] = field
-        elif _is_map(field):
+        elif _is_map_field(field):
             selected.keys.setdefault(field.name, set()).add(match["key"])
         else:
             raise ValueError(f"{path}: {names[-1]} has no keys")
@@ -146,14 +146,14 @@ def _field_descriptor(descriptor: Descriptor, json_name: str, path: str) -> Fiel
     raise ValueError(f"{path}: a pod as schedulers see it has no field {json_name} there")
 
 
-def _is_map(field: FieldDescriptor) -> bool:
+def _is_map_field(field: FieldDescriptor) -> bool:
     """Whether the field is a map."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
-def _copy_field(source: message.Message, target: message.Message, name: str, field: FieldDescriptor) -> None:
+def _copy_field_if_set(source: message.Message, target: message.Message, name: str, field: FieldDescriptor) -> None:
     """Copy one field, if it is set."""
-    if _is_map(field) or field.is_repeated:
+    if _is_map_field(field) or field.is_repeated:
         getattr(target, name).MergeFrom(getattr(source, name))
     elif field.message_type is not None:
         if source.HasField(name):

@@ -44,7 +44,7 @@ def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBind
     `read` raises ValueError for state that is not the plugin's.
     """
 
-    def of_pod(item: bind_pb2.BindItem) -> status_pb2.Status:
+    def pre_flight_of_pod(item: bind_pb2.BindItem) -> status_pb2.Status:
         """SUCCESS if Reserve left state for the pod, else SKIP; an error if it cannot be read."""
         state = own_state(plugin, item)
         if not state:
@@ -57,7 +57,7 @@ def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBind
 
     async def pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
         """Whether there is work for each pod, in order."""
-        return [of_pod(item) for item in request.items]
+        return [pre_flight_of_pod(item) for item in request.items]
 
     return pre_flight
 

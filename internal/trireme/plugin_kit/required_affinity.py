@@ -29,11 +29,11 @@ class RequiredAffinity:
 def required_affinity_of(pod_class: classes.PodClass) -> RequiredAffinity:
     """The class's node selector and required node affinity, parsed once."""
 
-    def parse(entry: classes.PodClass) -> RequiredAffinity:
+    def parse_required_affinity(entry: classes.PodClass) -> RequiredAffinity:
         terms = required_terms(entry.pod.spec.affinity.node_affinity)
         return RequiredAffinity(dict(entry.pod.spec.node_selector), terms)
 
-    return pod_class.memo("required_affinity", parse)
+    return pod_class.memo("required_affinity", parse_required_affinity)
 
 
 def required_terms(affinity: core_pb2.NodeAffinity) -> tuple[selectors.NodeTerm, ...] | None:

@@ -33,7 +33,7 @@ class VolumeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _ClassVolumes:
+class _VolumesOfClass:
     """What pods of a class attach, or why that is unknown."""
 
     attached: frozenset[Attached] = frozenset()
@@ -145,7 +145,7 @@ def _attached_when_provisioned(
     return (kind.driver, handle) if kind.migrated and csi_node else None
 
 
-def _remove_member(index: dict[str, set[MemberT]], name: str, member: MemberT) -> None:
+def _discard_from_index(index: dict[str, set[MemberT]], name: str, member: MemberT) -> None:
     """Take it out of the set of that name, and forget the name with the last one."""
     members = index.get(name, set())
     members.discard(member)
@@ -160,12 +160,12 @@ class AttachmentIndex:
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._snap = weakref.proxy(snap)
-        self._reset()
+        self._forget_everything()
 
-    def _reset(self) -> None:
+    def _forget_everything(self) -> None:
         """Forget everything, so that the next refresh reads the whole snapshot."""
         self._generation = -1
-        self._classes: dict[int, _ClassVolumes] = {}
+        self._classes: dict[int, _VolumesOfClass] = {}
         self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
         self._last_class = 0
         self._classes_of_claim: dict[objects.Key, set[int]] = {}
@@ -186,16 +186,16 @@ class AttachmentIndex:
         if self._generation == snap.generation:
             return
         if not self._can_update_incrementally():
-            self._reset()
-        dirty = self._update_attachments()
-        stale = self._changed_classes()
+            self._forget_everything()
+        dirty = self._apply_attachment_changes()
+        stale = self._classes_to_derive_again()
         if self._with_volumes.shape[0] < self._snap.class_capacity:
             capacity = arrays.grown_capacity(self._snap.class_capacity, self._with_volumes.shape[0])
             self._with_volumes = arrays.grow_last_axis(self._with_volumes, capacity)
         for class_id in stale:
             self._classes[class_id] = self._volumes_of_class(self._snap.classes[class_id])
             self._with_volumes[class_id] = True
-        slots = self._dirty_slots(dirty, stale)
+        slots = self._slots_to_recount(dirty, stale)
         self._recount_slots(slots)
         self._generation = self._snap.generation
 
@@ -235,7 +235,7 @@ class AttachmentIndex:
             keys = [(entry.metadata.namespace, entry.metadata.name) for entry in self._snap.objects.all(kind)]
         return keys
 
-    def _update_attachments(self) -> set[str]:
+    def _apply_attachment_changes(self) -> set[str]:
         """Take in attachments that changed, or whose volumes did; the nodes that they are, or were, of."""
         names = {name for _, name in self._changed_objects(ATTACHMENT)}
         for _, changed in self._changed_objects(volumes_claims.VOLUME):
@@ -245,20 +245,20 @@ class AttachmentIndex:
             old = self._attachments.pop(name, None)
             if old is not None:
                 nodes.add(old[0])
-                _remove_member(self._attachments_at, old[0], name)
-            _remove_member(self._attachments_of, self._volume_of_attachment.pop(name, ""), name)
+                _discard_from_index(self._attachments_at, old[0], name)
+            _discard_from_index(self._attachments_of, self._volume_of_attachment.pop(name, ""), name)
             entry: storage_pb2.VolumeAttachment | None = self._snap.objects.get(ATTACHMENT, "", name)
             if entry is not None:
                 volume = self._volume_of_attachment[name] = entry.spec.source.persistent_volume_name
                 self._attachments_of.setdefault(volume, set()).add(name)
-                attached = self._attached_by(entry)
+                attached = self._driver_and_handle_of(entry)
                 if attached is not None:
                     self._attachments[name] = (entry.spec.node_name, attached)
                     self._attachments_at.setdefault(entry.spec.node_name, set()).add(name)
                     nodes.add(entry.spec.node_name)
         return nodes
 
-    def _attached_by(self, entry: storage_pb2.VolumeAttachment) -> Attached | None:
+    def _driver_and_handle_of(self, entry: storage_pb2.VolumeAttachment) -> Attached | None:
         """Driver and handle of a VolumeAttachment; None: it is of no CSI volume that is known."""
         source = entry.spec.source
         if not entry.spec.attacher or not source.HasField("persistent_volume_name"):
@@ -268,8 +268,11 @@ class AttachmentIndex:
             return None
         return entry.spec.attacher, volume.spec.persistent_volume_source.csi.volume_handle
 
-    def _changed_classes(self) -> set[int]:
-        """The classes, new ones among them, whose volumes are to be derived anew."""
+    def _classes_to_derive_again(self) -> set[int]:
+        """Return the classes whose volumes are to be derived again, new ones among them.
+
+        Claims that changed are indexed again on the way.
+        """
         snap = self._snap
         if len(self._classes) > 2 * len(snap.classes) + 64:
             for class_id in self._classes.keys() - snap.classes.keys():
@@ -279,20 +282,20 @@ class AttachmentIndex:
             stale.update(self._classes.keys() & snap.classes.keys())
         claims = self._changed_objects(volumes_claims.CLAIM)
         for key in claims:
-            self._follow_claim(key)
+            self._reindex_claim(key)
         for _, volume in self._changed_objects(volumes_claims.VOLUME):
             claims.extend(self._claims_of_volume.get(volume, ()))
         for key in claims:
             users = self._classes_of_claim.get(key, set())
             users &= snap.classes.keys()
             stale |= users
-        return stale | self._new_classes()
+        return stale | self._note_new_classes()
 
-    def _follow_claim(self, key: objects.Key) -> None:
+    def _reindex_claim(self, key: objects.Key) -> None:
         """Index which volume the claim has now; a claim that is gone and unused is forgotten."""
         old = self._volume_of_claim.pop(key, "")
         if old:
-            _remove_member(self._claims_of_volume, old, key)
+            _discard_from_index(self._claims_of_volume, old, key)
         claim = volumes_claims.find_claim(self._snap, *key)
         if claim is None:
             if not self._classes_of_claim.get(key, set()) & self._snap.classes.keys():
@@ -301,8 +304,8 @@ class AttachmentIndex:
             self._volume_of_claim[key] = claim.spec.volume_name
             self._claims_of_volume.setdefault(claim.spec.volume_name, set()).add(key)
 
-    def _new_classes(self) -> set[int]:
-        """Return the classes with volumes that came since the last refresh, and note which claims they use."""
+    def _note_new_classes(self) -> set[int]:
+        """Note the classes that came since the last refresh and which claims they use; return those with volumes."""
         new = set()
         known = self._snap.classes
         newest = self._last_class
@@ -319,14 +322,14 @@ class AttachmentIndex:
         self._last_class = newest
         return new
 
-    def _volumes_of_class(self, pod_class: classes.PodClass) -> _ClassVolumes:
+    def _volumes_of_class(self, pod_class: classes.PodClass) -> _VolumesOfClass:
         """What placed pods of the class attach, or why that is unknown."""
         try:
-            return _ClassVolumes(_volumes_of(pod_class, self._snap, csi_node=True, new=False))
+            return _VolumesOfClass(_volumes_of(pod_class, self._snap, csi_node=True, new=False))
         except VolumeError as error:
-            return _ClassVolumes(error=str(error))
+            return _VolumesOfClass(error=str(error))
 
-    def _dirty_slots(self, nodes: Iterable[str], stale: set[int]) -> arrays.SlotArray:
+    def _slots_to_recount(self, nodes: Iterable[str], stale: set[int]) -> arrays.SlotArray:
         """The slots to recount: of changed nodes, of these nodes, and of pods of the `stale` classes."""
         snap = self._snap
         dirty = np.zeros(snap.nodes.size, dtype=np.bool_)
@@ -402,18 +405,18 @@ class AdjustedAttachments:
         self._counted = {slot: index.count_drivers(slot, self._attached.get(slot, ())) for slot in self._slots}
 
     def counts(self, driver: str) -> arrays.Int64Array:
-        """As AttachmentIndex.counts."""
+        """How many volumes of the driver each node has, with the overlay's changes. Shape: (slot,), or longer."""
         out = self._index.counts(driver).copy()
         out[self._slots] = [self._counted[slot].get(driver, 0) for slot in self._slots]
         return out
 
     def slots_with(self, volume: Attached) -> list[int]:
-        """As AttachmentIndex.slots_with."""
+        """The slots of which a pod attaches the volume, with the overlay's changes."""
         unchanged = set(self._index.slots_with(volume)).difference(self._slots)
         return [*unchanged, *(slot for slot, attached in self._attached.items() if volume in attached)]
 
     def errors(self) -> dict[int, str]:
-        """As AttachmentIndex.errors."""
+        """By slot why the volumes of a pod there are unknown, with the overlay's changes."""
         unchanged = {slot: text for slot, text in self._index.errors().items() if slot not in self._counted}
         return unchanged | self._own_errors
 

@@ -16,21 +16,21 @@ STORAGE_CLASS = "storage_class"
 def claims_of(pod_class: classes.PodClass) -> tuple[volumes_objects.ClaimUse, ...]:
     """The claims that a class uses, in the order of its volumes; one that two volumes name is there twice."""
 
-    def derive(of: classes.PodClass) -> tuple[volumes_objects.ClaimUse, ...]:
+    def find_claim_uses(of: classes.PodClass) -> tuple[volumes_objects.ClaimUse, ...]:
         uses = (volumes_objects.claim_use(of.pod, volume) for volume in of.pod.spec.volumes)
         return tuple(use for use in uses if use is not None)
 
-    return pod_class.memo("volumes/claims", derive)
+    return pod_class.memo("volumes/claims", find_claim_uses)
 
 
 def find_claim(snap: snapshot_view.SnapshotView, namespace: str, name: str) -> core_pb2.PersistentVolumeClaim | None:
-    """The claim as it is assumed to be."""
+    """The claim, with what the scheduler has assumed about it; None where there is none."""
     found: core_pb2.PersistentVolumeClaim | None = snap.objects.get(CLAIM, namespace, name)
     return found
 
 
 def find_volume(snap: snapshot_view.SnapshotView, name: str) -> core_pb2.PersistentVolume | None:
-    """The volume as it is assumed to be."""
+    """The volume, with what the scheduler has assumed about it; None where there is none."""
     found: core_pb2.PersistentVolume | None = snap.objects.get(VOLUME, "", name)
     return found
 

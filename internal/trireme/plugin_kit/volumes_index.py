@@ -83,7 +83,7 @@ class VolumeIndex:
             self._meant.clear()
             keys = [("", volume.metadata.name) for volume in snap.objects.all(volumes_claims.VOLUME)]
         for _, name in keys:
-            self._set_volume(name, volumes_claims.find_volume(snap, name))
+            self._reindex_volume(name, volumes_claims.find_volume(snap, name))
         self._refresh_capacities()
         self._refresh_classes()
         self.csi.refresh(snap)
@@ -107,7 +107,7 @@ class VolumeIndex:
         found = (self._volumes[name] for name in sorted(names))
         return [entry for entry in found if volumes_objects.bound_to(entry.volume, claim)]
 
-    def _set_volume(self, name: str, volume: core_pb2.PersistentVolume | None) -> None:
+    def _reindex_volume(self, name: str, volume: core_pb2.PersistentVolume | None) -> None:
         """Index the volume, or drop it (None). One whose size cannot be read is as good as none.
 
         It is listed for the claim that it names, else, if available and not being deleted, among the free ones of its
@@ -115,7 +115,7 @@ class VolumeIndex:
         """
         old = self._volumes.pop(name, None)
         if old is not None:
-            self._forget_volume(old)
+            self._take_volume_off_lists(old)
         size = None if volume is None else volumes_objects.storage_size(volume.spec.capacity)
         if volume is None or size is None:
             return
@@ -137,7 +137,7 @@ class VolumeIndex:
         elif volume.status.phase == _AVAILABLE and not volume.metadata.HasField("deletion_timestamp"):
             bisect.insort(self._free.setdefault(entry.storage_class, []), (entry.size, name))
 
-    def _forget_volume(self, entry: IndexedVolume) -> None:
+    def _take_volume_off_lists(self, entry: IndexedVolume) -> None:
         """Take a volume out of the lists in which it is."""
         spec = entry.volume.spec
         if spec.HasField("claim_ref"):
@@ -181,14 +181,14 @@ class VolumeIndex:
 
     def classes_naming_claim(self, namespace: str, claim: str) -> list[int]:
         """The classes whose pods name this claim as it is, not as one made for them."""
-        return self._existing_classes(self._users.get((namespace, claim), set()))
+        return self._drop_gone_classes(self._users.get((namespace, claim), set()))
 
     def classes_with_disks(self) -> list[int]:
         """The classes whose pods have disks of their own, of a kind that pods cannot share."""
-        return self._existing_classes(self._with_disks)
+        return self._drop_gone_classes(self._with_disks)
 
-    def _existing_classes(self, ids: set[int]) -> list[int]:
-        """Those of the classes that still exist, sorted; the others are removed from `ids`."""
+    def _drop_gone_classes(self, ids: set[int]) -> list[int]:
+        """Remove classes that no longer exist from `ids`, and return the others, sorted."""
         gone = [class_id for class_id in ids if class_id not in self._snap.classes]
         ids.difference_update(gone)
         return sorted(ids)
@@ -207,11 +207,11 @@ class VolumeIndex:
                 break
             new.append(class_id)
         for class_id in new:
-            self._add_class(known[class_id])
+            self._index_class(known[class_id])
         self._indexed_classes += len(new)
         self._last_class = max([self._last_class, *new])
 
-    def _add_class(self, pod_class: classes.PodClass) -> None:
+    def _index_class(self, pod_class: classes.PodClass) -> None:
         """Index a class by the claims that it names, and by its disks."""
         for use in volumes_claims.claims_of(pod_class):
             if not use.ephemeral:

@@ -129,14 +129,14 @@ def match_volumes(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Volume
     """What becomes of the claims on each slot."""
     size = snap.nodes.size
     matches = VolumeMatches(np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.int16))
-    matcher = _Matcher(snap, matches)
+    matcher = _ClaimMatcher(snap, matches)
     matcher.check_bound_claims(claims.bound)
     if claims.delayed:
         matcher.match_delayed_claims(claims.delayed)
     return matches
 
 
-class _Matcher:
+class _ClaimMatcher:
     """Matches one pod's claims with volumes on all slots at once, and writes what it finds into VolumeMatches."""
 
     def __init__(self, snap: snapshot_view.SnapshotView, matches: VolumeMatches) -> None:
@@ -167,7 +167,7 @@ class _Matcher:
         cannot be translated, the slots of `where` fail.
         """
         stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None
-        reached = self._slot_mask(_affinity_slots(stated, self._snap, self._index))
+        reached = self._mask_of_slots(_slots_in_affinity(stated, self._snap, self._index))
         kind = volumes_translation.in_tree_kind_of_volume(volume)
         if kind is None or not kind.migrated:
             return reached
@@ -179,7 +179,7 @@ class _Matcher:
         except volumes_translation.TranslationError as error:
             self._matches.set_error(where & migrated, f"could not translate pv: {error}")
             return reached
-        return np.where(migrated, self._slot_mask(_affinity_slots(translated, self._snap, self._index)), reached)
+        return np.where(migrated, self._mask_of_slots(_slots_in_affinity(translated, self._snap, self._index)), reached)
 
     def match_delayed_claims(self, claims: Sequence[core_pb2.PersistentVolumeClaim]) -> None:
         """Find existing volumes for claims that wait for a node, smallest claim first, or room to make them.
@@ -234,14 +234,16 @@ class _Matcher:
         """Take the volume that names the claim, where it can be reached: no other will do. Returns the slots left."""
         left = undecided.copy()
         for volume in self._index.volumes_reserved_for(entry.claim):
-            if volume.volume.metadata.HasField("deletion_timestamp") or not _suits_claim(volume, entry.claim):
+            if volume.volume.metadata.HasField("deletion_timestamp") or not _has_what_claim_requests(
+                volume, entry.claim
+            ):
                 continue
             if volume.storage_class != volumes_objects.storage_class_of_claim(entry.claim):
                 continue
             here = left.copy()
             for earlier in self._matches.static:
                 here &= earlier.chosen != earlier.number_of(volume.name)
-            reached = here & self._slot_mask(_volume_slots(volume, self._snap, self._index))
+            reached = here & self._mask_of_slots(_slots_that_reach(volume, self._snap, self._index))
             entry.volumes.append(volume)
             entry.chosen[reached] = len(entry.volumes) - 1
             left &= ~here
@@ -316,10 +318,12 @@ class _Matcher:
         possible = needed.copy()
         if allowed is not None:
             key = tuple(term.SerializeToString(deterministic=True) for term in storage_class.allowed_topologies)
-            possible &= self._slot_mask(self._index.reach.of_terms(("allowed", key), allowed, self._snap.generation))
+            possible &= self._mask_of_slots(
+                self._index.reach.of_terms(("allowed", key), allowed, self._snap.generation)
+            )
         self._matches.conflicts[needed & ~possible] |= BIND_CONFLICT
         entry = DynamicProvisions(claim, possible, [], np.full(self._size, NONE, dtype=np.int32))
-        if self._capacity_counts(claim, storage_class.provisioner):
+        if self._is_limited_by_capacity(claim, storage_class.provisioner):
             self._find_capacity(entry, name)
             scarce = possible & (entry.reported == NONE)
             self._matches.conflicts[scarce] |= NOT_ENOUGH_SPACE
@@ -327,7 +331,7 @@ class _Matcher:
         self._matches.dynamic.append(entry)
         return ~needed | entry.needed
 
-    def _capacity_counts(self, claim: core_pb2.PersistentVolumeClaim, provisioner: str) -> bool:
+    def _is_limited_by_capacity(self, claim: core_pb2.PersistentVolumeClaim, provisioner: str) -> bool:
         """Whether reported capacity limits where the claim can be provisioned: its driver reports some."""
         driver = self._snap.objects.get("csi_driver", "", provisioner)
         return "storage" in claim.spec.resources.requests and driver is not None and driver.spec.storage_capacity
@@ -351,7 +355,7 @@ class _Matcher:
         # The last write to an element stands, so the first are written last.
         entry.reported[np.concatenate(slots)[::-1]] = which[::-1]
 
-    def _slot_mask(self, slots: arrays.SlotArray | None) -> arrays.BoolArray:
+    def _mask_of_slots(self, slots: arrays.SlotArray | None) -> arrays.BoolArray:
         """The slots as a mask; None: all. Shape: (slot,)."""
         if slots is None:
             return np.ones(self._size, dtype=np.bool_)
@@ -360,7 +364,7 @@ class _Matcher:
         return out
 
 
-def _affinity_slots(
+def _slots_in_affinity(
     affinity: core_pb2.VolumeNodeAffinity | None, snap: snapshot_view.SnapshotView, index: volumes_index.VolumeIndex
 ) -> arrays.SlotArray | None:
     """The slots that match; None: all."""
@@ -370,7 +374,7 @@ def _affinity_slots(
     return index.reach.of_terms(affinity.SerializeToString(deterministic=True), terms, snap.generation)
 
 
-def _volume_slots(
+def _slots_that_reach(
     volume: volumes_index.IndexedVolume, snap: snapshot_view.SnapshotView, index: volumes_index.VolumeIndex
 ) -> arrays.SlotArray | None:
     """The slots from which the volume can be reached; None: all."""
@@ -385,8 +389,11 @@ def _requested_size(claim: core_pb2.PersistentVolumeClaim) -> int:
     return 0 if size is None else size.nanos
 
 
-def _suits_claim(volume: volumes_index.IndexedVolume, claim: core_pb2.PersistentVolumeClaim) -> bool:
-    """Size, mode and attributes class, which also a volume that is meant for the claim must have."""
+def _has_what_claim_requests(volume: volumes_index.IndexedVolume, claim: core_pb2.PersistentVolumeClaim) -> bool:
+    """Whether the volume has the size, the volume mode and the attributes class that the claim requests.
+
+    Even a volume that names the claim must have them.
+    """
     return (
         volume.size >= _requested_size(claim)
         and volume.mode == (claim.spec.volume_mode or _FILESYSTEM)

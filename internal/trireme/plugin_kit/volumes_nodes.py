@@ -116,11 +116,11 @@ class CsiColumns:
 
     def installed(self, driver: str) -> arrays.BoolArray:
         """Which nodes have the driver."""
-        return self._flag_column(self._drivers, driver)
+        return self._get_or_make_flag_column(self._drivers, driver)
 
     def migrated(self, plugin: str) -> arrays.BoolArray:
         """Which nodes say that this in-tree plugin's volumes are its driver's."""
-        return self._flag_column(self._migrated, plugin)
+        return self._get_or_make_flag_column(self._migrated, plugin)
 
     def refresh(self, snap: snapshot.Snapshot) -> arrays.SlotArray:
         """Come to the snapshot's generation; answers the slots whose CSINode, or node, is another one now."""
@@ -163,7 +163,7 @@ class CsiColumns:
         if entry.spec.drivers or plugins:
             self._named[slot] = tuple(described.name for described in entry.spec.drivers), plugins
 
-    def _flag_column(self, columns: dict[str, arrays.BoolArray], name: str) -> arrays.BoolArray:
+    def _get_or_make_flag_column(self, columns: dict[str, arrays.BoolArray], name: str) -> arrays.BoolArray:
         """The column of this name, made if it is missing."""
         if name not in columns:
             columns[name] = np.zeros(self.present.shape[0], dtype=np.bool_)

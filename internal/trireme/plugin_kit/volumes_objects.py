@@ -44,7 +44,7 @@ def claim_not_found(name: str) -> str:
 
 
 def not_owner(pod: core_pb2.Pod, claim: core_pb2.PersistentVolumeClaim) -> str:
-    """Why the claim is not the one made for the pod; empty where it is."""
+    """Why the claim is not the one that was made for the pod's ephemeral volume; empty where it is."""
     controllers = [owner.uid for owner in claim.metadata.owner_references if owner.controller]
     if controllers[:1] == [pod.metadata.uid] and claim.metadata.namespace == pod.metadata.namespace:
         return ""

@@ -46,7 +46,7 @@ class InTreeVolumeKind:
     inline_handle: Callable[[Any], str]
 
 
-def _ebs_handle(volume_id: str) -> str:
+def _ebs_handle_of_id(volume_id: str) -> str:
     """The handle of an EBS volume's id, which may be a URL. Raises: TranslationError."""
     if not volume_id.startswith("aws://"):
         return volume_id
@@ -56,29 +56,29 @@ def _ebs_handle(volume_id: str) -> str:
     return path
 
 
-def _ebs_volume(volume: core_pb2.PersistentVolume) -> str:
+def _ebs_handle_of_volume(volume: core_pb2.PersistentVolume) -> str:
     """The handle of an EBS volume. Raises: TranslationError."""
-    return _ebs_inline(volume.spec.persistent_volume_source.aws_elastic_block_store)
+    return _ebs_handle_of_inline(volume.spec.persistent_volume_source.aws_elastic_block_store)
 
 
-def _ebs_inline(source: core_pb2.AWSElasticBlockStoreVolumeSource) -> str:
+def _ebs_handle_of_inline(source: core_pb2.AWSElasticBlockStoreVolumeSource) -> str:
     """The handle of a pod's own EBS volume. Raises: TranslationError."""
     try:
-        return _ebs_handle(source.volume_id)
+        return _ebs_handle_of_id(source.volume_id)
     except TranslationError as error:
         raise TranslationError(f"failed to translate Kubernetes ID to EBS Volume ID {error}") from error
 
 
-def _gce_volume(volume: core_pb2.PersistentVolume) -> str:
+def _gce_handle_of_volume(volume: core_pb2.PersistentVolume) -> str:
     """The handle of a GCE disk, zonal or regional by its zone label. Raises: TranslationError."""
     name = volume.spec.persistent_volume_source.gce_persistent_disk.pd_name
     zones = (volume.metadata.labels.get(_BETA_ZONE) or volume.metadata.labels.get(_ZONE, "")).split(ZONE_DELIMITER)
     if len(zones) > 1:
-        return f"projects/UNSPECIFIED/regions/{_gce_region(zones)}/disks/{name}"
+        return f"projects/UNSPECIFIED/regions/{_common_gce_region(zones)}/disks/{name}"
     return f"projects/UNSPECIFIED/zones/{zones[0] or 'UNSPECIFIED'}/disks/{name}"
 
 
-def _gce_region(zones: Sequence[str]) -> str:
+def _common_gce_region(zones: Sequence[str]) -> str:
     """The region of these zones. Raises: TranslationError if it is not the same of all."""
     regions = set()
     for zone in zones:
@@ -95,25 +95,25 @@ def _gce_region(zones: Sequence[str]) -> str:
     return regions.pop()
 
 
-def _gce_inline(source: core_pb2.GCEPersistentDiskVolumeSource) -> str:
+def _gce_handle_of_inline(source: core_pb2.GCEPersistentDiskVolumeSource) -> str:
     """The handle of a pod's own GCE disk, whose zone is not known."""
     return f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{source.pd_name}"
 
 
-def _azure_volume(volume: core_pb2.PersistentVolume) -> str:
+def _azure_handle_of_volume(volume: core_pb2.PersistentVolume) -> str:
     """The handle of an Azure disk. Raises: TranslationError if it is not a managed one."""
-    return _azure_inline(volume.spec.persistent_volume_source.azure_disk)
+    return _azure_handle_of_inline(volume.spec.persistent_volume_source.azure_disk)
 
 
-def _azure_inline(source: core_pb2.AzureDiskVolumeSource) -> str:
+def _azure_handle_of_inline(source: core_pb2.AzureDiskVolumeSource) -> str:
     """The handle of a pod's own Azure disk. Raises: TranslationError if it is not a managed one."""
     if source.HasField("kind") and source.kind.lower() != "managed":
         raise TranslationError(f"kind({source.kind}) is not supported in csi migration")
     return source.disk_uri
 
 
-def _not_migrated(source: object) -> str:
-    """Raises: TranslationError, for kinds that the scheduler does not treat as their driver's."""
+def _refuse_unmigrated_kind(source: object) -> str:
+    """Raise TranslationError: volumes of this kind are not treated as their driver's."""
     raise TranslationError("this kind of volume is not migrated")
 
 
@@ -124,8 +124,8 @@ _KINDS = (
         "aws_elastic_block_store",
         True,
         "topology.ebs.csi.aws.com/zone",
-        _ebs_volume,
-        _ebs_inline,
+        _ebs_handle_of_volume,
+        _ebs_handle_of_inline,
     ),
     InTreeVolumeKind(
         "kubernetes.io/gce-pd",
@@ -133,11 +133,17 @@ _KINDS = (
         "gce_persistent_disk",
         True,
         "topology.gke.io/zone",
-        _gce_volume,
-        _gce_inline,
+        _gce_handle_of_volume,
+        _gce_handle_of_inline,
     ),
     InTreeVolumeKind(
-        "kubernetes.io/azure-disk", "disk.csi.azure.com", "azure_disk", True, "", _azure_volume, _azure_inline
+        "kubernetes.io/azure-disk",
+        "disk.csi.azure.com",
+        "azure_disk",
+        True,
+        "",
+        _azure_handle_of_volume,
+        _azure_handle_of_inline,
     ),
     InTreeVolumeKind(
         "kubernetes.io/cinder",
@@ -158,7 +164,13 @@ _KINDS = (
         lambda source: str(source.volume_id),
     ),
     InTreeVolumeKind(
-        "kubernetes.io/azure-file", "file.csi.azure.com", "azure_file", False, "", _not_migrated, _not_migrated
+        "kubernetes.io/azure-file",
+        "file.csi.azure.com",
+        "azure_file",
+        False,
+        "",
+        _refuse_unmigrated_kind,
+        _refuse_unmigrated_kind,
     ),
     InTreeVolumeKind(
         "kubernetes.io/vsphere-volume",
@@ -166,8 +178,8 @@ _KINDS = (
         "vsphere_volume",
         False,
         "",
-        _not_migrated,
-        _not_migrated,
+        _refuse_unmigrated_kind,
+        _refuse_unmigrated_kind,
     ),
 )
 
@@ -209,17 +221,17 @@ def translated_affinity(
     affinity = core_pb2.VolumeNodeAffinity()
     if stated is not None:
         affinity.CopyFrom(stated)
-    zone, region = _topology_labels(volume)
-    if _has_requirement(affinity, zone):
-        _replace_key(affinity, zone, kind.topology_key)
+    zone, region = _zone_and_region_label_keys(volume)
+    if _has_requirement_on_label(affinity, zone):
+        _rename_label_in_terms(affinity, zone, kind.topology_key)
     elif zone in volume.metadata.labels:
         _require_zones(affinity, kind.topology_key, volume.metadata.labels[zone].split(ZONE_DELIMITER))
-    if region == _BETA_REGION and _has_requirement(affinity, region):
-        _replace_key(affinity, region, _REGION)
+    if region == _BETA_REGION and _has_requirement_on_label(affinity, region):
+        _rename_label_in_terms(affinity, region, _REGION)
     return affinity if affinity.HasField("required") else None
 
 
-def _topology_labels(volume: core_pb2.PersistentVolume) -> tuple[str, str]:
+def _zone_and_region_label_keys(volume: core_pb2.PersistentVolume) -> tuple[str, str]:
     """Which generation of the zone and region labels the volume uses."""
     keys = {
         expression.key
@@ -234,7 +246,7 @@ def _topology_labels(volume: core_pb2.PersistentVolume) -> tuple[str, str]:
     return _ZONE, _REGION
 
 
-def _has_requirement(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
+def _has_requirement_on_label(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
     """Whether some term of the affinity names values of this label."""
     return any(
         expression.key == key and expression.values
@@ -243,7 +255,7 @@ def _has_requirement(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
     )
 
 
-def _replace_key(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
+def _rename_label_in_terms(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
     """Rename a label in all terms of the affinity."""
     for term in affinity.required.node_selector_terms:
         for expression in term.match_expressions:

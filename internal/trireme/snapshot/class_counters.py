@@ -132,16 +132,16 @@ class ClassCounter:
         if self._generation == snap.generation:
             return
         changes = snap.placements.since(self._generation, self.live_only) if self._generation >= 0 else None
-        new_keys = self._weigh_new_classes(snap)
+        new_keys = self._set_weights_of_new_classes(snap)
         if changes is None:
             self._recount_under_keys(snap, tuple(self._weights))
         else:
-            self._add_changes(snap, changes, new_keys)
+            self._add_placement_changes(snap, changes, new_keys)
             if new_keys:
                 self._recount_under_keys(snap, new_keys)
         self._generation = snap.generation
 
-    def _weigh_new_classes(self, snap: snapshot.Snapshot) -> tuple[str, ...]:
+    def _set_weights_of_new_classes(self, snap: snapshot.Snapshot) -> tuple[str, ...]:
         """Weigh new classes; return the keys that get weights for the first time.
 
         Classes are in order of arrival, and a class arrives before its pods.
@@ -162,7 +162,7 @@ class ClassCounter:
         self._arrival = newest
         return tuple(self._weights.keys() - before)
 
-    def _add_changes(
+    def _add_placement_changes(
         self,
         snap: snapshot.Snapshot,
         changes: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array],
@@ -214,11 +214,11 @@ class AdjustedClassCounter:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """As ClassCounter.keys."""
+        """The topology keys under which some class has a weight, sorted: those of the counter below."""
         return self.base.keys
 
     def at_slots(self, key: str, size: int) -> arrays.Int64Array:
-        """As ClassCounter.at_slots."""
+        """The sums of the first `size` slots under a key, with the overlay's changes; read-only. Shape: (size,)."""
         sums, weights = self.base.at_slots(key, size), self.base.weights(key)
         return sums if weights is None else self._changes.adjusted(sums, weights, live_only=self.base.live_only)
 
@@ -230,7 +230,7 @@ class AdjustedClassCounter:
         key: str,
         snap: snapshot_view.SnapshotView,
     ) -> DomainSums:
-        """As ClassCounter.by_domain."""
+        """Return the sums under a key by domain, with the overlay's changes; arguments as in ClassCounter.by_domain."""
         return DomainSums(numbers(), count, self.at_slots(key, snap.nodes.size), snap.nodes.object_changes.latest)
 
 

@@ -58,7 +58,7 @@ class DerivedTable(Generic[SourceT]):
         """Return the entry, made if missing, and updated to the snapshot, which has room for so many nodes."""
         entry = self._entries.get(key)
         if entry is None:
-            self._drop_oldest(nodes)
+            self._drop_least_recently_used(nodes)
             entry = self._entries[key] = make(snap)
             self._unmeasured += 1
         else:
@@ -66,7 +66,7 @@ class DerivedTable(Generic[SourceT]):
         entry.refresh(snap)
         return cast(Entry, entry)
 
-    def _drop_oldest(self, nodes: int) -> None:
+    def _drop_least_recently_used(self, nodes: int) -> None:
         """Drop the entries used longest ago while there is too much memory in them; measured only now and then."""
         if len(self._entries) < MIN_ENTRIES or self._unmeasured * _MEASURE_PART < len(self._entries):
             return

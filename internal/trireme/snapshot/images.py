@@ -32,7 +32,7 @@ class _SharedImageList:
         self.nodes = 0
 
 
-class _Image:
+class _SlotsWithImage:
     """The slots that have one image."""
 
     __slots__ = ("_bits", "_few", "_sizes", "count")
@@ -43,9 +43,9 @@ class _Image:
         self._few: set[int] | None = set()
         self._bits = np.zeros(0, dtype=np.uint8)  # eight slots per byte
 
-    def copy(self) -> "_Image":
+    def copy(self) -> "_SlotsWithImage":
         """The same slots, in an object of its own."""
-        out = _Image()
+        out = _SlotsWithImage()
         out.count, out._sizes, out._bits = self.count, self._sizes.copy(), self._bits.copy()
         out._few = None if self._few is None else self._few.copy()
         return out
@@ -68,9 +68,9 @@ class _Image:
             if len(self._few) > _SET_LIMIT:
                 members, self._few = self._few, None
                 for member in members:
-                    self._set_bit(member)
+                    self._mark_in_bitmap(member)
             return
-        self._set_bit(slot)
+        self._mark_in_bitmap(slot)
 
     def discard(self, slot: int, size: int) -> None:
         """Remove a slot whose node reported this size."""
@@ -92,7 +92,7 @@ class _Image:
         bits = self._bits[np.where(inside, byte, 0)] >> (slots & 7).astype(np.uint8)
         return inside & ((bits & 1) != 0)
 
-    def _set_bit(self, slot: int) -> None:
+    def _mark_in_bitmap(self, slot: int) -> None:
         """Mark the slot in the bitmap."""
         byte = slot >> 3
         if byte >= self._bits.shape[0]:
@@ -106,7 +106,7 @@ class ImageIndex:
     __slots__ = ("_by_name", "_by_slot", "_images", "_lists", "generation")
 
     def __init__(self) -> None:
-        self._by_name: dict[str, _Image] = {}
+        self._by_name: dict[str, _SlotsWithImage] = {}
         self._by_slot: dict[int, _List] = {}
         # Nodes with equal lists share one tuple, and lists share their entries.
         self._lists: dict[_List, _SharedImageList] = {}
@@ -139,28 +139,28 @@ class ImageIndex:
         if listed == old:
             return
         self.generation = generation
-        self._drop_list_of_slot(slot, old)
+        self._forget_list_of_slot(slot, old)
         for entry in set(old).difference(listed):
-            self._discard_image(slot, entry)
+            self._remove_image_from_slot(slot, entry)
         for entry in set(listed).difference(old):
             self._images.setdefault(entry, entry)
             if entry[0] not in self._by_name:
-                self._by_name[entry[0]] = _Image()
+                self._by_name[entry[0]] = _SlotsWithImage()
             self._by_name[entry[0]].add(slot, entry[1])
-        self._add_list_of_slot(slot, listed)
+        self._remember_list_of_slot(slot, listed)
 
-    def find(self, name: str) -> _Image | None:
+    def find(self, name: str) -> _SlotsWithImage | None:
         """The image of that exact name; None if no node has it."""
         return self._by_name.get(name)
 
-    def _add_list_of_slot(self, slot: int, listed: _List) -> None:
+    def _remember_list_of_slot(self, slot: int, listed: _List) -> None:
         """Remember the slot's list of images, shared with other nodes that have the same."""
         if listed:
             shared = self._lists.setdefault(listed, _SharedImageList(listed))
             shared.nodes += 1
             self._by_slot[slot] = shared.listed
 
-    def _drop_list_of_slot(self, slot: int, listed: _List) -> None:
+    def _forget_list_of_slot(self, slot: int, listed: _List) -> None:
         """Forget the slot's list of images."""
         if listed:
             del self._by_slot[slot]
@@ -169,7 +169,7 @@ class ImageIndex:
             if shared.nodes == 0:
                 del self._lists[listed]
 
-    def _discard_image(self, slot: int, entry: _Listed) -> None:
+    def _remove_image_from_slot(self, slot: int, entry: _Listed) -> None:
         """Remove an image from a slot, and forget it if no node has it any more."""
         name, size = entry
         image = self._by_name[name]

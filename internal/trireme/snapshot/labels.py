@@ -147,7 +147,7 @@ class LabelColumns:
         if old != new.keys():
             for key in old - new.keys():
                 self._columns[key].set(slot, None, capacity)
-            self._set_keys(slot, frozenset(new))
+            self._remember_key_set(slot, frozenset(new))
         for key, value in new.items():
             column = self._columns.get(key)
             if column is None:
@@ -160,8 +160,8 @@ class LabelColumns:
         pairs = ((key, self._columns[key].value_at(slot)) for key in self._keys.get(slot, _NO_KEYS))
         return {key: value for key, value in pairs if value is not None}
 
-    def _set_keys(self, slot: int, keys: frozenset[str]) -> None:
-        """Remember the slot's keys; nodes with the same keys share the set."""
+    def _remember_key_set(self, slot: int, keys: frozenset[str]) -> None:
+        """Remember which label keys the slot has; nodes with the same keys share one set."""
         if not keys:
             self._keys.pop(slot, None)
             return

@@ -97,12 +97,12 @@ class NodeTable:
     def upsert(self, entries: Sequence[snapshot_pb2.NodeEntry], generation: int) -> None:
         """Add or update the nodes at their slots."""
         for entry in entries:
-            self._upsert_node(entry.slot, entry.node, generation)
+            self._write_node_columns(entry.slot, entry.node, generation)
             if self._keep_json:
                 self.jsons[entry.slot] = entry.json
         self.object_changes.touch(np.array([entry.slot for entry in entries], dtype=np.intp), generation)
 
-    def _upsert_node(self, slot: int, node: core_pb2.Node, generation: int) -> None:
+    def _write_node_columns(self, slot: int, node: core_pb2.Node, generation: int) -> None:
         """Write one node's columns; those of its pods stay."""
         self._ensure_capacity(slot)
         name = node.metadata.name
@@ -181,7 +181,7 @@ class NodeTable:
         return slot_changes.union([objects, changed], self.size) if objects.shape[0] else changed
 
     def differing_since(self, generation: int) -> arrays.SlotArray:
-        """As changed_since with pods, plus the slots where a pod's start time changed."""
+        """The slots whose node, pods or pods' start times changed after `generation`, removed nodes included."""
         started = self.start_changes.since(generation, self.size)
         return slot_changes.union([self.changed_since(generation, pods=True), started], self.size)
 

@@ -23,7 +23,7 @@ _RESOURCES = 1
 _ONE = np.ones(1, dtype=np.int64)
 
 
-class _BufferPool:
+class _DifferenceBuffers:
     """Arrays of zeros for overlays' differences, to be borrowed and given back. Shape: each (row, slot)."""
 
     nbytes = None
@@ -65,7 +65,7 @@ class SnapshotOverlay:
         self._incarnation = base.incarnation
         self.overlaid_pods = pod_overlay.OverlaidPods(base.pods, semantics)
         self.dry_run = self.overlaid_pods if semantics is Semantics.DRY_RUN else None
-        self._buffers = base.derived("overlay_buffers", _BufferPool)
+        self._buffers = base.derived("overlay_buffers", _DifferenceBuffers)
         self._differences: arrays.Int64Array | None = None
         self._touched: set[int] = set()
 
@@ -136,11 +136,11 @@ class SnapshotOverlay:
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """What the pods of each slot request of the resource. Shape: as `slots`."""
-        return self._add_difference(self.base.requested(resource, slots), _RESOURCES + resource, slots)
+        return self._with_differences(self.base.requested(resource, slots), _RESOURCES + resource, slots)
 
     def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The number of pods on each slot. Shape: as `slots`."""
-        return self._add_difference(self.base.pod_count(slots), _PODS, slots)
+        return self._with_differences(self.base.pod_count(slots), _PODS, slots)
 
     def count_pods(self, chosen: arrays.BoolArray) -> arrays.Int64Array:
         """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
@@ -163,7 +163,7 @@ class SnapshotOverlay:
         row = self.base.pods.find(uid, slot)
         return None if row is None or self.overlaid_pods.is_removed(row) else int(self.base.pods.pod_class[row])
 
-    def _add_difference(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+    def _with_differences(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The column with the overlay's differences of that row, which are 0 if there are none."""
         if self._differences is None or row >= self._differences.shape[0]:
             return column

@@ -42,7 +42,7 @@ class PlacementLog:
             self.floor = generation
             return
         if self._size + count > self._generation.shape[0]:
-            self._drop_oldest(self._size + count - self._generation.shape[0] + self._keep // 2)
+            self._drop_oldest_changes(self._size + count - self._generation.shape[0] + self._keep // 2)
         at = slice(self._size, self._size + count)
         self._generation[at] = generation
         self._class[at] = class_ids
@@ -68,7 +68,7 @@ class PlacementLog:
             return class_ids[live], slots[live], signs[live]
         return class_ids, slots, signs
 
-    def _drop_oldest(self, count: int) -> None:
+    def _drop_oldest_changes(self, count: int) -> None:
         """Drop the oldest changes."""
         self.floor = max(self.floor, int(self._generation[count - 1]))
         remaining = self._size - count

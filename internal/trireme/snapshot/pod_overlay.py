@@ -92,25 +92,25 @@ class OverlaidPods:
         slots = self._table.slot[rows]
         self._removed.update(zip(rows.tolist(), slots.tolist(), strict=True))
         self._touched.update(self._removed)
-        self._record_change()
+        self._invalidate_columns()
 
     def restore(self, rows: arrays.SlotArray) -> None:
         """Restore the pods of these removed rows. Shape: (n,)."""
         for row in rows.tolist():
             del self._removed[row]
-        self._record_change()
+        self._invalidate_columns()
 
     def add(self, class_ids: Sequence[int], slots: Sequence[int]) -> None:
         """Add pods of these classes on these slots."""
         self._added_classes.extend(class_ids)
         self._added_slots.extend(slots)
-        self._record_change()
+        self._invalidate_columns()
 
     def drop_added(self, count: int) -> None:
         """Drop the added pods beyond the first `count`."""
         del self._added_classes[count:]
         del self._added_slots[count:]
-        self._record_change()
+        self._invalidate_columns()
 
     def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array, *, live_only: bool) -> arrays.Int64Array:
         """Adjust sums of weights over the table's pods for the changes; returns `sums` itself if none counts.
@@ -143,7 +143,7 @@ class OverlaidPods:
             self._columns = class_ids, slots, signs, live
         return self._columns
 
-    def _record_change(self) -> None:
+    def _invalidate_columns(self) -> None:
         """Note a change: columns have to be made again."""
         self._columns = None
         self.version += 1

@@ -42,7 +42,7 @@ class Snapshot:
         # The rules for counting pods' resources, from the next full sync on.
         self.amount_rules = amounts.DEFAULT_RULES
         self.incarnation = 0
-        self._reset()
+        self._reset_to_empty()
 
     def check_incarnation(self, incarnation: int) -> None:
         """Check after an await that the snapshot was not reset meanwhile. Raises: OutOfStepError."""
@@ -54,7 +54,7 @@ class Snapshot:
         self._keep_messages |= messages
         self._keep_json |= json
 
-    def _reset(self) -> None:
+    def _reset_to_empty(self) -> None:
         """Empty the snapshot, as a full sync begins or a delta did not fit; what is derived from it is dropped.
 
         `incarnation` grows, which is how callers notice after an await that it is not the snapshot that they began
@@ -93,7 +93,7 @@ class Snapshot:
         out.placements.floor = self.generation
         out.nominations = self.nominations.copy()
         out._remove_pods(removed, self.generation)
-        out._add_pods(class_ids, slots, self.generation)
+        out._append_unnamed_pods(class_ids, slots, self.generation)
         return out
 
     def statistics(self) -> SnapshotStatistics:
@@ -109,13 +109,13 @@ class Snapshot:
         entries, with the snapshot cleared.
         """
         if delta.reset:
-            self._reset()
+            self._reset_to_empty()
         elif delta.from_generation != self.generation:
             raise OutOfStepError(f"at generation {self.generation}, the delta begins at {delta.from_generation}")
         try:
             self._apply_changes(delta)
         except (LookupError, ValueError) as error:
-            self._reset()
+            self._reset_to_empty()
             raise OutOfStepError(f"the delta does not fit: {type(error).__name__}: {error}") from error
 
     def _apply_changes(self, delta: snapshot_pb2.Delta) -> None:
@@ -246,7 +246,7 @@ class Snapshot:
         flags = np.array(columns.flags, dtype=np.uint8)
         occupied = table.slot[rows] >= 0
         moved = (table.slot[rows] != slots) | (table.pod_class[rows] != class_ids) | (table.flags[rows] != flags)
-        self._count_pods_on_nodes(rows[occupied & moved], -1, generation)
+        self._add_or_subtract_pods_on_nodes(rows[occupied & moved], -1, generation)
         table.count += int(np.count_nonzero(~occupied))
         table.pod_class[rows] = class_ids
         table.slot[rows] = slots
@@ -259,9 +259,9 @@ class Snapshot:
             if uid:
                 table.uids[row] = uid
                 table.names[row] = name
-        self._count_pods_on_nodes(rows[moved | ~occupied], 1, generation)
+        self._add_or_subtract_pods_on_nodes(rows[moved | ~occupied], 1, generation)
 
-    def _add_pods(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, generation: int) -> None:
+    def _append_unnamed_pods(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, generation: int) -> None:
         """Add pods without names in rows at the end of the table. Shapes: both (n,)."""
         table = self.pods
         rows = np.arange(table.size, table.size + slots.size)
@@ -271,21 +271,21 @@ class Snapshot:
         table.pod_class[rows], table.slot[rows] = class_ids, slots
         table.start[rows] = table.flags[rows] = 0
         table.count += rows.size
-        self._count_pods_on_nodes(rows, 1, generation)
+        self._add_or_subtract_pods_on_nodes(rows, 1, generation)
 
     def _remove_pods(self, removed: "list[int] | object", generation: int) -> None:
         """Empty the rows of removed pods, and count these no more on their nodes."""
         rows = np.array(removed, dtype=np.intp)
         if not rows.size:
             return
-        self._count_pods_on_nodes(rows, -1, generation)
+        self._add_or_subtract_pods_on_nodes(rows, -1, generation)
         self.pods.slot[rows] = pods.NO_SLOT
         self.pods.flags[rows] = 0
         self.pods.count -= rows.size
         for row in rows.tolist():
             self.pods.uids[row] = self.pods.names[row] = ""
 
-    def _count_pods_on_nodes(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
+    def _add_or_subtract_pods_on_nodes(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
         """Add the pods of these rows to their nodes (or subtract them), vectorised per class if they are many."""
         if not rows.size:
             return

@@ -25,7 +25,7 @@ class SnapshotView(Protocol):
 
     @property
     def dry_run(self) -> pod_overlay.OverlaidPods | None:
-        """As `overlaid_pods` where plugins answer as kube-scheduler's do after AddPod and RemovePod; otherwise None."""
+        """The overlaid pods where plugins are to answer as after AddPod and RemovePod of kube-scheduler; else None."""
         ...
 
     @property

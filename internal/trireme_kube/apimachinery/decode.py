@@ -84,7 +84,7 @@ def _object_filler(setters: Mapping[str, Fill]) -> Fill:
     """
     find = setters.get
 
-    def fill(message: Any, value: Any) -> None:
+    def fill_message(message: Any, value: Any) -> None:
         if not isinstance(value, dict):
             raise TypeError(f"expected an object, not {type(value).__name__}")
         for name, item in value.items():
@@ -101,7 +101,7 @@ def _object_filler(setters: Mapping[str, Fill]) -> Fill:
             except (TypeError, ValueError) as error:
                 raise FieldError(name, str(error)) from error
 
-    return fill
+    return fill_message
 
 
 def _inlined_setter(name: str, setter: Fill) -> Fill:
@@ -125,7 +125,11 @@ def _field_setter(field: FieldDescriptor) -> Fill:
         fill = _message_filler(field.message_type)
         return _messages_setter(name, fill) if field.is_repeated else _message_setter(name, fill)
     convert = _READERS[field.type]
-    return _scalars_setter(name, convert, _zero_of(field)) if field.is_repeated else _scalar_setter(name, convert)
+    return (
+        _scalars_setter(name, convert, _zero_value_of_field(field))
+        if field.is_repeated
+        else _scalar_setter(name, convert)
+    )
 
 
 def _scalar_setter(name: str, convert: Convert) -> Fill:
@@ -188,7 +192,7 @@ def _map_setter(name: str, values: FieldDescriptor) -> Fill:
     if values.message_type is not None:
         put = _message_entry_setter(_message_filler(values.message_type))
     else:
-        put = _scalar_entry_setter(_READERS[values.type], _zero_of(values))
+        put = _scalar_entry_setter(_READERS[values.type], _zero_value_of_field(values))
 
     def set_map(message: Any, value: Any) -> None:
         if not isinstance(value, dict):
@@ -263,6 +267,6 @@ _READERS: Mapping[int, Convert] = {
 }
 
 
-def _zero_of(field: FieldDescriptor) -> Any:
+def _zero_value_of_field(field: FieldDescriptor) -> Any:
     """Return the zero value of a scalar field's type."""
     return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False}.get(field.type, 0)

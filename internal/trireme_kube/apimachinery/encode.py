@@ -53,7 +53,7 @@ def _object_encoder(descriptor: Descriptor) -> Encoder:
         for field in descriptor.fields
     }
 
-    def write(message: Any) -> dict[str, Any]:
+    def encode_message(message: Any) -> dict[str, Any]:
         value: dict[str, Any] = {}
         for field, content in message.ListFields():
             name, write_content = fields[field.number]
@@ -70,7 +70,7 @@ def _object_encoder(descriptor: Descriptor) -> Encoder:
                 raise FieldError(field.json_name, str(error)) from error
         return value
 
-    return write
+    return encode_message
 
 
 def _field_encoder(field: FieldDescriptor) -> Encoder:

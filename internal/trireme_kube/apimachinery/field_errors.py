@@ -46,6 +46,7 @@ def show(value: object) -> str:
 
 
 def _problem_with_detail(text: str, detail: str) -> Problem:
+    """Join a problem and its detail, if there is one."""
     return f"{text}: {detail}" if detail else text
 
 
@@ -87,11 +88,13 @@ _LONGEST_NAME, _LONGEST_SUBDOMAIN = 63, 253
 
 
 def _regex_message(rule: str, pattern: str, *examples: str) -> str:
+    """Go's message for a text that does not match a pattern, with examples."""
     examples_text = " or ".join(f"'{example}', " for example in examples)
     return f"{rule} (e.g. {examples_text}regex used for validation is '{pattern}')"
 
 
 def _too_long_message(length: int) -> str:
+    """Go's message for a text of more bytes than this."""
     return f"must be no more than {length} bytes"
 
 

@@ -71,7 +71,7 @@ def parse_duration(text: str) -> Duration:
     Raises:
         ValueError: with Go's message.
     """
-    invalid = f"time: invalid duration {_quote_bytes(text)}"
+    invalid = f"time: invalid duration {_quote_bytewise(text)}"
     rest = text
     negative = rest.startswith("-")
     if rest[:1] in ("-", "+"):
@@ -103,12 +103,12 @@ def _nanoseconds_of_term(match: re.Match[str], text: str) -> int:
     whole, _, decimals, unit_name = match.groups()
     value = int(whole or "0")
     if value > _LIMIT or not (whole or decimals):
-        raise ValueError(f"time: invalid duration {_quote_bytes(text)}")
+        raise ValueError(f"time: invalid duration {_quote_bytewise(text)}")
     if not unit_name:
-        raise ValueError(f"time: missing unit in duration {_quote_bytes(text)}")
+        raise ValueError(f"time: missing unit in duration {_quote_bytewise(text)}")
     unit = _UNITS.get(unit_name)
     if unit is None:
-        raise ValueError(f"time: unknown unit {_quote_bytes(unit_name)} in duration {_quote_bytes(text)}")
+        raise ValueError(f"time: unknown unit {_quote_bytewise(unit_name)} in duration {_quote_bytewise(text)}")
     fraction, scale = _parse_fraction(decimals or "")
     return value * unit + (int(fraction * (unit / scale)) if fraction else 0)
 
@@ -139,7 +139,7 @@ def format_duration(nanoseconds: int) -> str:
     return sign + text
 
 
-def _quote_bytes(text: str) -> str:
+def _quote_bytewise(text: str) -> str:
     """The quoting of Go's `time` package, which spells every byte beyond ASCII."""
     out: list[str] = []
     for char in text:

@@ -48,7 +48,7 @@ def parse(text: str) -> Node:
     Raises:
         MalformedJSONError: with Go's message.
     """
-    scanner = _Scanner(text, whole=True)
+    scanner = _JSONParser(text, whole=True)
     node = scanner.parse_first_value()
     end = scanner.skip_space(scanner.at)
     if end < len(text):
@@ -62,7 +62,7 @@ def parse_first_value(text: str) -> Node:
     Raises:
         MalformedJSONError: with Go's message.
     """
-    return _Scanner(text, whole=False).parse_first_value()
+    return _JSONParser(text, whole=False).parse_first_value()
 
 
 def _show_character(char: str) -> str:
@@ -75,7 +75,7 @@ def _show_character(char: str) -> str:
     return "'" + golang.quote(chr(first))[1:-1] + "'"
 
 
-class _Scanner:
+class _JSONParser:
     """A recursive-descent parser; `at` is the end of the last value.
 
     `whole`: the text is a document of one value, as for Go's `Unmarshal`, else values may follow, as for its `Decoder`.

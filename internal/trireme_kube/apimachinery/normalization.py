@@ -48,7 +48,7 @@ def normalize(message: Message) -> None:
 
     Raises: FieldError naming the first invalid quantity. An empty one counts as 0.
     """
-    for step in _steps_of_type(cast(Descriptor, message.DESCRIPTOR)):
+    for step in _normalization_steps_of_type(cast(Descriptor, message.DESCRIPTOR)):
         step(message)
 
 
@@ -61,16 +61,18 @@ def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
 _steps: dict[str, Sequence[Step]] = {}
 
 
-def _steps_of_type(descriptor: Descriptor) -> Sequence[Step]:
+def _normalization_steps_of_type(descriptor: Descriptor) -> Sequence[Step]:
     """The steps of a message type; made once."""
     steps = _steps.get(descriptor.full_name)
     if steps is None:
-        candidates = (_step_of_field(field) for field in descriptor.fields if field.message_type is not None)
+        candidates = (
+            _normalization_step_of_field(field) for field in descriptor.fields if field.message_type is not None
+        )
         steps = _steps[descriptor.full_name] = tuple(step for step in candidates if step is not None)
     return steps
 
 
-def _step_of_field(field: FieldDescriptor) -> Step | None:
+def _normalization_step_of_field(field: FieldDescriptor) -> Step | None:
     """The step of a field; None if it contains no quantity or time."""
     values = map_value(field)
     inner = field.message_type if values is None else values.message_type
@@ -79,7 +81,7 @@ def _step_of_field(field: FieldDescriptor) -> Step | None:
     name = field.name
     if inner.name in TIMES and not field.is_repeated:
         return _step_of_time(name)
-    look = _check_quantity if inner.name == QUANTITY else _step_of_message(_steps_of_type(inner))
+    look = _check_quantity if inner.name == QUANTITY else _step_of_message(_normalization_steps_of_type(inner))
     if look is None:
         return None
     path = "" if is_inlined(field) else field.json_name
@@ -93,11 +95,11 @@ def _step_of_message(steps: Sequence[Step]) -> Step | None:
     if not steps:
         return None
 
-    def look(message: Any) -> None:
+    def run_steps(message: Any) -> None:
         for step in steps:
             step(message)
 
-    return look
+    return run_steps
 
 
 def _check_quantity(quantity: Any) -> None:
@@ -119,13 +121,13 @@ def _check_quantity_text(text: str) -> None:
 def _step_of_time(name: str) -> Step:
     """Return the step that clears a time field if the time is zero."""
 
-    def look(message: Any) -> None:
+    def clear_zero_time(message: Any) -> None:
         if message.HasField(name):
             time = getattr(message, name)
             if not time.seconds and not time.nanos:
                 message.ClearField(name)
 
-    return look
+    return clear_zero_time
 
 
 def _step_of_singular_field(name: str, path: str, look: Step) -> Step:

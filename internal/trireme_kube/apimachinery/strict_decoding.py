@@ -53,7 +53,7 @@ def decode(node: Node, into: Struct) -> Decoded:
     Raises:
         DecodeError: a value has the wrong type.
     """
-    decoder = _Decoder()
+    decoder = _StrictDecoder()
     value = decoder.decode_value(node, into, "")
     if decoder.type_error is not None:
         raise decoder.type_error
@@ -74,7 +74,7 @@ def describe(node: Node) -> str:
 
 
 @dataclass(slots=True)
-class _Decoder:
+class _StrictDecoder:
     """What decoding found out so far, and where in the document it is."""
 
     type_error: DecodeError | None = None
@@ -265,7 +265,7 @@ def decode_base64(text: str) -> bytes:
         return _decode_padded(text, position, quantum, filled)
     if len(quantum) % 4:
         raise ValueError(f"illegal base64 data at input byte {len(text.encode()) - len(quantum) % 4}")
-    return _decode_groups("".join(quantum))
+    return _decode_groups_of_four("".join(quantum))
 
 
 def _decode_padded(text: str, position: int, quantum: list[str], filled: int) -> bytes:
@@ -287,10 +287,10 @@ def _decode_padded(text: str, position: int, quantum: list[str], filled: int) ->
         position += 1
     if position < len(text):
         raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode())}")
-    return _decode_groups("".join(quantum) + "=" * (4 - filled))
+    return _decode_groups_of_four("".join(quantum) + "=" * (4 - filled))
 
 
-def _decode_groups(text: str) -> bytes:
+def _decode_groups_of_four(text: str) -> bytes:
     """Decode base64 without line breaks, in whole groups of four. Raises: ValueError with Go's message."""
     try:
         return base64.b64decode(text, validate=True)

@@ -40,7 +40,7 @@ class Document:
 
 
 @dataclass(slots=True)
-class _Scalar:
+class _ScalarNode:
     """A scalar as written; `implicit` if it had neither tag nor quotes."""
 
     value: str
@@ -50,7 +50,7 @@ class _Scalar:
 
 
 @dataclass(slots=True)
-class _Sequence:
+class _SequenceNode:
     """A sequence, filled while its items are parsed."""
 
     line: int
@@ -58,7 +58,7 @@ class _Sequence:
 
 
 @dataclass(slots=True)
-class _Mapping:
+class _MappingNode:
     """A mapping with its pairs in order, duplicates among them."""
 
     line: int
@@ -66,7 +66,7 @@ class _Mapping:
 
 
 @dataclass(slots=True)
-class _Alias:
+class _AliasNode:
     """A reference to a node with an anchor."""
 
     name: str
@@ -74,7 +74,7 @@ class _Alias:
     line: int
 
 
-_Node = _Scalar | _Sequence | _Mapping | _Alias
+_Node = _ScalarNode | _SequenceNode | _MappingNode | _AliasNode
 
 _TOO_DEEP = "yaml: exceeded max depth of 10000"
 """What Go says beyond that depth; here it is reached earlier, at the depth of Python's stack."""
@@ -90,9 +90,9 @@ def parse(data: bytes) -> Document:
         root = _compose_first_document(data)
         if root is None:
             return Document(None)
-        value = _Decoder(strict=False).decode(root)
+        value = _NodeDecoder(strict=False).decode(root)
         node = _to_json(value)
-        strict = _Decoder(strict=True)
+        strict = _NodeDecoder(strict=True)
         strict.decode(root)
     except RecursionError:
         raise MalformedYAMLError(_TOO_DEEP) from None
@@ -117,7 +117,7 @@ def parse_string_map(data: bytes) -> dict[str, str]:
     problems: list[str] = []
     entries: dict[str, str] = {}
     target = _resolve_alias(root)
-    if isinstance(target, _Mapping):
+    if isinstance(target, _MappingNode):
         for key_node, value_node in target.pairs:
             key, value = _text_value(key_node, problems), _text_value(value_node, problems)
             if key is not None and value is not None:
@@ -131,20 +131,20 @@ def parse_string_map(data: bytes) -> dict[str, str]:
 
 def _resolve_alias(node: "_Node") -> "_Node":
     """Return the node that an alias refers to; any other node as it is."""
-    while isinstance(node, _Alias):
+    while isinstance(node, _AliasNode):
         node = node.target
     return node
 
 
 def _is_null(node: "_Node") -> bool:
     """Whether the node is a plain scalar that means null."""
-    return isinstance(node, _Scalar) and node.implicit and resolve_scalar(node.tag, node.value, plain=True) is None
+    return isinstance(node, _ScalarNode) and node.implicit and resolve_scalar(node.tag, node.value, plain=True) is None
 
 
 def _text_value(node: "_Node", problems: list[str]) -> str | None:
     """Return a scalar's text, "" for null; None, after noting a problem, for other nodes."""
     target = _resolve_alias(node)
-    if isinstance(target, _Scalar):
+    if isinstance(target, _ScalarNode):
         return "" if _is_null(target) else target.value
     problems.append(_mismatch_text(target, "string"))
     return None
@@ -152,12 +152,12 @@ def _text_value(node: "_Node", problems: list[str]) -> str | None:
 
 def _mismatch_text(node: "_Node", type_name: str) -> str:
     """Return the message for a node that is not of a type, in the library's words."""
-    if isinstance(node, _Scalar):
+    if isinstance(node, _ScalarNode):
         value = resolve_scalar(node.tag, node.value, plain=node.implicit or bool(node.tag))
         excerpt = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
-        what = f"{_short_tag(value, node.value)} `{excerpt}`"
+        what = f"{_short_tag_of_value(value, node.value)} `{excerpt}`"
     else:
-        what = "!!seq" if isinstance(node, _Sequence) else "!!map"
+        what = "!!seq" if isinstance(node, _SequenceNode) else "!!map"
     return f"line {node.line}: cannot unmarshal {what} into {type_name}"
 
 
@@ -170,7 +170,7 @@ def _compose_first_document(data: bytes) -> _Node | None:
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                _check_version(event.version, event.start_mark)
+                _check_yaml_version(event.version, event.start_mark)
                 anchors: dict[str, _Node] = {}
                 root = _compose_node(next(events), events, anchors)
                 next(events)  # the document's end, where trailing rubbish is noticed
@@ -180,19 +180,19 @@ def _compose_first_document(data: bytes) -> _Node | None:
     except yaml.YAMLError as error:
         if getattr(error, "problem", None) == "did not find expected <document start>":
             # Directives come before what follows them.
-            for token in itertools.takewhile(_is_directive, yaml.scan(data, Loader=_LOADER)):
+            for token in itertools.takewhile(_is_before_content, yaml.scan(data, Loader=_LOADER)):
                 if isinstance(token, yaml.DirectiveToken) and token.name == "YAML":
-                    _check_version(token.value, token.start_mark)
+                    _check_yaml_version(token.value, token.start_mark)
         raise MalformedYAMLError(_problem_text(error)) from error
     return None
 
 
-def _is_directive(token: Any) -> bool:
+def _is_before_content(token: Any) -> bool:
     """Whether the token comes before the document's content."""
     return isinstance(token, yaml.StreamStartToken | yaml.DirectiveToken)
 
 
-def _check_version(version: tuple[int, int] | None, mark: Any) -> None:
+def _check_yaml_version(version: tuple[int, int] | None, mark: Any) -> None:
     """Check a %YAML directive. Raises: MalformedYAMLError for a version other than 1.1."""
     if version not in (None, (1, 1)):
         where = f"line {mark.line}: " if mark and mark.line else ""
@@ -207,22 +207,22 @@ def _compose_node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) 
         target = anchors.get(name)
         if target is None:
             raise MalformedYAMLError(f"yaml: unknown anchor '{name}' referenced")
-        return _Alias(name, target, line)
+        return _AliasNode(name, target, line)
     if isinstance(event, yaml.ScalarEvent):
         tag = event.tag or ""
         # A lone "!" makes text of whatever follows it.
-        scalar = _Scalar(event.value, "" if tag == "!" else tag, bool(event.implicit[0]) and tag != "!", line)
+        scalar = _ScalarNode(event.value, "" if tag == "!" else tag, bool(event.implicit[0]) and tag != "!", line)
         if event.anchor is not None:
             anchors[event.anchor] = scalar
         return scalar
     if isinstance(event, yaml.SequenceStartEvent):
-        sequence = _Sequence(line)
+        sequence = _SequenceNode(line)
         if event.anchor is not None:
             anchors[event.anchor] = sequence
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             sequence.items.append(_compose_node(event, events, anchors))
         return sequence
-    mapping = _Mapping(line)
+    mapping = _MappingNode(line)
     if event.anchor is not None:
         anchors[event.anchor] = mapping
     while not isinstance(event := next(events), yaml.MappingEndEvent):
@@ -250,7 +250,7 @@ def _problem_text(error: yaml.YAMLError) -> str:
 # Decoding: nodes to values.
 
 
-class _Decoder:
+class _NodeDecoder:
     """Resolves scalars, aliases and merges; bounds the number of nodes against alias bombs."""
 
     def __init__(self, *, strict: bool) -> None:
@@ -275,7 +275,7 @@ class _Decoder:
     def decode(self, node: _Node, into: dict[Any, Any] | None = None) -> Any:
         """The value of a node; `into` is the map that a merge adds to."""
         self._count_node()
-        if isinstance(node, _Alias):
+        if isinstance(node, _AliasNode):
             if id(node) in self._open:
                 raise MalformedYAMLError(f"yaml: anchor '{node.name}' value contains itself")
             self._open.add(id(node))
@@ -284,13 +284,13 @@ class _Decoder:
             self._depth -= 1
             self._open.discard(id(node))
             return value
-        if isinstance(node, _Scalar):
+        if isinstance(node, _ScalarNode):
             return resolve_scalar(node.tag, node.value, plain=node.implicit or bool(node.tag))
-        if isinstance(node, _Sequence):
+        if isinstance(node, _SequenceNode):
             return [self.decode(item) for item in node.items]
         return self._decode_mapping(node, {} if into is None else into)
 
-    def _decode_mapping(self, node: _Mapping, out: dict[Any, Any]) -> dict[Any, Any]:
+    def _decode_mapping(self, node: _MappingNode, out: dict[Any, Any]) -> dict[Any, Any]:
         """Decode a mapping into `out`, merge keys included.
 
         Keys of `out` are pairs of type and key. A duplicate key is noted, if we are strict; else the last one wins.
@@ -301,12 +301,12 @@ class _Decoder:
                 continue
             key = self.decode(key_node)
             if isinstance(key, dict | list):
-                raise MalformedYAMLError(f"yaml: invalid map key: {_go_syntax(key)}")
+                raise MalformedYAMLError(f"yaml: invalid map key: {_as_go_syntax(key)}")
             value = self.decode(value_node)
             # Python holds 1, 1.0 and True for one key; YAML does not.
             slot = (type(key), key)
             if self.strict and slot in out:
-                self.duplicates.append(f"line {value_node.line}: key {_go_syntax(key)} already set in map")
+                self.duplicates.append(f"line {value_node.line}: key {_as_go_syntax(key)} already set in map")
                 continue
             out[slot] = value
         return out
@@ -315,21 +315,21 @@ class _Decoder:
         """Add the maps that a merge key (`<<`) refers to; earlier ones take precedence. Raises: MalformedYAMLError."""
         message = "yaml: map merge requires map or sequence of maps as the value"
         sources = [node]
-        if isinstance(node, _Sequence):
+        if isinstance(node, _SequenceNode):
             sources = list(reversed(node.items))  # what comes first has precedence, so it is written last
         for source in sources:
-            target = source.target if isinstance(source, _Alias) else source
-            if not isinstance(target, _Mapping):
+            target = source.target if isinstance(source, _AliasNode) else source
+            if not isinstance(target, _MappingNode):
                 raise MalformedYAMLError(message)
             self.decode(source, out)
 
 
 def _is_merge(node: _Node) -> bool:
     """Whether the key is a merge key (`<<`)."""
-    return isinstance(node, _Scalar) and node.value == "<<" and (node.implicit or node.tag == _LONG_TAG + "merge")
+    return isinstance(node, _ScalarNode) and node.value == "<<" and (node.implicit or node.tag == _LONG_TAG + "merge")
 
 
-def _go_syntax(value: Any) -> str:
+def _as_go_syntax(value: Any) -> str:
     """A value as `%#v` prints it."""
     if value is None:
         return "<nil>"
@@ -349,7 +349,7 @@ def _go_syntax(value: Any) -> str:
 
 def _go_item(value: Any) -> str:
     """Return an element as `%#v` prints it within a map or slice."""
-    return "interface {}(nil)" if value is None else _go_syntax(value)
+    return "interface {}(nil)" if value is None else _as_go_syntax(value)
 
 
 # Resolving: what a plain scalar is.
@@ -443,7 +443,7 @@ def _parse_float_or_text(digits: str, text: str | None = None) -> Any:
 _RESOLVABLE = frozenset({"", *(_LONG_TAG + name for name in ("str", "bool", "int", "float", "null", "timestamp"))})
 
 
-def _short_tag(value: Any, text: str) -> str:
+def _short_tag_of_value(value: Any, text: str) -> str:
     """The short tag of a resolved value."""
     if value is None:
         return "!!null"
@@ -472,7 +472,7 @@ def resolve_scalar(tag: str, text: str, *, plain: bool) -> Any:
     if tag not in _RESOLVABLE:
         return text
     value = _resolve_plain(text, tag)
-    kind = _short_tag(value, text)
+    kind = _short_tag_of_value(value, text)
     short = tag.replace(_LONG_TAG, "!!")
     if tag == _LONG_TAG + "float" and kind == "!!int":
         return float(value)
@@ -496,7 +496,9 @@ def _key_text(key: Any, value: Any) -> str:
         rounded = golang.format_float(key, 32)
         return {"+Inf": ".inf", "-Inf": "-.inf", "NaN": ".nan"}.get(rounded, rounded)
     kind = "%!s(<nil>)" if key is None else "uint64"
-    raise MalformedYAMLError(f"unsupported map key of type: {kind}, key: {_go_syntax(key)}, value: {_go_syntax(value)}")
+    raise MalformedYAMLError(
+        f"unsupported map key of type: {kind}, key: {_as_go_syntax(key)}, value: {_as_go_syntax(value)}"
+    )
 
 
 def _to_json(value: Any) -> Node:

@@ -14,7 +14,7 @@ from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.yaml_document import resolve_scalar
 
 
-class _Dumper(yaml.SafeDumper):
+class _QuotingDumper(yaml.SafeDumper):
     """Quotes strings that would not be read back as text."""
 
 
@@ -29,14 +29,18 @@ def _represent_float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:float", golang.format_float(value))
 
 
-_Dumper.add_representer(str, _represent_text)
-_Dumper.add_representer(float, _represent_float)
+_QuotingDumper.add_representer(str, _represent_text)
+_QuotingDumper.add_representer(float, _represent_float)
 # Otherwise `1e-07` would get an explicit tag for numbers.
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"-?[0-9.]+e[-+][0-9]+"), list("-0123456789"))
+_QuotingDumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"-?[0-9.]+e[-+][0-9]+"), list("-0123456789")
+)
 
 
 def write_yaml(document: Mapping[str, Any]) -> str:
     """Write a document with sorted keys."""
     return str(
-        yaml.dump(document, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=True, width=4096)
+        yaml.dump(
+            document, Dumper=_QuotingDumper, default_flow_style=False, allow_unicode=True, sort_keys=True, width=4096
+        )
     )

@@ -159,7 +159,7 @@ def decode_checked(serialized: bytes) -> Checked:
     if out is None:
         raise ValueError("the library wrote no expression")
     for number, value in maps:
-        key, entry_value = _decode_pair(value)
+        key, entry_value = _decode_map_entry(value)
         if number == 3:
             out.types[key] = entry_value
         elif number == 5:
@@ -181,7 +181,7 @@ def _read_reference(out: Checked, key: int, content: bytes) -> None:
         out.overloads[key] = overloads
 
 
-def _decode_pair(content: bytes) -> tuple[int, Any]:
+def _decode_map_entry(content: bytes) -> tuple[int, Any]:
     """Decode a map's entry; an absent value is 0."""
     key, value_ = 0, None
     for number, value in protobuf_fields.read_fields(content):
@@ -202,21 +202,25 @@ def _decode_node(content: bytes) -> Node:
 
 
 def _decode_literal(id_: int, content: bytes) -> Node:
+    """Decode a constant."""
     for number, value in protobuf_fields.read_fields(content):
         return Literal(id_, _CONSTANTS[number](value))
     return Literal(id_, None)
 
 
 def _decode_name(id_: int, content: bytes) -> Node:
-    return Name(id_, _only_value(content).decode())
+    """Decode a name."""
+    return Name(id_, _value_of_only_field(content).decode())
 
 
 def _decode_select(id_: int, content: bytes) -> Node:
+    """Decode a selection, or a test for presence."""
     content_fields = dict(protobuf_fields.read_fields(content))
     return Select(id_, _decode_node(content_fields[1]), content_fields[2].decode(), bool(content_fields.get(3)))
 
 
 def _decode_call(id_: int, content: bytes) -> Node:
+    """Decode a call; the receiver of a method becomes the first argument."""
     function, member, arguments = "", False, []
     for number, value in protobuf_fields.read_fields(content):
         if number == 2:
@@ -229,6 +233,7 @@ def _decode_call(id_: int, content: bytes) -> Node:
 
 
 def _decode_list(id_: int, content: bytes) -> Node:
+    """Decode a list, with the indexes of its optional elements."""
     elements, optional = [], set()
     for number, value in protobuf_fields.read_fields(content):
         if number == 1:
@@ -241,6 +246,7 @@ def _decode_list(id_: int, content: bytes) -> Node:
 
 
 def _decode_map(id_: int, content: bytes) -> Node:
+    """Decode a map or a message."""
     name, entries = "", []
     for number, value in protobuf_fields.read_fields(content):
         if number == 1:
@@ -257,6 +263,7 @@ def _decode_map(id_: int, content: bytes) -> Node:
 
 
 def _decode_comprehension(id_: int, content: bytes) -> Node:
+    """Decode a loop."""
     content_fields = dict(protobuf_fields.read_fields(content))
     return Comprehension(
         id_,
@@ -288,6 +295,6 @@ _CONSTANTS: Final[Mapping[int, Any]] = {
 }
 
 
-def _only_value(content: bytes) -> Any:
+def _value_of_only_field(content: bytes) -> Any:
     """Return the value of a message's only field; b"" if it is empty."""
     return next((value for _, value in protobuf_fields.read_fields(content)), b"")

@@ -96,21 +96,21 @@ class Map:
 
     def put(self, key: Any, value: Any) -> None:
         """Add or replace an entry, while building the map."""
-        self._entries[_hashable(key)] = (key, value)
+        self._entries[_as_python_key(key)] = (key, value)
 
     def drop(self, key: Any) -> None:
         """Remove an entry, while building the map."""
-        self._entries.pop(_hashable(key), None)
+        self._entries.pop(_as_python_key(key), None)
 
     def find(self, key: Any) -> tuple[bool, Any]:
         """Return whether there is an entry for the key, and its value."""
-        entry = self._entries.get(_hashable(key))
+        entry = self._entries.get(_as_python_key(key))
         if entry is not None:
             return True, entry[1]
         return self.default is not None, self.default
 
     def __contains__(self, key: Any) -> bool:
-        return _hashable(key) in self._entries
+        return _as_python_key(key) in self._entries
 
     def __iter__(self) -> Iterator[Any]:
         return iter([key for key, _ in self._entries.values()])
@@ -123,7 +123,7 @@ class Map:
         return len(self._entries)
 
 
-def _hashable(key: Any) -> Any:
+def _as_python_key(key: Any) -> Any:
     """Return what Python may use as the key's key: true is not 1, and lists match no key."""
     kind = type(key)
     if kind is str or kind is int:
@@ -206,21 +206,21 @@ def equal(left: Any, right: Any) -> bool:
     if kind is not other:
         return False
     if kind is list:
-        return len(left) == len(right) and not any(map(_differ, left, right))
+        return len(left) == len(right) and not any(map(_differ_if_comparable, left, right))
     if kind is Map:
-        return len(left) == len(right) and all(_same_entry(right, key, value) for key, value in left.items())
+        return len(left) == len(right) and all(_has_equal_entry(right, key, value) for key, value in left.items())
     if kind is Optional:
         return left.present == right.present and (not left.present or equal(left.value, right.value))
     return bool(left == right)
 
 
-def _same_entry(entries: Map, key: Any, value: Any) -> bool:
+def _has_equal_entry(entries: Map, key: Any, value: Any) -> bool:
     """Whether the map has the key with an equal value."""
     present, other = entries.find(key)
-    return present and not _differ(value, other)
+    return present and not _differ_if_comparable(value, other)
 
 
-def _differ(left: Any, right: Any) -> bool:
+def _differ_if_comparable(left: Any, right: Any) -> bool:
     """Whether two elements of lists or maps differ; elements that cannot be compared do not."""
     try:
         return not equal(left, right)

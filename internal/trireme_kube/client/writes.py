@@ -49,7 +49,7 @@ LONGEST_WAIT_SECONDS = 2.0
 
 
 @dataclasses.dataclass(slots=True)
-class _Tries:
+class _TriesOfWrite:
     """State of the tries of one write. `doubt`: one of them may have had an effect."""
 
     repeatable: Callable[[Exception], bool]
@@ -81,7 +81,7 @@ class Writer:
             }
         )
         path = f"{pod.path}/binding"
-        return await self._write(
+        return await self._write_with_retries(
             "POST",
             path,
             lambda remaining: self._api.post(path, body, _timeout_parameter(remaining), deadline=remaining),
@@ -109,7 +109,10 @@ class Writer:
                 return Uncertain(outcome.message)
 
     async def get_pod(self, pod: PodName, deadline: float) -> Outcome:
-        """Read the pod."""
+        """Read the pod.
+
+        Gone: it does not exist, or another one has its name by now. Unavailable: it could not be read.
+        """
         outcome = await self.get(pod.path, deadline)
         if isinstance(outcome, Written) and outcome.obj["metadata"].get("uid") != pod.uid:
             return Gone(f"pod {pod.namespace}/{pod.name} is another one now")
@@ -118,7 +121,7 @@ class Writer:
     async def patch_pod_status(self, pod: PodName, patch: Mapping[str, Any], deadline: float) -> Outcome:
         """Patch the pod's status (see `status_patch`). Written has the pod's metadata at least."""
         path, body = f"{pod.path}/status", orjson.dumps(patch)
-        return await self._write(
+        return await self._write_with_retries(
             "PATCH",
             path,
             lambda remaining: self._api.patch(
@@ -144,7 +147,7 @@ class Writer:
     async def create(self, collection: str, obj: Mapping[str, Any], deadline: float) -> Outcome:
         """Create any object. Retried only if no server was reached, so as not to create a second one."""
         body = orjson.dumps(obj)
-        return await self._write(
+        return await self._write_with_retries(
             "POST",
             f"{collection}/{obj.get('metadata', {}).get('name', '')}",
             lambda remaining: self._api.post(collection, body, _timeout_parameter(remaining), deadline=remaining),
@@ -155,7 +158,7 @@ class Writer:
     async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> Outcome:
         """Update any object; its resourceVersion makes the write conditional (Conflict: read it again)."""
         body = orjson.dumps(obj)
-        return await self._write(
+        return await self._write_with_retries(
             "PUT",
             path,
             lambda remaining: self._api.put(path, body, _timeout_parameter(remaining), deadline=remaining),
@@ -167,7 +170,7 @@ class Writer:
     ) -> Outcome:
         """Patch any object."""
         body = orjson.dumps(patch)
-        return await self._write(
+        return await self._write_with_retries(
             "PATCH",
             path,
             lambda remaining: self._api.patch(
@@ -179,7 +182,7 @@ class Writer:
     async def delete(self, path: str, uid: str, deadline: float) -> Outcome:
         """Delete any object if it has that UID (else Conflict). Written has the object's metadata at least."""
         body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}})
-        return await self._write(
+        return await self._write_with_retries(
             "DELETE",
             path,
             lambda remaining: self._api.delete(
@@ -188,7 +191,7 @@ class Writer:
             deadline,
         )
 
-    async def _write(
+    async def _write_with_retries(
         self,
         method: str,
         path: str,
@@ -197,7 +200,7 @@ class Writer:
         repeatable: Callable[[Exception], bool] | None = None,
     ) -> Outcome:
         """Try a write, with retries. `send` gets the remaining seconds; `method` and `path` are for the log."""
-        tries = _Tries(repeatable or _is_busy)
+        tries = _TriesOfWrite(repeatable or _is_busy)
         end = self._clock() + deadline
         try:
             try:
@@ -206,7 +209,7 @@ class Writer:
                 tries.doubt = _may_have_effect(error)
                 if not tries.repeatable(error):
                     raise
-                response = await self._repeat(send, end, tries, error)
+                response = await self._repeat_after_failure(send, end, tries, error)
             self._refusals.written(method, path)
             return Written(response.json() if response.body else {})
         except (ApiError, ApiUnreachable) as error:
@@ -214,11 +217,11 @@ class Writer:
                 self._refusals.refused(method, path, error)
             return _outcome_of_error(error, tries.doubt)
 
-    async def _repeat(
+    async def _repeat_after_failure(
         self,
         send: Callable[[float], Awaitable[client.ApiResponse]],
         end: float,
-        tries: _Tries,
+        tries: _TriesOfWrite,
         first: ApiError | ApiUnreachable,
     ) -> client.ApiResponse:
         """Repeat a write after its first failure, as long as tries and time allow; raises the last error."""
@@ -264,7 +267,7 @@ def _may_have_effect(error: ApiError | ApiUnreachable) -> bool:
 
 
 def _is_unsent(error: Exception) -> bool:
-    """Whether nothing was sent, or the server rejected the request before it did anything."""
+    """Whether nothing was sent, or the server rejected the request before it did anything: a repeated write is safe."""
     if isinstance(error, ApiUnreachable):
         return not error.sent
     return isinstance(error, ApiError) and error.transient and not error.maybe_applied

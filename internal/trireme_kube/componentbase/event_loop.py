@@ -36,13 +36,13 @@ class EventLoopMetrics:
     async def measured(self, supervisor: supervision.Supervisor) -> AsyncIterator[None]:
         """Measure the running loop while the block runs."""
         self._loop = asyncio.get_running_loop()
-        measuring = supervisor.keep("event loop lag", self._run)
+        measuring = supervisor.keep("event loop lag", self._measure_late_sleeps)
         try:
             yield
         finally:
             await supervisor.stop(measuring)
 
-    async def _run(self) -> None:
+    async def _measure_late_sleeps(self) -> None:
         """Measure by how much sleeps are late, until cancelled."""
         while True:
             due = self._clock() + PERIOD_SECONDS

@@ -67,13 +67,13 @@ class Supervisor:
         """Start work that ends by itself; raising or being cancelled is a failure."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._on_end)
+        task.add_done_callback(self._note_failure_of_task)
 
     def keep(self, name: str, work: Work) -> asyncio.Task[None]:
         """Start work that goes on until the task is passed to `stop`; any other end is a failure."""
         task: asyncio.Task[None] = asyncio.create_task(supervise(name, work), name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._on_end)
+        task.add_done_callback(self._note_failure_of_task)
         return task
 
     async def stop(self, task: asyncio.Task[None]) -> None:
@@ -100,7 +100,7 @@ class Supervisor:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._stopping.difference_update(tasks)
 
-    def _on_end(self, task: asyncio.Task[None]) -> None:
+    def _note_failure_of_task(self, task: asyncio.Task[None]) -> None:
         """Note the first failure of a task; one that its owner stopped is none."""
         self._tasks.discard(task)
         error: TaskEnded | None = None

@@ -81,7 +81,7 @@ def _make_cluster(options: argparse.Namespace) -> EmbeddedCluster:
     )
 
 
-def _announce(line: str) -> None:
+def _print_if_possible(line: str) -> None:
     """Print a line; if nobody can read it, the cluster serves all the same."""
     try:
         print(line, flush=True)
@@ -90,7 +90,7 @@ def _announce(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-async def _serve(options: argparse.Namespace) -> None:
+async def _serve_until_signal(options: argparse.Namespace) -> None:
     """Run the cluster until SIGINT or SIGTERM, and print its URL when it serves."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -99,7 +99,7 @@ async def _serve(options: argparse.Namespace) -> None:
     async with _make_cluster(options) as cluster:
         if options.kubeconfig:
             cluster.write_kubeconfig(options.kubeconfig)
-        _announce(f"embedded cluster with {options.nodes} nodes at {cluster.url}")
+        _print_if_possible(f"embedded cluster with {options.nodes} nodes at {cluster.url}")
         await stopping.wait()
 
 
@@ -109,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     # Stored objects live long and hold no cycles: collecting them again and again would cost more than all requests.
     gc.set_threshold(50_000, 50, 50)
     try:
-        uvloop.run(_serve(options))
+        uvloop.run(_serve_until_signal(options))
     except OSError as error:
         print(f"error: --port {options.port}: {error.strerror or error}", file=sys.stderr)
         return 1

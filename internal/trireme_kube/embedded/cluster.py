@@ -40,7 +40,7 @@ _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 _NODES_AT_ONCE = 200
 
 
-def _log_failure(task: asyncio.Task[None]) -> None:
+def _log_failed_background_task(task: asyncio.Task[None]) -> None:
     """Log failed kubelets and controllers: without them the cluster still answers requests."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _LOG.error("a part of the embedded cluster ended", exc_info=error)
@@ -99,10 +99,10 @@ class EmbeddedCluster:
         controllers = ControllerManager(self.registry, loop.time)
         self._port = await self.server.start(self._host, self._port)
         controllers.system_objects.create(self._host, self._port)
-        self._bootstrap()
+        self._create_initial_objects()
         self._tasks = {loop.create_task(kubelets.run()), loop.create_task(controllers.run())}
         for task in self._tasks:
-            task.add_done_callback(_log_failure)
+            task.add_done_callback(_log_failed_background_task)
         await self.add_nodes(self._node_count)
         return self
 
@@ -117,7 +117,7 @@ class EmbeddedCluster:
         self._tasks.clear()
         await self.server.stop()
 
-    def _bootstrap(self) -> None:
+    def _create_initial_objects(self) -> None:
         """Create the objects that every cluster has."""
         for name, value in _PRIORITY_CLASSES.items():
             body: Object = {"metadata": {"name": name}, "value": value}

@@ -27,7 +27,7 @@ def test_the_admin_socket_is_the_one_that_is_named(tmp_path: pathlib.Path, text:
     own = tmp_path / "own.yaml"
     own.write_text(HEADER + text)
     options = argparse.Namespace(trireme_config=str(own), filters=1, scores=1, binds=1, insights=1)
-    admin = up._admin_socket(options, pathlib.Path("/free.sock"))
+    admin = up._admin_socket_path(options, pathlib.Path("/free.sock"))
     assert admin == pathlib.Path(socket)
     document = up._trireme_document(options, up.Layout(tmp_path, tmp_path / "kubeconfig", admin))
     assert yaml.safe_load(yaml.safe_dump(document))["admin"] == {"socket": socket}

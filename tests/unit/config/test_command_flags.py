@@ -122,7 +122,7 @@ def test_help_is_wrapped_to_the_terminal(columns: int) -> None:
     # The name of a flag and its kind of value stand together, and so does a value that holds no blank.
     assert not [line for line in wide if not line.lstrip().startswith("--")]
     assert {" ".join(line.split()) for line in wide} <= {
-        " ".join(flags._flag_column(flag).split()) for flag in flag_set.flags()
+        " ".join(flags._help_flag_column(flag).split()) for flag in flag_set.flags()
     }
     assert max(map(len, flags.usage("program", flag_set).splitlines())) > columns
 

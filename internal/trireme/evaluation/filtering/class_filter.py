@@ -51,13 +51,13 @@ class ClassFilter:
         started = timer.now()
         changed |= cached.generation < 0
         cached.ensure_capacity(max(self._snap.nodes.size, self._snap.nodes.capacity))
-        parts, renewed = self._call_filters(pod_class, cached, timer)
+        parts, renewed = self._filter_changed_slots(pod_class, cached, timer)
         if changed:
             due = np.arange(self._snap.nodes.size)
         else:
             parts.append(self._snap.nodes.changed_since(cached.generation, pods=False))
             due = slot_changes.union(parts, self._snap.nodes.size)
-        self._combine_verdicts(pod_class, cached, due, changed or renewed)
+        self._combine_due_verdicts(pod_class, cached, due, changed or renewed)
         timer.record_point("Filter", started)
 
     def refresh_pre_filter(
@@ -78,7 +78,7 @@ class ClassFilter:
             if not prefilter.skip:
                 yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
-    def _call_filters(
+    def _filter_changed_slots(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> tuple[list[arrays.SlotArray], bool]:
         """Call Filter of each plugin about what changed.
@@ -135,10 +135,13 @@ class ClassFilter:
             column.affected = slot_changes.NO_SLOTS
         return differing
 
-    def _combine_verdicts(
+    def _combine_due_verdicts(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, due: arrays.SlotArray, renewed: bool
     ) -> None:
-        """Combine the plugins' verdicts on the slots that are due; `renewed` as in `verdicts_with_nominees`."""
+        """Combine the plugins' verdicts on the slots that are due, and mark these as changed at this generation.
+
+        `renewed`: verdicts may have changed on all nodes, so all slots with nominated pods are due as well.
+        """
         generation = self._snap.generation
         due, with_nominees = self._nominated.verdicts_with_nominees(pod_class, cached, due, renewed)
         there = self._snap.nodes.alive[due]

@@ -32,8 +32,8 @@ class FilterEvaluatorStatistics:
     )
 
 
-class _Profile:
-    """The parts of an evaluation under one profile."""
+class _ProfileEvaluation:
+    """What evaluates classes under one profile, step by step: prepare, filter, and filter with nominated pods."""
 
     def __init__(self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain) -> None:
         self.chain = chain
@@ -47,11 +47,11 @@ class FilterEvaluator:
 
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, filter_chain.FilterChain]) -> None:
         self._snap = snap
-        self._profiles = {profile: _Profile(snap, chain) for profile, chain in chains.items()}
+        self._profiles = {profile: _ProfileEvaluation(snap, chain) for profile, chain in chains.items()}
         self._cache = column_cache.ColumnCache(snap, class_verdicts.ClassVerdicts)
 
     def statistics(self) -> FilterEvaluatorStatistics:
-        """What it has done so far."""
+        """Counters of what was evaluated and cached so far."""
         slots_evaluated = sum(profile.filter.slots_evaluated for profile in self._profiles.values())
         return FilterEvaluatorStatistics(len(self._cache), self._cache.nbytes, self._cache.made, slots_evaluated)
 
@@ -81,13 +81,13 @@ class FilterEvaluator:
                 pod_class, cached, timer, only_changed=attempt > 0
             )
             if failed is not None:
-                return _refuse_everywhere(cached, failed)
+                return _refuse_class_everywhere(cached, failed)
             await of_profile.preparation.prepare_synchronous(pod_class, cached)
             of_profile.filter.refresh(pod_class, cached, timer)
             if cached.refusal is not None or not cached.is_undecided:
                 return cached
-        text = f"nodes change faster than {_list_names(plugins)} can be called about them"
-        return _refuse_everywhere(cached, status.error("", text))
+        text = f"nodes change faster than {_joined_plugin_names(plugins)} can be called about them"
+        return _refuse_class_everywhere(cached, status.error("", text))
 
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
@@ -133,13 +133,15 @@ class FilterEvaluator:
         return tuple(self._profiles[profile].filter.constraints(pod_class, cached))
 
 
-def _refuse_everywhere(cached: class_verdicts.ClassVerdicts, refusal: status.Status) -> class_verdicts.ClassVerdicts:
+def _refuse_class_everywhere(
+    cached: class_verdicts.ClassVerdicts, refusal: status.Status
+) -> class_verdicts.ClassVerdicts:
     """The columns where a failure refuses the class on all nodes, until it is evaluated again."""
     cached.refusal = refusal
     cached.generation = -1
     return cached
 
 
-def _list_names(plugins: Sequence[interfaces.AsyncFilter]) -> str:
+def _joined_plugin_names(plugins: Sequence[interfaces.AsyncFilter]) -> str:
     """The plugins' names for a message."""
     return "plugin " + " and ".join(plugin.name for plugin in plugins)

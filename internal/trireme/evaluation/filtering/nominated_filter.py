@@ -72,7 +72,7 @@ class NominatedPodFilter:
 
         None where it is nominated nowhere, or no pod is named.
         """
-        own = self._own_nomination(cycle.pod.metadata.uid, cached)
+        own = self._nomination_of_pod(cycle.pod.metadata.uid, cached)
         pod_class = self._snap.classes.get(cycle.pod_class)
         if own is None or pod_class is None or cached.refusal is not None:
             return None
@@ -90,12 +90,12 @@ class NominatedPodFilter:
         Ends before the first pod that may not, or whose answer follows from that of another one: two are nominated to
         one slot, or what is so on one slot may change the answer about another.
         """
-        own = self._own_nomination(cycle.pod.metadata.uid, cached)
+        own = self._nomination_of_pod(cycle.pod.metadata.uid, cached)
         if own is None or not pods:
             return []
         taken = {own.slot: own.uid}
         for pod in pods:
-            nominee = self._own_nomination(pod.uid, cached)
+            nominee = self._nomination_of_pod(pod.uid, cached)
             if nominee is None or nominee.slot in taken:
                 break
             taken[nominee.slot] = nominee.uid
@@ -110,7 +110,7 @@ class NominatedPodFilter:
         admitted: list[int] = slots[: int(refused[0]) if refused.size else slots.size].tolist()
         return admitted
 
-    def _own_nomination(self, uid: str, cached: class_verdicts.ClassVerdicts) -> nominations.Nominee | None:
+    def _nomination_of_pod(self, uid: str, cached: class_verdicts.ClassVerdicts) -> nominations.Nominee | None:
         """The pod's nomination, where its node is there and PreFilter left it."""
         own = self._snap.nominations.get(uid)
         if own is None or not self._snap.nodes.alive[own.slot]:

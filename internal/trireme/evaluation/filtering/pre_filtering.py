@@ -29,13 +29,15 @@ class PreFiltering:
             if column is None or column.is_stale(plugin, self._snap):
                 started = timer.now()
                 answer = self._call_pre_filter(plugin, pod_class, cached.table)
-                timer.record_plugin(plugin.name, "PreFilter", started, _code_for_metrics(answer))
+                timer.record_plugin(plugin.name, "PreFilter", started, _pre_filter_code_for_metrics(answer))
                 if column is None:
                     column = cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
                     changed = True
                 changed |= answer.skip != column.prefilter.skip
-                column.store_pre_filter(answer, self._snap.generation, self._affected_slots(plugin, column, answer))
-        return self._merge_answers(cached) or changed
+                column.store_pre_filter(
+                    answer, self._snap.generation, self._slots_affected_by_new_answer(plugin, column, answer)
+                )
+        return self._merge_pre_filter_answers(cached) or changed
 
     def _call_pre_filter(
         self, plugin: interfaces.FilterPlugin, pod_class: classes.PodClass, table: interfaces.StatusTable
@@ -45,7 +47,7 @@ class PreFiltering:
             return interfaces.PreFilterResult(skip=True)
         return plugin.pre_filter(pod_class, self._snap, table)
 
-    def _affected_slots(
+    def _slots_affected_by_new_answer(
         self, plugin: interfaces.FilterPlugin, column: filter_column.FilterColumn, answer: interfaces.PreFilterResult
     ) -> arrays.SlotArray | None:
         """The slots that the plugin's new answer to PreFilter affects; None: all, as far as anybody knows."""
@@ -57,7 +59,7 @@ class PreFiltering:
             return None
         return by_domain.affected_slots(self._snap, before, answer.state, column.generation)
 
-    def _merge_answers(self, cached: class_verdicts.ClassVerdicts) -> bool:
+    def _merge_pre_filter_answers(self, cached: class_verdicts.ClassVerdicts) -> bool:
         """Merge all plugins' PreFilter answers; return whether the class is refused, or other nodes are left.
 
         Any refusal but a plain UNSCHEDULABLE ends it; of plain ones the last in order counts. Node names that plugins
@@ -91,7 +93,7 @@ def status_of_left_out_nodes(narrowing: Sequence[str]) -> status.Status:
     return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
 
 
-def _code_for_metrics(answer: interfaces.PreFilterResult) -> status.Code:
+def _pre_filter_code_for_metrics(answer: interfaces.PreFilterResult) -> status.Code:
     """How a PreFilter ended, as metrics say it."""
     if answer.status is not None:
         return answer.status.code

@@ -55,7 +55,7 @@ class Preparation:
                     timer.record_point("Filter", started, code)
                     if failed is not None:
                         return failed
-                if not any(self._due_slots(plugin, cached, only_changed=True).size for plugin in plugins):
+                if not any(self._slots_to_ask_about(plugin, cached, only_changed=True).size for plugin in plugins):
                     break
         return None
 
@@ -80,7 +80,7 @@ class Preparation:
         self._snap.check_incarnation(incarnation)
 
     async def prepare_slot(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, slot: int) -> None:
-        """As prepare_synchronous, for one slot."""
+        """Do for one slot what `prepare_synchronous` does for all that are due."""
         incarnation = self._snap.incarnation
         for plugin in self._chain.preparing:
             if self._chain.skips_class(plugin.name, pod_class):
@@ -106,12 +106,12 @@ class Preparation:
         incarnation = self._snap.incarnation
         column = cached.plugins.get(plugin.name)
         if column is None or not (only_changed or _may_keep_pre_filter_answer(plugin, column)):
-            failed = await self._pre_filter(plugin, pod_class, cached)
+            failed = await self._call_and_store_pre_filter(plugin, pod_class, cached)
             if failed is not None:
                 return failed
             column = cached.plugins[plugin.name]
         generation, state = self._snap.generation, column.prefilter.state
-        slots = self._due_slots(plugin, cached, only_changed)
+        slots = self._slots_to_ask_about(plugin, cached, only_changed)
         unanswered = False
         if slots.size:
             failed = await plugin.prepare(pod_class, self._snap, state, slots, cached.table)
@@ -130,7 +130,7 @@ class Preparation:
             column.generation = max(column.generation, generation)
         return None
 
-    async def _pre_filter(
+    async def _call_and_store_pre_filter(
         self, plugin: interfaces.AsyncFilter, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
     ) -> status.Status | None:
         """Call PreFilter of an asynchronous plugin and store its answer; a status where that fails the pod."""
@@ -145,13 +145,13 @@ class Preparation:
         cached.plugins[plugin.name] = filter_column.FilterColumn(answer, generation, asynchronous=plugin.depends_on)
         return None
 
-    def _due_slots(
+    def _slots_to_ask_about(
         self, plugin: interfaces.AsyncFilter, cached: class_verdicts.ClassVerdicts, only_changed: bool
     ) -> arrays.SlotArray:
         """Return the slots to call the plugin about; none if its PreFilter skips or refuses the class.
 
-        `only_changed`: those that changed since its last answer, ignored failures included; otherwise all those whose
-        verdict may have changed.
+        With `only_changed` they are those that changed since its last answer, also where that was a failure that its
+        policy ignores; otherwise all those whose verdict may have changed.
         """
         column = cached.plugins[plugin.name]
         if column.prefilter.skip or column.prefilter.status is not None:

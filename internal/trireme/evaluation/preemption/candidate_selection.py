@@ -21,11 +21,11 @@ def select_candidate(candidates: Sequence[dry_run.Candidate], snap: snapshot.Sna
     """Return the candidate of the least cost; the first one of several."""
     new = [candidate for candidate in candidates if not candidate.cost]
     if new:
-        _set_costs(new, snap)
+        _compute_preemption_costs(new, snap)
     return min(candidates, key=operator.attrgetter("cost"))
 
 
-def _set_costs(candidates: Sequence[dry_run.Candidate], snap: snapshot.Snapshot) -> None:
+def _compute_preemption_costs(candidates: Sequence[dry_run.Candidate], snap: snapshot.Snapshot) -> None:
     """Compute the candidates' costs, of which the first number counts most.
 
     They are: violations of budgets; the highest priority of a victim; the sum of priorities; the number of victims; and

@@ -38,10 +38,13 @@ class DisruptionBudgets:
         if not self._budgets:
             return _NONE
         allowed = [budget.status.disruptions_allowed for budget, _ in self._budgets]
-        return frozenset(row for row in rows if self._count_eviction(row, allowed))
+        return frozenset(row for row in rows if self._eviction_exceeds_budget(row, allowed))
 
-    def _count_eviction(self, row: int, allowed: list[int]) -> bool:
-        """Count the eviction against the budgets that protect the pod, up to the first that allows no more."""
+    def _eviction_exceeds_budget(self, row: int, allowed: list[int]) -> bool:
+        """Count the eviction against the budgets that protect the pod; return whether one of them allows no more.
+
+        Counting ends at that budget. A budget that has the pod among its disrupted pods is not counted again.
+        """
         for number in self._budgets_of_class(int(self._snap.pods.pod_class[row])):
             if self._snap.pods.names[row] in self._budgets[number][0].status.disrupted_pods:
                 # The API server has counted it already.

@@ -89,16 +89,16 @@ class DryRun:
         refused: list[tuple[int, int]] = []
         for part in self._dry_run.split_slots(slots):
             with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
-                found, others = await self._run_part(part, over)
+                found, others = await self._run_over_one_overlay(part, over)
             candidates += found
             refused += others
         return DryRunResult(tuple(candidates), tuple(refused))
 
-    async def _filter_slots(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> arrays.Int16Array:
+    async def _filter_by_all_plugins(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> arrays.Int16Array:
         """Filter these slots with all plugins. Shape of the result: (slot,). Raises: OutOfStepError."""
         return await filter_slots(self._dry_run, self._asynchronous, slots, over)
 
-    async def _run_part(
+    async def _run_over_one_overlay(
         self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay
     ) -> tuple[list[Candidate], list[tuple[int, int]]]:
         """Dry-run slots whose changes one overlay may have together.
@@ -110,15 +110,16 @@ class DryRun:
         slot_of_victim = self._snap.pods.slot[victims]
 
         def victims_on(slot: int) -> list[int]:
+            """Return the rows of the slot's potential victims, the most important first."""
             first, last = np.searchsorted(slot_of_victim, (slot, slot + 1))
             rows: list[int] = victims[first:last].tolist()
             return rows
 
         over.remove(victims)
-        index = await self._filter_slots(slots, over)
+        index = await self._filter_by_all_plugins(slots, over)
         refused = [each for each in zip(slots.tolist(), index.tolist(), strict=True) if each[1] != interfaces.PASSES]
         fitting = slots[index == interfaces.PASSES]
-        queues = [self._reprieve_order(victims_on(slot)) for slot in fitting.tolist()]
+        queues = [self._budget_violators_first(victims_on(slot)) for slot in fitting.tolist()]
         staying = await self._reprieve_victims(fitting, [queue for queue, _ in queues], over)
         candidates = []
         for slot, (queue, violating) in zip(fitting.tolist(), queues, strict=True):
@@ -131,8 +132,8 @@ class DryRun:
             candidates.append(Candidate(slot, tuple(evicted), violations))
         return candidates, refused
 
-    def _reprieve_order(self, rows: list[int]) -> tuple[list[int], frozenset[int]]:
-        """The rows, those first whose eviction violates a disruption budget; and these."""
+    def _budget_violators_first(self, rows: list[int]) -> tuple[list[int], frozenset[int]]:
+        """Return the rows, those first whose eviction violates a disruption budget, and the set of these."""
         violating = self._budgets.violating_rows(rows)
         if not violating:
             return rows, violating
@@ -145,7 +146,7 @@ class DryRun:
         staying: set[int] = set()
         for at, rows in _reprieve_rounds(queues):
             over.restore(rows)
-            fits = await self._filter_slots(slots[at], over) == interfaces.PASSES
+            fits = await self._filter_by_all_plugins(slots[at], over) == interfaces.PASSES
             over.remove(rows[~fits])
             staying.update(rows[fits].tolist())
         return staying

@@ -102,7 +102,7 @@ class _CachedDryRuns:
         ]
         if missing:
             found = await self._runs.run(slots[missing])
-            fresh = self._store_results(found)
+            fresh = self._store_reusable_results(found)
             if len(missing) == slots.size:
                 return found
             for at in missing:
@@ -111,7 +111,7 @@ class _CachedDryRuns:
         refused = [(slot, each) for slot, each in zip(slots.tolist(), results, strict=True) if isinstance(each, int)]
         return dry_run.DryRunResult(candidates, tuple(refused))
 
-    def _store_results(self, found: dry_run.DryRunResult) -> dict[int, SlotResult]:
+    def _store_reusable_results(self, found: dry_run.DryRunResult) -> dict[int, SlotResult]:
         """Store the results that hold for other pods; return all of them, by slot."""
         fresh: dict[int, SlotResult] = dict(found.refused)
         fresh.update((candidate.slot, candidate) for candidate in found.candidates)

@@ -105,7 +105,7 @@ class InTreePostFilter:
     async def post_filter(
         self, context: PostFilterContext, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
     ) -> filter_pb2.PostFilterResponse | Candidates | None:
-        """As HostedPostFilter says."""
+        """Call the in-tree plugin; `refused` is for remote ones alone. It never returns None."""
         return await self.plugin.post_filter(context, snap)
 
 

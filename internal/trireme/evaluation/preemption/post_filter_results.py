@@ -52,12 +52,12 @@ class PostFilterResults:
         `own` is the answer if it is about the cycle's pod, which is nominated: only that one has a result then. There
         is none where a node takes a pod, a plugin failed or is called in another process, or another pod is nominated.
         """
-        refused = own if own is not None else self._answer_of_class()
-        if not self._plugins or self._calls_other_processes() or not self._is_refused(refused):
+        refused = own if own is not None else self._complete_answer_of_class()
+        if not self._plugins or self._calls_remote_plugins() or not self._is_refused_everywhere(refused):
             return
         if own is not None:
             preemptors = [each for each in preemptors[:1] if each.pod.uid == self._cycle.pod.metadata.uid]
-        elif self._is_any_nominated(preemptors):
+        elif self._is_any_preemptor_nominated(preemptors):
             return
         async for result in self._results_in_order(preemptors, refused, self._columns.refusal):
             yield result
@@ -73,9 +73,9 @@ class PostFilterResults:
         `refused` says why all nodes refuse the class, unless PreFilter does.
         """
         alone = (
-            self._calls_other_processes()
-            or self._is_any_nominated(preemptors)
-            or not self._is_refused(self._answer_of_class())
+            self._calls_remote_plugins()
+            or self._is_any_preemptor_nominated(preemptors)
+            or not self._is_refused_everywhere(self._complete_answer_of_class())
         )
         async for result in self._results_in_order(preemptors[:1] if alone else preemptors, refused, pre_filter):
             yield result
@@ -100,7 +100,7 @@ class PostFilterResults:
             result = filter_phase_pb2.PostFilterResult()
             if number and pre_filter is None:
                 slot = result.changed_slot = pending.slots[-1]
-                self._update_status(slot, pending, index, statuses)
+                self._update_refusal_of_slot(slot, pending, index, statuses)
                 result.changed_status.CopyFrom(wire_status.to_message(statuses[index[slot] - 1]))
             context = post_filter_context.PostFilterContext(
                 post_filter_context.cycle_for(self._cycle, preemptor),
@@ -125,7 +125,7 @@ class PostFilterResults:
                 return
             pending.add(nominated_slot)
 
-    def _answer_of_class(self) -> node_columns.NodeColumns | None:
+    def _complete_answer_of_class(self) -> node_columns.NodeColumns | None:
         """The complete answer about the class; None: PreFilter refused it."""
         if self._columns.refusal is not None:
             return None
@@ -133,7 +133,7 @@ class PostFilterResults:
         index, capacity = self._columns.index[:size], self._columns.capacity[:size]
         return node_columns.NodeColumns(self._columns.generation, 0, size, None, statuses, index, capacity)
 
-    def _is_refused(self, answer: node_columns.NodeColumns | None) -> bool:
+    def _is_refused_everywhere(self, answer: node_columns.NodeColumns | None) -> bool:
         """Whether no node takes a pod, by this answer or PreFilter's refusal, and no plugin failed."""
         if self._columns.refusal is not None:
             return self._columns.refusal.code is not status.Code.ERROR
@@ -143,15 +143,15 @@ class PostFilterResults:
         numbers = np.flatnonzero(np.bincount(answer.index)).tolist()
         return all(answer.statuses[number - 1].code is not status.Code.ERROR for number in numbers if number)
 
-    def _calls_other_processes(self) -> bool:
+    def _calls_remote_plugins(self) -> bool:
         """Whether a plugin is called in another process, which takes time."""
         return bool(self._chain.asynchronous) or any(plugin.remote for plugin in self._plugins)
 
-    def _is_any_nominated(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
+    def _is_any_preemptor_nominated(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
         """Whether one of the pods is nominated to a node."""
         return any(each.pod.uid in self._snap.nominations for each in preemptors)
 
-    def _update_status(
+    def _update_refusal_of_slot(
         self,
         slot: int,
         pending: post_filter_context.PendingNominations,

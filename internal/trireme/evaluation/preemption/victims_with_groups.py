@@ -97,15 +97,18 @@ class GroupMembership:
 def _groups_around(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tuple[str, group_ancestry.Group]]:
     """The PodGroup and the groups around it, from the inside out, as far as they exist, each with its kind."""
 
-    def get(key: tuple[str, str]) -> group_ancestry.Group | None:
+    def find_group(key: tuple[str, str]) -> group_ancestry.Group | None:
+        """Find a PodGroup or CompositePodGroup by kind and name; None where there is none."""
         return snap.objects.get(key[0], namespace, key[1])
 
-    for (kind, _), group in itertools.islice(group_ancestry.ancestors_of((_KIND, name), get, _parent_of), _MAX_LEVELS):
+    for (kind, _), group in itertools.islice(
+        group_ancestry.ancestors_of((_KIND, name), find_group, _key_of_parent_group), _MAX_LEVELS
+    ):
         if group is not None:
             yield kind, group
 
 
-def _parent_of(key: tuple[str, str], group: group_ancestry.Group) -> tuple[str, str] | None:
+def _key_of_parent_group(key: tuple[str, str], group: group_ancestry.Group) -> tuple[str, str] | None:
     """The key of the group around this one; None: it is outermost."""
     parent = group.spec.parent_composite_pod_group_name
     return (_COMPOSITE, parent) if parent else None
@@ -122,7 +125,10 @@ def has_no_groups(snap: snapshot.Snapshot) -> bool:
 
 
 def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
-    """As potential_victims.on_slots, with regard to groups. Shape: (victim,)."""
+    """Return the rows of the potential victims on these slots, as potential_victims.on_slots does.
+
+    Priority and importance are those of their groups, where they have one. Shape: (victim,).
+    """
     rows = [row for victim in victims(snap, priority, slots) for row in victim.rows]
     ordered = np.array(rows, dtype=np.intp)
     ordered = ordered[np.isin(snap.pods.slot[ordered], slots)]
@@ -142,15 +148,15 @@ def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | No
         there = np.isin(table.slot[rows], slots)
         there |= np.isin(whole_group, np.unique(whole_group[there & (whole_group > 0)]))
         rows, whole_group = rows[there], whole_group[there]
-    out = [_make_victim(snap, member, (row,)) for row in rows[whole_group == 0].tolist()]
+    out = [_victim_of_rows(snap, member, (row,)) for row in rows[whole_group == 0].tolist()]
     out += [
-        _make_victim(snap, member, rows[whole_group == number].tolist())
+        _victim_of_rows(snap, member, rows[whole_group == number].tolist())
         for number in np.unique(whole_group[whole_group > 0]).tolist()
     ]
     return sorted(out, key=lambda victim: victim.importance)
 
 
-def _make_victim(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
+def _victim_of_rows(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
     """Make a victim of the pods at these rows, which are evicted together."""
     started = [int(snap.pods.start[row]) or int(potential_victims.NOT_STARTED) for row in rows]
     class_id = int(snap.pods.pod_class[rows[0]])

@@ -41,14 +41,14 @@ class WholeGroupDryRun:
         for slot in slots.tolist():
             victims = victims_with_groups.victims(self._snap, self._priority, np.array([slot]))
             with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
-                result = await self._try_slot(slot, victims, over)
+                result = await self._evict_and_reprieve_on_slot(slot, victims, over)
             if isinstance(result, int):
                 refused.append((slot, result))
             else:
                 candidates.append(result)
         return dry_run.DryRunResult(tuple(candidates), tuple(refused))
 
-    async def _try_slot(
+    async def _evict_and_reprieve_on_slot(
         self, slot: int, victims: Sequence[victims_with_groups.Victim], over: overlay.SnapshotOverlay
     ) -> dry_run.Candidate | int:
         """Return the candidate, or the number of the status that the node has though all victims are removed.
@@ -58,7 +58,7 @@ class WholeGroupDryRun:
         """
         rows = [row for victim in victims for row in victim.rows]
         over.remove(np.array(rows, dtype=np.intp))
-        refusal = await self._filter_slot(slot, over)
+        refusal = await self._status_number_of_slot(slot, over)
         if refusal != interfaces.PASSES:
             return refusal
         violating = self._budgets.violating_rows(rows)
@@ -67,13 +67,13 @@ class WholeGroupDryRun:
         for victim in sorted(victims, key=lambda each: violating.isdisjoint(each.rows)):
             reprieved = np.array(victim.rows, dtype=np.intp)
             over.restore(reprieved)
-            if await self._filter_slot(slot, over) != interfaces.PASSES:
+            if await self._status_number_of_slot(slot, over) != interfaces.PASSES:
                 over.remove(reprieved)
                 evicted.append(victim)
         rows = [row for victim in sorted(evicted, key=lambda each: each.importance) for row in victim.rows]
         return dry_run.Candidate(slot, tuple(rows), sum(row in violating for row in rows))
 
-    async def _filter_slot(self, slot: int, over: overlay.SnapshotOverlay) -> int:
+    async def _status_number_of_slot(self, slot: int, over: overlay.SnapshotOverlay) -> int:
         """Filter one slot with all plugins; returns the number of its status."""
         at = np.array([slot], dtype=np.intp)
         return int((await dry_run.filter_slots(self._filters, self._asynchronous, at, over))[0])

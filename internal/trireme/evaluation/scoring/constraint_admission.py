@@ -36,7 +36,7 @@ class _MaxSkewAdmission:
         self._domain, count = _without_unused_domains(constraint.domain[slots], constraint.count)
         # The last entry stands for nodes in no domain.
         self._count = np.append(count, 0)
-        self._fits = self._fits_by_domain()
+        self._fits = self._may_take_pod_by_domain()
 
     def admitted_nodes(self) -> arrays.BoolArray:
         """The nodes whose domain may take one more pod. Shape: (node,)."""
@@ -49,12 +49,12 @@ class _MaxSkewAdmission:
         if domain == domain_rules.NO_DOMAIN or not self._counts[node]:
             return False
         self._count[domain] += self._adds
-        fits = self._fits_by_domain()
+        fits = self._may_take_pod_by_domain()
         changed = not np.array_equal(fits, self._fits)
         self._fits = fits
         return changed
 
-    def _fits_by_domain(self) -> arrays.BoolArray:
+    def _may_take_pod_by_domain(self) -> arrays.BoolArray:
         """Whether a pod more fits, by domain. Shape: (domain + 1,)."""
         lowest = int(self._count[:-1].min()) if self._enough else 0
         fits: arrays.BoolArray = self._count <= self._rule.max_skew + lowest - self._rule.self_match

@@ -49,7 +49,7 @@ class DomainPlacer:
         for each in scored.static:
             if each.raw.size:
                 (even if each.even or each.raw.min() == each.raw.max() else uneven).append(each)
-        self._even = sum(_even_score(each) for each in even)
+        self._even = sum(_common_score_of_all_nodes(each) for each in even)
         assert scored.own_now is not None
         own_now = scored.own_now
         reach = _reachable_nodes(count, scored.ties, uneven, own_now, joint=joint, constraints=constraints, slots=slots)
@@ -82,10 +82,10 @@ class DomainPlacer:
             total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
             choices.append(placement.ChosenNode(int(self._nodes[node]), total))
             if len(choices) < count:
-                self._place_on(node, keys, count)
+                self._count_pod_on_node(node, keys, count)
         return choices
 
-    def _place_on(self, node: int, keys: arrays.Int64Array, count: int) -> None:
+    def _count_pod_on_node(self, node: int, keys: arrays.Int64Array, count: int) -> None:
         """Count one pod on the node, and update the scores and the admission that this changes."""
         self._capacity[node] -= 1
         placed = self._copies[node] = self._copies.get(node, 0) + 1
@@ -111,7 +111,11 @@ class DomainPlacer:
             return row
         # Within a domain the best stays the best: by its own scores alone.
         alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
-        likely = {node, *_best_nodes(keys, 2 * count), *_best_nodes(np.where(keys < 0, -1, alone), 4 * count)}
+        likely = {
+            node,
+            *_nodes_with_highest_keys(keys, 2 * count),
+            *_nodes_with_highest_keys(np.where(keys < 0, -1, alone), 4 * count),
+        }
         new = [each for each in likely if each not in self._rows]
         self._rows.update(zip(new, self._own(self._nodes[new], min(count, _COPIES)), strict=True))
         return self._rows[node]
@@ -153,7 +157,7 @@ class DomainPlacer:
         return keys
 
 
-def _even_score(plugin: placement.ScoredPlugin) -> int:
+def _common_score_of_all_nodes(plugin: placement.ScoredPlugin) -> int:
     """What a plugin that scores all nodes alike adds to their totals."""
     scores = placement.normalize_scores(plugin.raw[:1], plugin.normalization)
     return int(placement.apply_weight(scores, plugin.weight)[0])
@@ -181,7 +185,7 @@ def _reachable_nodes(
     return reachable_nodes.find_reachable_nodes((alone << placement.TIE_BITS) + ties, columns, count)
 
 
-def _best_nodes(keys: arrays.Int64Array, count: int) -> list[int]:
+def _nodes_with_highest_keys(keys: arrays.Int64Array, count: int) -> list[int]:
     """The nodes with the highest keys, in any order."""
     if keys.shape[0] <= count:
         return list(range(keys.shape[0]))

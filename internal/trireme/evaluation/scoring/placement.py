@@ -55,7 +55,7 @@ def normalize_scores(raw: arrays.Int64Array, normalization: interfaces.Normaliza
 
 
 def scale_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
-    """As `normalize_scores`, where `most` is the highest raw score, or 0."""
+    """Scores of 0 to 100, as `normalize_scores` gives them; `most` is the highest raw score, or 0. Shape: as `raw`."""
     if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
         return raw
     reverse = normalization == interfaces.Normalization.MAX_REVERSED
@@ -137,10 +137,10 @@ class Placer:
                 break
             choices.append(ChosenNode(int(self._likely[at]), key >> TIE_BITS if self._open > 1 else 0))
             if len(choices) < count:
-                self._place_on(at, count, count - len(choices))
+                self._count_copy_and_rerank(at, count, count - len(choices))
         return choices
 
-    def _place_on(self, at: int, count: int, left: int) -> None:
+    def _count_copy_and_rerank(self, at: int, count: int, left: int) -> None:
         """Count one copy more on the node at this place among the likely ones, and rank what that changes.
 
         `left` pods are still to be placed.

@@ -55,7 +55,7 @@ class PlacerFactory:
         """Make the placer over these slots, the best ones, as many as there are pods: no other can be chosen."""
         cached, ranked = self._cached, self._ranked
         static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
-        own = self._own_scores(slots)
+        own = self._make_own_scores_function(slots)
         nodes = placement.ScoredNodes(
             cached.capacity[slots], self._ties[slots], [static], own, own_now=ranked.own[slots]
         )
@@ -75,8 +75,8 @@ class PlacerFactory:
         normalise by themselves (node,).
         """
         by_domain = bool(constraints) or self._has_joint_plugin()
-        # Of each plugin's scores a placement changes nothing (static), those of its own node (_own_scores), or those of
-        # many nodes (joint).
+        # Of each plugin's scores a placement changes nothing (static), those of its own node (own), or those
+        # of many nodes (joint).
         static: list[placement.ScoredPlugin] = []
         joint: list[domain_placement.JointPlugin] = []
         for plugin in self._chain.plugins:
@@ -102,7 +102,7 @@ class PlacerFactory:
             arrays.entries_at(self._cached.capacity, slots),
             arrays.entries_at(self._ties, slots),
             static,
-            self._own_scores(slots),
+            self._make_own_scores_function(slots),
             own_now=arrays.entries_at(self._ranked.own, slots),
         )
         if by_domain:
@@ -113,7 +113,7 @@ class PlacerFactory:
         """Whether a plugin has scores that many nodes share."""
         return any(not self._cached.plugins[name].silent for name in self._chain.joint)
 
-    def _own_scores(self, slots: arrays.SlotArray) -> placement.OwnScores | None:
+    def _make_own_scores_function(self, slots: arrays.SlotArray) -> placement.OwnScores | None:
         """Return what computes the scores that depend on copies on the node itself; None if no plugin's do."""
         own = [
             (plugin, self._cached.plugins[name].state, self._chain.weights[name])

@@ -34,8 +34,8 @@ class RankedPlugin:
     own: bool
 
 
-class _Maximum:
-    """The highest raw score of one plugin over the open slots, or 0, and how many hold it. Shape: raw (slot,)."""
+class _MaximumRawScore:
+    """The highest raw score of one plugin over the open slots, or 0, and how many slots hold it. Shape: raw (slot,)."""
 
     __slots__ = ("holders", "most", "raw")
 
@@ -69,7 +69,7 @@ class Ranking:
         self._blocks = self._keys.reshape(-1, _BLOCK)
         self._best = np.full(self._blocks.shape[0], -1, dtype=np.int64)
         self._maxima = {
-            number: _Maximum(padded) for number, each in enumerate(plugins) if each.normalization in _NORMALIZED
+            number: _MaximumRawScore(padded) for number, each in enumerate(plugins) if each.normalization in _NORMALIZED
         }
 
     @property

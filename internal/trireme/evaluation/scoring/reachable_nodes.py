@@ -38,7 +38,7 @@ def find_reachable_nodes(alone: arrays.Int64Array, columns: Sequence[npt.NDArray
     integers or booleans. With too many kinds it returns all nodes. Shapes: all (node,).
     """
     size = alone.shape[0]
-    kind = None if count < 2 or size <= count else _node_kinds(columns, size)
+    kind = None if count < 2 or size <= count else _number_alike_nodes(columns, size)
     if kind is None:
         return ReachableNodes(np.arange(size), np.ones(size, dtype=np.int64))
     sizes = np.bincount(kind)
@@ -48,7 +48,7 @@ def find_reachable_nodes(alone: arrays.Int64Array, columns: Sequence[npt.NDArray
     within = sizes <= count
     found = [np.flatnonzero(within[kind])] if within.any() else []
     last = []
-    likely = _best_of_all_kinds(alone, _LIKELY * count * len(large))
+    likely = _best_nodes_of_any_kind(alone, _LIKELY * count * len(large))
     for number in large:
         alike = likely[kind[likely] == number]
         if alike.shape[0] < count:
@@ -64,14 +64,14 @@ def find_reachable_nodes(alone: arrays.Int64Array, columns: Sequence[npt.NDArray
     return ReachableNodes(nodes, stands_for)
 
 
-def _best_of_all_kinds(alone: arrays.Int64Array, count: int) -> arrays.SlotArray:
+def _best_nodes_of_any_kind(alone: arrays.Int64Array, count: int) -> arrays.SlotArray:
     """The best nodes of all kinds, so many or more: most often the best of each are among them. Shape: (n,)."""
     if alone.shape[0] <= count or count == 0:
         return np.arange(alone.shape[0])
     return np.flatnonzero(alone >= np.partition(alone, -count)[-count])
 
 
-def _node_kinds(columns: Sequence[npt.NDArray[Any]], size: int) -> arrays.Int64Array | None:
+def _number_alike_nodes(columns: Sequence[npt.NDArray[Any]], size: int) -> arrays.Int64Array | None:
     """A number from 0 for each node, the same for nodes that are alike; None where there are too many."""
     kind = np.zeros(size, dtype=np.int64)
     kinds = 1

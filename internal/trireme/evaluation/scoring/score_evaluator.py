@@ -32,7 +32,7 @@ class ScoreEvaluator:
         self._slots_evaluated = 0
 
     def statistics(self) -> ScoreEvaluatorStatistics:
-        """What it has done so far."""
+        """Counters of what was evaluated and cached so far."""
         return ScoreEvaluatorStatistics(len(self._cache), self._cache.nbytes, self._slots_evaluated)
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_scores.ClassScores:
@@ -52,7 +52,7 @@ class ScoreEvaluator:
         timer = timer or plugin_timer.PluginTimer()
         incarnation = self._snap.incarnation
         if self._chains[profile].asynchronous:
-            failed = await self._prepare_asynchronous(profile, pod_class, cached, timer)
+            failed = await self._prepare_asynchronous_plugins(profile, pod_class, cached, timer)
             if failed is not None:
                 return failed
             self._snap.check_incarnation(incarnation)
@@ -64,10 +64,10 @@ class ScoreEvaluator:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.check_incarnation(incarnation)
-        failed = self._refresh_synchronous(profile, pod_class, cached, timer)
+        failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer)
         return cached if failed is None else failed
 
-    def _refresh_synchronous(
+    def _refresh_synchronous_plugins(
         self,
         profile: str,
         pod_class: classes.PodClass,
@@ -88,7 +88,7 @@ class ScoreEvaluator:
                 column = cached.plugins[plugin.name] = score_column.ScoreColumn(
                     state, self._snap.generation, silent=state is None
                 )
-                timer.record_plugin(plugin.name, "PreScore", started, _code_for_metrics(state))
+                timer.record_plugin(plugin.name, "PreScore", started, _pre_score_code_for_metrics(state))
             if isinstance(column.state, status.Status):
                 timer.record_point("PreScore", started, column.state.code)
                 return column.state
@@ -107,7 +107,7 @@ class ScoreEvaluator:
             timer.record_point("Score", started)
         return None
 
-    async def _prepare_asynchronous(
+    async def _prepare_asynchronous_plugins(
         self,
         profile: str,
         pod_class: classes.PodClass,
@@ -127,7 +127,7 @@ class ScoreEvaluator:
                 for plugin in plugins:
                     self._snap.check_incarnation(incarnation)
                     generation, started = self._snap.generation, timer.now()
-                    slots = self._due_asynchronous(plugin, cached, called.get(plugin.name))
+                    slots = self._slots_due_for_async_plugin(plugin, cached, called.get(plugin.name))
                     failed = await self._prepare_by_plugin(plugin, pod_class, cached, slots)
                     called[plugin.name] = generation
                     code = status.Code.SUCCESS if failed is None else failed.code
@@ -135,11 +135,13 @@ class ScoreEvaluator:
                     timer.record_point("Score", started, code)
                     if failed is not None:
                         return failed
-                if not any(self._due_asynchronous(plugin, cached, called[plugin.name]).size for plugin in plugins):
+                if not any(
+                    self._slots_due_for_async_plugin(plugin, cached, called[plugin.name]).size for plugin in plugins
+                ):
                     break
         return None
 
-    def _due_asynchronous(
+    def _slots_due_for_async_plugin(
         self, plugin: interfaces.AsyncScore, cached: class_scores.ClassScores, called: int | None
     ) -> arrays.SlotArray:
         """The slots to prepare; `called`: the plugin's last preparation for this evaluation was at that generation."""
@@ -186,7 +188,7 @@ class ScoreEvaluator:
         return None
 
 
-def _code_for_metrics(state: object) -> status.Code:
+def _pre_score_code_for_metrics(state: object) -> status.Code:
     """How a PreScore ended, as metrics say it."""
     if isinstance(state, status.Status):
         return state.code

@@ -87,7 +87,7 @@ class PodGroupPreemption:
         while plugins were called.
         """
         order = sorted(range(len(request.victims)), key=lambda number: not request.victims[number].violations)
-        staying = await _Reprieve(request, snap, chain, class_columns).run(order)
+        staying = await _GroupVictimReprieve(request, snap, chain, class_columns).run(order)
         evicted = [victim for number, victim in enumerate(request.victims) if number not in staying]
         count = sum(len(victim.pods) for victim in evicted)
         text = f"found a placement for podgroup, preempting {count} victims"
@@ -110,7 +110,7 @@ class PodGroupPreemption:
         return out
 
 
-class _Reprieve:
+class _GroupVictimReprieve:
     """Finds the victims of a group that can stay beside its members, for one request."""
 
     def __init__(
@@ -162,7 +162,7 @@ class _Reprieve:
                 victim = self._request.victims[number]
                 added = self._pods_of_victim(victim)
                 over.add(added[:, 0], added[:, 1])
-                members = self._affected_members(victim)
+                members = self._members_affected_by(victim)
                 fits = self._fit_by_synchronous_plugins(members, over)
                 if fits and self._asynchronous:
                     fits = await self._fit_by_asynchronous_plugins(members, np.concatenate([reprieved, added]), over)
@@ -182,7 +182,7 @@ class _Reprieve:
         ]
         return np.array(found, dtype=np.int32).reshape(-1, 2)
 
-    def _affected_members(self, victim: filter_phase_pb2.Victim) -> Sequence[_Member]:
+    def _members_affected_by(self, victim: filter_phase_pb2.Victim) -> Sequence[_Member]:
         """Return the members that may not fit beside the victim: those on its nodes, or all if any node may matter."""
         slots = {pod.slot for pod in victim.pods}
         return [each for each in self._members if self._everywhere or each[1] in slots]

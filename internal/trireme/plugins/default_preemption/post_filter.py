@@ -175,7 +175,7 @@ class DefaultPreemption:
             return found
         wanted = found.wanted = self._count.for_nodes(slots.size)
         slots = np.roll(slots, -_first_node_to_try(context, slots.size))
-        dry_runs = _DryRuns(context, snap, slots, groups=self._groups)
+        dry_runs = _DryRunsOfPod(context, snap, slots, groups=self._groups)
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~dry_runs.has_victims))
         slots = slots[dry_runs.has_victims]
         tried = 0
@@ -185,13 +185,13 @@ class DefaultPreemption:
             if found.candidates:
                 count = count * tried // len(found.candidates) + 1
             for result in await dry_runs.run(slots[:count]):
-                _add_result(result, context, snap, found)
+                _add_dry_run_results(result, context, snap, found)
             slots, tried = slots[count:], tried + count
         found.refused = +found.refused
         return found
 
 
-class _DryRuns:
+class _DryRunsOfPod:
     """The dry runs for one pod: on slots with victims that are evicted with all of their group, and on other slots."""
 
     def __init__(
@@ -261,7 +261,7 @@ def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -
     return np.unique(snap.pods.slot[victims[whole_group > 0]])
 
 
-def _add_result(
+def _add_dry_run_results(
     result: dry_run.DryRunResult,
     context: post_filter_context.PostFilterContext,
     snap: snapshot.Snapshot,

@@ -14,18 +14,18 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """Register for the pod's own node: it came, or it allows resizes to preempt now and did not before."""
     enabled = context.features.enabled(resizes.GATE)
 
-    def after_change(old: core_pb2.Node, new: core_pb2.Node) -> ClassHint:
-        return after_add(None, new) if _forbids_resizes(old) else helps_none
+    def after_node_change(old: core_pb2.Node, new: core_pb2.Node) -> ClassHint:
+        return after_node_add(None, new) if _forbids_resizes(old) else helps_none
 
-    def after_add(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
+    def after_node_add(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
         if not enabled or _forbids_resizes(new):
             return helps_none
         name = new.metadata.name
         return lambda pod_class: pod_class.resize_deferred and pod_class.pod.spec.node_name == name
 
     return (
-        ClusterEventWithHint("Node", ("UpdateNodePreemptionPolicy",), after_change),
-        ClusterEventWithHint("Node", ("Add",), after_add),
+        ClusterEventWithHint("Node", ("UpdateNodePreemptionPolicy",), after_node_change),
+        ClusterEventWithHint("Node", ("Add",), after_node_add),
     )
 
 

@@ -47,7 +47,7 @@ def allocation_result(
             result.binding_conditions.extend(selected.device.message.binding_conditions)
             result.binding_failure_conditions.extend(selected.device.message.binding_failure_conditions)
     _add_device_configurations(out, solution)
-    selector = _node_selector(solution, node_name, on)
+    selector = _node_selector_of_devices(solution, node_name, on)
     if selector is not None:
         out.node_selector.CopyFrom(selector)
     return out
@@ -87,7 +87,7 @@ def _lists_request(named: Iterable[str], request: device_request.DeviceRequest) 
     return bool({request.parent or request.name, request.full_name} & set(named))
 
 
-def _node_selector(
+def _node_selector_of_devices(
     solution: allocator.ClaimSolution, node_name: str, on: features.Features
 ) -> core_pb2.NodeSelector | None:
     """Return the nodes from which all devices can be used, as the allocation states them; None: all nodes.
@@ -97,7 +97,7 @@ def _node_selector(
     """
     term = core_pb2.NodeSelectorTerm()
     for selected in solution.selected:
-        placement = _placement_of_device(selected.device)
+        placement = _stated_placement(selected.device)
         if placement.node_name or (selected.device.message.binds_to_node and not on.stable):
             only = core_pb2.NodeSelector()
             only.node_selector_terms.add().match_fields.add(key="metadata.name", operator="In", values=[node_name])
@@ -114,7 +114,7 @@ def _node_selector(
     return core_pb2.NodeSelector(node_selector_terms=[term])
 
 
-def _placement_of_device(device: devices.Device) -> devices.DevicePlacement:
+def _stated_placement(device: devices.Device) -> devices.DevicePlacement:
     """Return where the device is: by itself where its slice says so device by device, else by its slice."""
     return device.placement if device.slice.per_device else device.slice.placement
 

@@ -221,7 +221,7 @@ class Allocator:
         if request.is_for_all:
             deselect = self._select_device(number, request, request.all_devices[have], must=True)
             return deselect is not None and self._allocate_all_after(number, at, request, have, _BEGINNING, deselect)
-        for device, following in self._devices_from(start):
+        for device, following in self._devices_from_position(start):
             if not self._is_candidate(number, request, device):
                 continue
             deselect = self._select_device(number, request, device, must=False)
@@ -229,7 +229,7 @@ class Allocator:
                 return True
         return False
 
-    def _devices_from(self, start: Start) -> Iterator[tuple[devices.Device, Start]]:
+    def _devices_from_position(self, start: Start) -> Iterator[tuple[devices.Device, Start]]:
         """Yield the devices of all pools in order, each with the position to go on from after it."""
         for pool_at in range(start[0], len(self._pools)):
             offered = self._pools[pool_at].offered
@@ -315,7 +315,7 @@ class Allocator:
         if self._on.consumable and not self._has_capacity(claim, request, device, "rechecking"):
             self._undo_constraints(number, request, len(self._constraints[number]))
             return None
-        consumed = self._consumed_share(claim, request, device) if shareable else None
+        consumed = self._share_that_request_takes(claim, request, device) if shareable else None
         return self._count_as_selected(number, SelectedDevice(request, device, consumed), consumes)
 
     def _is_available(self, number: int, request: DeviceRequest, device: devices.Device, shareable: bool) -> bool:
@@ -327,7 +327,7 @@ class Allocator:
         skips = self._on.experimental and bool(device.slice.message.spec.skip_node_operations)
         return not skips or (self._on.optional_node_operations and self._skips_operations)
 
-    def _consumed_share(
+    def _share_that_request_takes(
         self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, device: devices.Device
     ) -> Mapping[str, quantity.Quantity]:
         """Return what the request takes of a shared device, by capacity name. Raises: AllocationError."""

@@ -62,14 +62,14 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS) if waits else None
-        pods = (_PodClaims(context.writer, item, timeout, context.wall) for item in request.items)
+        pods = (_PodClaimsToBind(context.writer, item, timeout, context.wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
     pre_flight = bind_phase_plugin.pre_flight_of_state(NAME, reserve_state.DeviceClaims.from_bytes)
     return bind_phase_plugin.BindPhasePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
-class _PodClaims:
+class _PodClaimsToBind:
     """The claims of one pod that is to be bound. `timeout` None: devices are not waited for."""
 
     def __init__(
@@ -90,7 +90,7 @@ class _PodClaims:
             if not state:
                 return _result_with_code(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
-            written = [await self._write_claim(claim) for claim in claims.claims]
+            written = [await self._create_and_reserve_claim(claim) for claim in claims.claims]
             await self._write_node_allocatable_status(claims.node_allocatable)
             timeout = self._timeout
             waiting = timeout is not None and [
@@ -101,9 +101,9 @@ class _PodClaims:
             return bind_pb2.PreBindResult(status=to_message(error_status))
         if not waiting or timeout is None:
             return _result_with_code(status_pb2.CODE_SUCCESS)
-        return self._wait_result(replace(claims, claims=tuple(one for one, _ in written)), timeout)
+        return self._wait_for_devices_result(replace(claims, claims=tuple(one for one, _ in written)), timeout)
 
-    def _wait_result(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
+    def _wait_for_devices_result(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
         """Answer WAIT until a claim changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
         result = bind_pb2.PreBindResult(
@@ -130,7 +130,9 @@ class _PodClaims:
 
     # Writing
 
-    async def _write_claim(self, one: reserve_state.ClaimToReserve) -> tuple[reserve_state.ClaimToReserve, Json]:
+    async def _create_and_reserve_claim(
+        self, one: reserve_state.ClaimToReserve
+    ) -> tuple[reserve_state.ClaimToReserve, Json]:
         """Create the claim if need be, and reserve it; return its updated entry and the claim as it is now.
 
         A claim that was created here is deleted if reserving it fails. Raises: _PreBindError.
@@ -171,7 +173,7 @@ class _PodClaims:
         """
         path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
-        unread = await self._add_finalizer(one)
+        unread = await self._add_finalizer_without_read(one)
         for _ in range(claim_writes.ROUNDS):
             found, unread = unread or await self._writer.get(path, claim_writes.DEADLINE_SECONDS), None
             if not isinstance(found, api_writes.Written):
@@ -179,7 +181,7 @@ class _PodClaims:
             claim = found.obj
             if one.uid and claim["metadata"].get("uid") != one.uid:
                 raise _PreBindError(f"claim {full} is another one now")
-            if self._is_reserved(one, claim):
+            if self._is_reserved_for_pod(one, claim):
                 return claim
             if one.reserved:
                 raise _PreBindError(f"claim {full} got deallocated elsewhere in the meantime")
@@ -209,7 +211,7 @@ class _PodClaims:
         doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
         return doing, await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
 
-    async def _add_finalizer(self, one: reserve_state.ClaimToReserve) -> api_writes.Written | None:
+    async def _add_finalizer_without_read(self, one: reserve_state.ClaimToReserve) -> api_writes.Written | None:
         """Patch the finalizer onto a claim that was not read; None: the claim has to be read first.
 
         Most claims need not be read, which spares a request.
@@ -222,7 +224,7 @@ class _PodClaims:
         )
         return outcome if isinstance(outcome, api_writes.Written) else None
 
-    def _is_reserved(self, one: reserve_state.ClaimToReserve, claim: Json) -> bool:
+    def _is_reserved_for_pod(self, one: reserve_state.ClaimToReserve, claim: Json) -> bool:
         """Whether the claim is reserved for the pod or, where that counts, for its group."""
         users = (claim.get("status") or {}).get("reservedFor") or ()
         uid, group = self._item.pod.uid, claim_bodies.group_user(one.group, "")

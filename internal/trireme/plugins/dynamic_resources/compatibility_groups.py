@@ -34,7 +34,7 @@ class CompatibilityGroups:
         before: Before = {}
         for counter_set, groups in _groups_by_counter_set(device):
             common = self._common.get(counter_set)
-            if common is not None and not _is_compatible(common, groups):
+            if common is not None and not _may_join(common, groups):
                 self.undo_add(before)
                 return None
             before.setdefault(counter_set, common)
@@ -55,7 +55,7 @@ def _groups_by_counter_set(device: devices.Device) -> Iterable[tuple[str, frozen
     return ((each.counter_set, frozenset(each.compatibility_groups)) for each in device.message.consumes_counters)
 
 
-def _is_compatible(common: _Common, groups: frozenset[str]) -> bool:
+def _may_join(common: _Common, groups: frozenset[str]) -> bool:
     """Whether a device with these groups may join: all devices name none, or all share one at least."""
     without, shared = common
     return without if not groups else not without and bool(shared & groups)

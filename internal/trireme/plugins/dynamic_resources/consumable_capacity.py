@@ -118,11 +118,11 @@ def _violates_policy(taken: quantity.Quantity, policy: devices.CapacityPolicy | 
     if policy is None or (policy.default is not None and taken == policy.default):
         return False
     if policy.valid_range is not None:
-        return _is_out_of_range(taken, policy.valid_range, fractional)
+        return _is_above_maximum_or_off_step(taken, policy.valid_range, fractional)
     return bool(policy.valid_values) and all(value.nanos != taken.nanos for value in policy.valid_values)
 
 
-def _is_out_of_range(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
+def _is_above_maximum_or_off_step(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
     """Whether the amount is above the range's maximum, or on none of its steps; the minimum is not checked."""
     if limits.max is not None and taken.nanos > limits.max.nanos:
         return True

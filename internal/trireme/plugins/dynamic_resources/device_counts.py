@@ -90,7 +90,7 @@ def _count_devices(
     if not at.any():
         return
     try:
-        chosen = [device for device in there if _matches_class(known, device_class, device)]
+        chosen = [device for device in there if _matches_device_class(known, device_class, device)]
     except (expressions.CompileError, expressions.DeviceExpressionError):
         failed |= at
         return
@@ -98,15 +98,15 @@ def _count_devices(
     total[1, at] += sum(known.allocated.contains(device.id) for device in chosen)
 
 
-def _matches_class(
+def _matches_device_class(
     known: inventory.DeviceInventory, device_class: resource_pb2.DeviceClass, device: devices.Device
 ) -> bool:
     """Whether the device meets all selectors of the device class. Raises what `Device.matches` does."""
     selectors = [each.cel.expression for each in device_class.spec.selectors if each.HasField("cel")]
-    return all(device.matches(expression, known.selectors, _never_expired) for expression in selectors)
+    return all(device.matches(expression, known.selectors, _never_out_of_time) for expression in selectors)
 
 
-def _never_expired() -> bool:
+def _never_out_of_time() -> bool:
     """Stand for a time limit that is never reached."""
     return False
 

@@ -78,14 +78,14 @@ def demand_of(
         return None
     claims = tuple(each.claim for each in stated)
     group = pod.spec.scheduling_group.pod_group_name
-    shared = frozenset(claim.metadata.uid for claim in claims if _check_claim(claim, group, known, snap, on))
+    shared = frozenset(claim.metadata.uid for claim in claims if _check_claim_usable(claim, group, known, snap, on))
     uid = pod.metadata.uid
     return DeviceDemand(
         stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared
     )
 
 
-def _check_claim(
+def _check_claim_usable(
     claim: resource_pb2.ResourceClaim,
     group: str,
     known: inventory.DeviceInventory,
@@ -108,18 +108,18 @@ def _check_claim(
         return False
     for request in claim.spec.devices.requests:
         if request.HasField("exactly"):
-            _check_class(request.exactly.device_class_name, request.name, known)
+            _check_device_class_exists(request.exactly.device_class_name, request.name, known)
         elif not request.first_available:
             raise RefusedError(unresolvable(f"resource claim {full}, request {request.name}: unknown request type"))
         elif not on.prioritized_list:
             disabled = "has subrequests, but the DRAPrioritizedList feature is disabled"
             raise RefusedError(unresolvable(f"resource claim {full}, request {request.name}: {disabled}"))
         for each in request.first_available if not request.HasField("exactly") else ():
-            _check_class(each.device_class_name, f"{request.name}/{each.name}", known)
+            _check_device_class_exists(each.device_class_name, f"{request.name}/{each.name}", known)
     return False
 
 
-def _check_class(name: str, request: str, known: inventory.DeviceInventory) -> None:
+def _check_device_class_exists(name: str, request: str, known: inventory.DeviceInventory) -> None:
     """Check that the request's device class is stated and exists. Raises: RefusedError."""
     if not name:
         text = f'running PreFilter plugin "{NAME}": request {request}: unsupported request type'

@@ -348,11 +348,11 @@ class DeviceSearch:
         limited = self.on.filter_timeout and self.args.filter_timeout > 0
         ends = self._clock() + self.args.filter_timeout if limited else math.inf
 
-        def expired() -> bool:
+        def is_time_up() -> bool:
             pausing.pause()
             return limited and self._clock() > ends
 
-        return expired
+        return is_time_up
 
     def error_outcome(self, text: str) -> SearchOutcome:
         """Return the outcome of a failed search: an error of Filter, which ends the attempt."""

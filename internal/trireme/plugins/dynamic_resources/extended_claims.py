@@ -48,14 +48,14 @@ async def create_claim(
     why = ""
     for number in range(_NAMES):
         name = _generated_claim_name(pod, one, number)
-        made = await writer.create(collection, _claim_body(pod, one, name), deadline)
+        made = await writer.create(collection, _extended_claim_body(pod, one, name), deadline)
         if isinstance(made, api_writes.Written):
             return made.obj
         why = made.message
         if not isinstance(made, (api_writes.Conflict, api_writes.Uncertain)):
             break
         there = await writer.get(f"{collection}/{name}", deadline)
-        if isinstance(there, api_writes.Written) and _is_created_for(there.obj, pod, one):
+        if isinstance(there, api_writes.Written) and _is_created_for_pod_and_requests(there.obj, pod, one):
             if there.obj["metadata"].get("deletionTimestamp"):
                 raise ClaimNotCreatedError(f"{name} is being deleted")
             return there.obj
@@ -80,7 +80,7 @@ async def find_created_claim(
         there = await writer.get(f"{collection}/{name}", deadline)
         if not isinstance(there, api_writes.Written):
             return
-        if _is_created_for(there.obj, pod, one):
+        if _is_created_for_pod_and_requests(there.obj, pod, one):
             yield name
             return
 
@@ -98,7 +98,7 @@ def _claim_name_prefix(pod: cycle_pb2.PodIdentity) -> str:
     return f"{pod.name}-extended-resources-"
 
 
-def _claim_body(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, name: str) -> Json:
+def _extended_claim_body(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, name: str) -> Json:
     """Make the claim, owned by the pod, as it is sent to the API server."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
@@ -115,7 +115,9 @@ def _claim_body(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, n
     }
 
 
-def _is_created_for(claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve) -> bool:
+def _is_created_for_pod_and_requests(
+    claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve
+) -> bool:
     """Whether an existing claim was created for this pod and for these requests."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(EXTENDED_CLAIM) != "true":

@@ -30,7 +30,7 @@ class ContainerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _ExtendedResourceRequest:
     """A request of the claim for extended resources, by name, and how many devices it asks for."""
 
     name: str
@@ -85,7 +85,9 @@ def device_requests(
     return sorted(made, key=lambda request: request.name), mappings
 
 
-def _requests_for_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list[ContainerRequest]]:
+def _requests_for_resource(
+    pod: core_pb2.Pod, resource: str
+) -> tuple[list[_ExtendedResourceRequest], list[ContainerRequest]]:
     """The requests for one resource, and which containers use which request.
 
     Containers that run side by side, sidecars among them, have a request each. An init container uses the devices of
@@ -94,17 +96,19 @@ def _requests_for_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Requ
     """
     containers = [*pod.spec.init_containers, *pod.spec.containers]
     early = [at for at, container in enumerate(pod.spec.init_containers) if container.restart_policy != "Always"]
-    lasting: list[_Request | None] = [None] * len(containers)
+    lasting: list[_ExtendedResourceRequest | None] = [None] * len(containers)
     mappings: list[ContainerRequest] = []
     for at, container in enumerate(containers):
         if at not in early:
-            lasting[at], mapped = _request_for_container(at, container, resource, ())
+            lasting[at], mapped = _request_beyond_reusable(at, container, resource, ())
             mappings += mapped
-    largest: _Request | None = None
+    largest: _ExtendedResourceRequest | None = None
     early_names = set()
     early_mappings: list[ContainerRequest] = []
     for at in early:
-        request, mapped = _request_for_container(at, containers[at], resource, [each for each in lasting[at:] if each])
+        request, mapped = _request_beyond_reusable(
+            at, containers[at], resource, [each for each in lasting[at:] if each]
+        )
         early_mappings += mapped
         if request is not None:
             early_names.add(request.name)
@@ -118,9 +122,9 @@ def _requests_for_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Requ
     return found, [*mappings, *early_mappings]
 
 
-def _request_for_container(
-    at: int, container: core_pb2.Container, resource: str, reusable: Sequence[_Request]
-) -> tuple[_Request | None, list[ContainerRequest]]:
+def _request_beyond_reusable(
+    at: int, container: core_pb2.Container, resource: str, reusable: Sequence[_ExtendedResourceRequest]
+) -> tuple[_ExtendedResourceRequest | None, list[ContainerRequest]]:
     """The request that a container adds for an extended resource, and which requests give it what it asks for.
 
     An init container takes the devices of those that start after it first (`reusable`); a request is added for the
@@ -141,4 +145,4 @@ def _request_for_container(
             return None, mappings
     name = f"container-{at}-request-{sorted(stated).index(resource)}"
     mappings.append(ContainerRequest(container.name, resource, name))
-    return _Request(name, requested.value() - there), mappings
+    return _ExtendedResourceRequest(name, requested.value() - there), mappings

@@ -52,30 +52,31 @@ class Features:
 def of_gates(gates: Mapping[str, bool]) -> Features:
     """Return the features that the gates turn on; one that is not named is at Kubernetes' default."""
 
-    def on(name: str) -> bool:
+    def is_on_by_default(name: str) -> bool:
         """Whether a gate is on that is on by default."""
         return gates.get(name, True)
 
-    def chosen(name: str) -> bool:
+    def is_off_by_default(name: str) -> bool:
         """Whether a gate is on that is off by default."""
         return gates.get(name, False)
 
     return Features(
-        admin_access=on("DRAAdminAccess"),
-        prioritized_list=on("DRAPrioritizedList"),
-        partitionable=on("DRAPartitionableDevices"),
-        taints=on("DRADeviceTaints"),
-        taint_rules=on("DRADeviceTaints") and on("DRADeviceTaintRules"),
-        binding_conditions=on("DRADeviceBindingConditions") and on("DRAResourceClaimDeviceStatus"),
-        consumable=on("DRAConsumableCapacity"),
-        fractional=on("DRAFractionalCapacityRange"),
-        extended_resources=on("DRAExtendedResource"),
-        filter_timeout=on("DRASchedulerFilterTimeout"),
-        group_claims=chosen("DRAWorkloadResourceClaims"),
-        derived_attributes=chosen("DRADerivedAttributes"),
-        compatibility_groups=chosen("DRADeviceCompatibilityGroups"),
-        list_attributes=chosen("DRAListTypeAttributes"),
-        node_allocatable=chosen("DRANodeAllocatableResources"),
-        pod_level_resources=on("PodLevelResources"),
-        optional_node_operations=chosen("DRAOptionalNodeOperations"),
+        admin_access=is_on_by_default("DRAAdminAccess"),
+        prioritized_list=is_on_by_default("DRAPrioritizedList"),
+        partitionable=is_on_by_default("DRAPartitionableDevices"),
+        taints=is_on_by_default("DRADeviceTaints"),
+        taint_rules=is_on_by_default("DRADeviceTaints") and is_on_by_default("DRADeviceTaintRules"),
+        binding_conditions=is_on_by_default("DRADeviceBindingConditions")
+        and is_on_by_default("DRAResourceClaimDeviceStatus"),
+        consumable=is_on_by_default("DRAConsumableCapacity"),
+        fractional=is_on_by_default("DRAFractionalCapacityRange"),
+        extended_resources=is_on_by_default("DRAExtendedResource"),
+        filter_timeout=is_on_by_default("DRASchedulerFilterTimeout"),
+        group_claims=is_off_by_default("DRAWorkloadResourceClaims"),
+        derived_attributes=is_off_by_default("DRADerivedAttributes"),
+        compatibility_groups=is_off_by_default("DRADeviceCompatibilityGroups"),
+        list_attributes=is_off_by_default("DRAListTypeAttributes"),
+        node_allocatable=is_off_by_default("DRANodeAllocatableResources"),
+        pod_level_resources=is_on_by_default("PodLevelResources"),
+        optional_node_operations=is_off_by_default("DRAOptionalNodeOperations"),
     )

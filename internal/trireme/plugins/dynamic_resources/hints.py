@@ -24,7 +24,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     cluster = context.cluster
     groups = context.features.enabled("DRAWorkloadResourceClaims")
 
-    def claims(pod: core_pb2.Pod) -> set[str] | None:
+    def claim_names_of_pod(pod: core_pb2.Pod) -> set[str] | None:
         return pre_enqueue.claim_uids_of_pod(pod, cluster, of_groups=groups)
 
     def after_claim(old: resource_pb2.ResourceClaim | None, new: resource_pb2.ResourceClaim | None) -> ClassHint:
@@ -32,15 +32,15 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
             # The claim that is gone still had its devices.
             return helps_all if old is not None and old.status.HasField("allocation") else helps_none
         if old is not None and old.status.HasField("allocation") and not new.status.HasField("allocation"):
-            return lambda pod_class: claims(pod_class.pod) is not None
+            return lambda pod_class: claim_names_of_pod(pod_class.pod) is not None
         if old is not None and old.status == new.status:
             return helps_none
         uid = new.metadata.uid
-        return lambda pod_class: uid in (claims(pod_class.pod) or ())
+        return lambda pod_class: uid in (claim_names_of_pod(pod_class.pod) or ())
 
     def after_own_pod(old: Any, new: Any) -> ClassHint:
         # The class's message has the pod's name and UID too: it names claims.
-        return helps_none if claims(new.pod) is None else helps_all
+        return helps_none if claim_names_of_pod(new.pod) is None else helps_all
 
     return (
         ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel", "UpdateNodeAllocatable")),

@@ -86,10 +86,10 @@ class DeviceInventory:
         self._apply_class_changes()
         self._apply_claim_changes(seen)
         if self._apply_slice_changes(seen):
-            self._find_views(snap.nodes.live_slots())
+            self._assign_views_to_slots(snap.nodes.live_slots())
         else:
             changed = snap.nodes.changed_since(seen, pods=False)
-            self._find_views(changed[snap.nodes.alive[changed]])
+            self._assign_views_to_slots(changed[snap.nodes.alive[changed]])
         self._generation = snap.generation
 
     def view(self, slot: int) -> NodeView:
@@ -143,7 +143,7 @@ class DeviceInventory:
             name = entry.spec.extended_resource_name
             if name and (
                 name not in self.class_of_resource
-                or _creation_order(entry) >= _creation_order(self.class_of_resource[name])
+                or _older_class_first(entry) >= _older_class_first(self.class_of_resource[name])
             ):
                 self.class_of_resource[name] = entry
 
@@ -205,7 +205,7 @@ class DeviceInventory:
         rules = list(table.all(RULE)) if self._on.taint_rules else []
         changed: set[devices.PoolId] = set()
         for _, name in keys:
-            changed |= self._set_slice(name, table.get(SLICE, "", name), rules)
+            changed |= self._replace_slice(name, table.get(SLICE, "", name), rules)
         # Whoever sees nothing of these pools goes on with what it knows.
         for key in [key for key, view in self._view_of.items() if not view.pool_ids.isdisjoint(changed)]:
             gone = self._view_of.pop(key)
@@ -213,7 +213,7 @@ class DeviceInventory:
                 found.pop(gone, None)
         return bool(keys) or seen < 0
 
-    def _set_slice(
+    def _replace_slice(
         self, name: str, message: resource_pb2.ResourceSlice | None, rules: list[resource_pb2.DeviceTaintRule]
     ) -> set[devices.PoolId]:
         """Read the slice, or drop it (None); returns the pools that it belongs, or belonged, to.
@@ -241,7 +241,7 @@ class DeviceInventory:
 
     # Views
 
-    def _find_views(self, slots: arrays.SlotArray) -> None:
+    def _assign_views_to_slots(self, slots: arrays.SlotArray) -> None:
         """Find out what these slots' nodes see, and store it as their views.
 
         A slice is seen by every node, by those that it names or selects, or by each device for itself.
@@ -272,9 +272,7 @@ class DeviceInventory:
         for slot in slots.tolist():
             seen = tuple(sorted([*names[slot], *everywhere]))
             reaches = frozenset(reached.get(slot, ()))
-            self._views[slot] = self._view_of_slices(
-                (seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1])
-            )
+            self._views[slot] = self._shared_view((seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1]))
 
     def _slots_declaring_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
         """Return those of the slots whose nodes declare support for skipping steps on the node."""
@@ -319,7 +317,7 @@ class DeviceInventory:
             return []
         return list(slots[node_selection.matches_any(nodes, placement.terms, slots)].tolist())
 
-    def _view_of_slices(self, key: _Key) -> NodeView:
+    def _shared_view(self, key: _Key) -> NodeView:
         """Return the view of nodes that see the same; one object for all of them."""
         view = self._view_of.get(key)
         if view is None:
@@ -336,14 +334,14 @@ def _keep_first_problem(problems: dict[int, tuple[str, str]], slots: Iterable[in
             problems[slot] = name, text
 
 
-def _creation_order(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
+def _older_class_first(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
     """Return the sort key by which the older device class comes first."""
     created = entry.metadata.creation_timestamp
     return created.seconds, created.nanos
 
 
 def _claim_key(claim: resource_pb2.ResourceClaim) -> objects.Key:
-    """Return namespace and name."""
+    """Return the claim's namespace and name, its key among the snapshot's objects."""
     return claim.metadata.namespace, claim.metadata.name
 
 

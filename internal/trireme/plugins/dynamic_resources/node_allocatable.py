@@ -75,17 +75,17 @@ class NodeDevices:
     def find(self, device: devices.DeviceId) -> resource_pb2.Device:
         """The device. Raises: NodeAllocatableError where the node has none of this name."""
         for entry in sorted(self._known.by_pool.get(device[:2], ()), key=lambda entry: entry.name):
-            if not (self._is_at(entry.placement) or entry.per_device):
+            if not (self._is_usable_from_node(entry.placement) or entry.per_device):
                 continue
             for each in entry.devices:
                 if each.id == device:
-                    if entry.per_device and not self._is_at(each.placement):
+                    if entry.per_device and not self._is_usable_from_node(each.placement):
                         raise NodeAllocatableError(f"device {device[2]} does not match node")
                     return each.message
         driver, pool, name = device
         raise NodeAllocatableError(f"device {name} not found in pool {pool} for driver {driver}")
 
-    def _is_at(self, placement: devices.DevicePlacement) -> bool:
+    def _is_usable_from_node(self, placement: devices.DevicePlacement) -> bool:
         """Whether devices of this placement can be used from the node."""
         if placement.node_name == self._table.names[self._slot] or placement.all_nodes:
             return True
@@ -140,7 +140,7 @@ def resource_refusal(
     with_status.CopyFrom(pod)
     del with_status.status.node_allocatable_resource_claim_statuses[:]
     with_status.status.node_allocatable_resource_claim_statuses.extend(stated)
-    problem = _exceeds_pod_level(with_status) if rules.pod_level and stated else ""
+    problem = _pod_level_shortfall(with_status) if rules.pod_level and stated else ""
     if problem:
         return status.unresolvable(device_demand.NAME, problem)
     return _refusal_if_lacking(amounts.amounts_with_claims(with_status, rules), snap, slot)
@@ -180,7 +180,7 @@ def _claim_status(each: ClaimDevices, there: NodeDevices) -> Status | None:
             if stated.HasField("mapping"):
                 amount = _mapped_amount(stated.mapping, held, f"{full} {name}", resource)
                 if amount is not None:
-                    mapping[resource] = _add_amounts(mapping.get(resource), amount)
+                    mapping[resource] = _add_quantities(mapping.get(resource), amount)
             if stated.HasField("overhead"):
                 _add_overhead(overhead, resource, stated.overhead)
     if not mapping and not overhead:
@@ -203,18 +203,18 @@ def _mapped_amount(
         consumed = held.consumed.get(stated.capacity_key)
         if consumed is None or not stated.HasField("capacity_multiplier"):
             return consumed
-        return _multiply(consumed, _read_amount(stated.capacity_multiplier))
-    return _read_amount(stated.device_multiplier) if stated.HasField("device_multiplier") else None
+        return _multiply_quantities(consumed, _parse_quantity_or_zero(stated.capacity_multiplier))
+    return _parse_quantity_or_zero(stated.device_multiplier) if stated.HasField("device_multiplier") else None
 
 
-def _multiply(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.Quantity:
+def _multiply_quantities(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.Quantity:
     """The product, rounded up to a nano."""
     if factor.nanos == _ONE.nanos:
         return amount
     return quantity.Quantity(-(-amount.nanos * factor.nanos // quantity.NANOS_PER_UNIT), amount.format)
 
 
-def _add_amounts(before: quantity.Quantity | None, amount: quantity.Quantity) -> quantity.Quantity:
+def _add_quantities(before: quantity.Quantity | None, amount: quantity.Quantity) -> quantity.Quantity:
     """Add two amounts in the format of the first one that is not 0; `before` None counts as 0."""
     if before is None or not before.nanos:
         return amount
@@ -231,14 +231,14 @@ def _add_overhead(
         return
     total = totals.setdefault(resource, core_pb2.NodeAllocatableOverheadResources(name=resource))
     if stated.HasField("per_pod"):
-        before = _read_amount(total.per_pod) if total.HasField("per_pod") else None
-        total.per_pod.string = str(_add_amounts(before, _read_amount(stated.per_pod)))
+        before = _parse_quantity_or_zero(total.per_pod) if total.HasField("per_pod") else None
+        total.per_pod.string = str(_add_quantities(before, _parse_quantity_or_zero(stated.per_pod)))
     if stated.HasField("per_container"):
-        before = _read_amount(total.per_container) if total.HasField("per_container") else None
-        total.per_container.string = str(_add_amounts(before, _read_amount(stated.per_container)))
+        before = _parse_quantity_or_zero(total.per_container) if total.HasField("per_container") else None
+        total.per_container.string = str(_add_quantities(before, _parse_quantity_or_zero(stated.per_container)))
 
 
-def _read_amount(message: meta_pb2.Quantity) -> quantity.Quantity:
+def _parse_quantity_or_zero(message: meta_pb2.Quantity) -> quantity.Quantity:
     """Parse a quantity; an empty one is 0."""
     return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 
@@ -254,7 +254,7 @@ def _containers_using_claim(pod: core_pb2.Pod, uid: str, uids: Mapping[str, str]
 # Whether there is room
 
 
-def _exceeds_pod_level(pod: core_pb2.Pod) -> str:
+def _pod_level_shortfall(pod: core_pb2.Pod) -> str:
     """Return why the pod-level requests or limits do not cover its claims; empty: they do, or there are none."""
     if not pod.spec.HasField("resources"):
         return ""

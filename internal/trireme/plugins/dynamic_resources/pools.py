@@ -26,7 +26,7 @@ class Pool:
 
     @property
     def name(self) -> str:
-        """driver/pool."""
+        """The pool's full name, `driver/pool`."""
         return "/".join(self.id)
 
     @property

@@ -39,19 +39,21 @@ class Deallocation:
         plugin's turn: kube-scheduler does not find what it keeps there.
         """
         if context.chain.skips_class(self.name, context.pod_class):
-            return _response_with(status.unschedulable(self.name))
+            return _response_with_actions(status.unschedulable(self.name))
         if context.pre_filter is not None and not self._was_filter_called(context):
-            return _response_with(status.error(self.name, "not found"))
+            return _response_with_actions(status.error(self.name, "not found"))
         metadata = context.cycle.pod.metadata
         pod = cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
         claims = self._plugin.unavailable_claims(context.pod_class, snap, self._slots_refused_for_claims(context, snap))
         for claim in claims:
             if is_used_by_nobody_else(claim, pod.uid):
-                return _response_with(status.unschedulable(self.name, _FREED), release_action(pod, claim))
+                return _response_with_actions(status.unschedulable(self.name, _FREED), release_action(pod, claim))
         stale = self._plugin.stale_claim(context.pod_class, snap, pod.uid)
         if stale is not None and context.pre_filter is None:
-            return _response_with(status.unschedulable(self.name, _DELETED), release_action(pod, stale, delete=True))
-        return _response_with(status.unschedulable(self.name))
+            return _response_with_actions(
+                status.unschedulable(self.name, _DELETED), release_action(pod, stale, delete=True)
+            )
+        return _response_with_actions(status.unschedulable(self.name))
 
     def _was_filter_called(self, context: post_filter_context.PostFilterContext) -> bool:
         """Whether this plugin's PreFilter ran: no plugin before it in the profile had refused all nodes."""
@@ -107,7 +109,8 @@ def is_used_by_nobody_else(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
     return not users or (len(users) == 1 and users[0].uid == uid)
 
 
-def _response_with(result: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
+def _response_with_actions(result: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
+    """Make the response with this status and these actions."""
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(result), actions=actions)
 
 

@@ -59,14 +59,14 @@ class DeviceClaims:
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             claims = tuple(_claim_from_json(entry) for entry in fields["claims"])
-            return DeviceClaims(claims, fields["reported"], _objects(fields["node_allocatable"]))
+            return DeviceClaims(claims, fields["reported"], _checked_objects(fields["node_allocatable"]))
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error
 
 
 def _claim_from_json(entry: Mapping[str, Any]) -> ClaimToReserve:
     """Make the record of one claim from its JSON, whose lists become tuples. Raises: LookupError, TypeError."""
-    parts = {"requests": _objects(entry["requests"]), "mappings": _objects(entry["mappings"])}
+    parts = {"requests": _checked_objects(entry["requests"]), "mappings": _checked_objects(entry["mappings"])}
     claim = ClaimToReserve(**{**entry, **parts})
     texts = (claim.namespace, claim.name, claim.uid, claim.stale, claim.group, claim.group_uid)
     if not all(isinstance(text, str) for text in texts):
@@ -76,7 +76,7 @@ def _claim_from_json(entry: Mapping[str, Any]) -> ClaimToReserve:
     return claim
 
 
-def _objects(entries: Sequence[Any]) -> tuple[Json, ...]:
+def _checked_objects(entries: Sequence[Any]) -> tuple[Json, ...]:
     """The entries. Raises: TypeError for anything but objects."""
     if not all(isinstance(entry, dict) for entry in entries):
         raise TypeError("an entry is no object")

@@ -20,8 +20,8 @@ from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2
 
 
-class _Unscored:
-    """The class has no claims with alternatives."""
+class _NoAlternatives:
+    """The state of `pre_score` for a class without alternatives to score: all nodes score 0."""
 
 
 class DynamicResourcesScore:
@@ -43,14 +43,14 @@ class DynamicResourcesScore:
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """Return the class's demand as state; all nodes score 0 if no request of its claims has alternatives."""
         if not self._search.on.prioritized_list or not pod_class.pod.spec.resource_claims:
-            return _Unscored()
+            return _NoAlternatives()
         try:
             claims = pod_claims.claims_of_pod(pod_class.pod, snap, of_groups=self._search.on.group_claims)
         except pod_claims.ClaimError:
-            return _Unscored()
+            return _NoAlternatives()
         if not any(request.first_available for each in claims for request in each.claim.spec.devices.requests):
-            return _Unscored()
-        return self._search.demand_or_none(pod_class, snap) or _Unscored()
+            return _NoAlternatives()
+        return self._search.demand_or_none(pod_class, snap) or _NoAlternatives()
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
@@ -66,7 +66,9 @@ class DynamicResourcesScore:
         if not (state.needs_allocation or state.shared):
             # Claims that have their devices count only where something was found out about them.
             if self._search.on.node_allocatable:
-                counted = [bool(self._known_statuses(pod_class, state, snap, slot)) for slot in slots.tolist()]
+                counted = [
+                    bool(self._statuses_of_allocated_claims(pod_class, state, snap, slot)) for slot in slots.tolist()
+                ]
                 scores[np.array(counted, dtype=np.bool_)] = fixed
             return scores
         for positions, outcome in self._search.outcomes_by_node_kind(pod_class, state, snap, slots):
@@ -80,7 +82,7 @@ class DynamicResourcesScore:
                 )
         return scores
 
-    def _known_statuses(
+    def _statuses_of_allocated_claims(
         self,
         pod_class: classes.PodClass,
         state: device_demand.DeviceDemand,

@@ -26,15 +26,15 @@ class SharedCounters:
 
     def take(self, device: devices.Device) -> Callable[[], None]:
         """Subtract what the device consumes; return what adds it back. The latter must be called in reverse order."""
-        self._change_available(device, 1)
+        self._add_or_subtract_device(device, 1)
         before = self._groups_of(device).add(device) if self._on.compatibility_groups else None
 
-        def give_back() -> None:
+        def add_back() -> None:
             if before is not None:
                 self._groups_of(device).undo_add(before)
-            self._change_available(device, -1)
+            self._add_or_subtract_device(device, -1)
 
-        return give_back
+        return add_back
 
     def _is_compatible(self, device: devices.Device) -> bool:
         """Whether the device's compatibility groups fit the devices in use; always without the feature."""
@@ -60,13 +60,13 @@ class SharedCounters:
     def _has_enough_for(self, device: devices.Device) -> bool:
         """Whether no counter of the pool would be overdrawn; one that is already lets no device be taken."""
         available = self._available_in(self._pool_of[device.id])
-        self._change_available(device, 1)
+        self._add_or_subtract_device(device, 1)
         # All counters of the pool are checked: one that was overdrawn before keeps every device from being taken.
         enough = all(amount >= 0 for amount in available.values())
-        self._change_available(device, -1)
+        self._add_or_subtract_device(device, -1)
         return enough
 
-    def _change_available(self, device: devices.Device, sign: int) -> None:
+    def _add_or_subtract_device(self, device: devices.Device, sign: int) -> None:
         """Subtract what the device consumes from its pool's counters (`sign` 1), or add it back (−1)."""
         available = self._available_in(self._pool_of[device.id])
         for counter_set, counters in device.consumes:

@@ -21,13 +21,13 @@ async def unreserve(writer: ApiWriter, pod: api_writes.PodName, state: bytes) ->
         if one.make:
             failed = await _delete_extended_claims(writer, pod, one)
         else:
-            failed = await _remove_from_claim(writer, one, pod.uid)
+            failed = await _remove_pod_from_users(writer, one, pod.uid)
         if failed is not None:
             return failed
-    return await _clear_resource_status(writer, pod) if claims.node_allocatable else None
+    return await _clear_node_allocatable_status(writer, pod) if claims.node_allocatable else None
 
 
-async def _clear_resource_status(writer: ApiWriter, pod: api_writes.PodName) -> api_writes.Outcome | None:
+async def _clear_node_allocatable_status(writer: ApiWriter, pod: api_writes.PodName) -> api_writes.Outcome | None:
     """Write that the pod's claims take nothing of a node any more.
 
     As a list that is empty, since one that is missing may be an old client's.
@@ -37,7 +37,7 @@ async def _clear_resource_status(writer: ApiWriter, pod: api_writes.PodName) -> 
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone, api_writes.Conflict)) else outcome
 
 
-async def _remove_from_claim(
+async def _remove_pod_from_users(
     writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str
 ) -> api_writes.Outcome | None:
     """Remove the pod from the claim's users; None: done, or not needed; else the outcome of the failed write."""

@@ -27,7 +27,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     A pod never changes its group, so updates of pods do not matter.
     """
     composite = context.features.enabled("CompositePodGroup")
-    hints = _Hints(context.cluster if composite else None)
+    hints = _GangHints(context.cluster if composite else None)
     wanted = (
         ClusterEventWithHint("UnscheduledPod", ("Add",), hints.after_pod),
         ClusterEventWithHint("AssignedPod", ("Add",), hints.after_pod),
@@ -37,7 +37,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     return (*wanted, ClusterEventWithHint(_COMPOSITE, ("Add",), hints.after_composite)) if composite else wanted
 
 
-class _Hints:
+class _GangHints:
     """GangScheduling's hints; `cluster` says which groups are in which."""
 
     def __init__(self, cluster: ClusterReader | None) -> None:
@@ -84,11 +84,13 @@ class _Hints:
         cluster = self._cluster
         if cluster is None:
             return key
-        last, group = group_ancestry.root_of(key, lambda at: cluster.get(at[0], namespace, at[1]), _parent_of)
+        last, group = group_ancestry.root_of(
+            key, lambda at: cluster.get(at[0], namespace, at[1]), _key_of_composite_parent
+        )
         return None if group is None else last
 
 
-def _parent_of(key: _Key, group: group_ancestry.Group) -> _Key | None:
+def _key_of_composite_parent(key: _Key, group: group_ancestry.Group) -> _Key | None:
     """Return the key of the composite group that a group is in; None: it is in none."""
     parent = group.spec.parent_composite_pod_group_name
     return ("composite_pod_group", parent) if parent else None

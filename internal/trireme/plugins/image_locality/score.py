@@ -23,7 +23,7 @@ class ImageLocality:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """Return the class's images, each with a tag; it is never skipped."""
-        return pod_class.memo(self.name, _image_names)
+        return pod_class.memo(self.name, _tagged_image_names)
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
@@ -47,7 +47,7 @@ def normalized_name(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"
 
 
-def _image_names(pod_class: classes.PodClass) -> tuple[str, ...]:
+def _tagged_image_names(pod_class: classes.PodClass) -> tuple[str, ...]:
     """Compute the state of `pre_score`, once for a class."""
     spec = pod_class.pod.spec
     named = [container.image for container in (*spec.init_containers, *spec.containers)]

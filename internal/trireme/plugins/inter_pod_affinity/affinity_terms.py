@@ -138,26 +138,32 @@ def _read_terms(pod_class: classes.PodClass) -> AffinityTerms:
     pod, anti = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
     problems: list[str] = []
 
-    def read(what: str, terms: Callable[[], tuple[AffinityTerm, ...]]) -> tuple[AffinityTerm, ...]:
+    def read_or_note_problem(what: str, terms: Callable[[], tuple[AffinityTerm, ...]]) -> tuple[AffinityTerm, ...]:
         try:
             return terms()
         except label_selectors.InvalidSelectorError as error:
             problems.append(f"{what}: {error}")
             return ()
 
-    def required(stated: Sequence[core_pb2.PodAffinityTerm]) -> Callable[[], tuple[AffinityTerm, ...]]:
+    def reader_of_required(stated: Sequence[core_pb2.PodAffinityTerm]) -> Callable[[], tuple[AffinityTerm, ...]]:
         return lambda: tuple(_read_term(pod_class, each) for each in stated)
 
-    def weighted(stated: Sequence[core_pb2.WeightedPodAffinityTerm]) -> Callable[[], tuple[AffinityTerm, ...]]:
+    def reader_of_preferred(
+        stated: Sequence[core_pb2.WeightedPodAffinityTerm],
+    ) -> Callable[[], tuple[AffinityTerm, ...]]:
         return lambda: tuple(_read_term(pod_class, each.pod_affinity_term, each.weight) for each in stated)
 
-    affinity = read("requiredAffinityTerms", required(pod.required_during_scheduling_ignored_during_execution))
-    anti_affinity = read(
-        "requiredAntiAffinityTerms", required(anti.required_during_scheduling_ignored_during_execution)
+    affinity = read_or_note_problem(
+        "requiredAffinityTerms", reader_of_required(pod.required_during_scheduling_ignored_during_execution)
     )
-    preferred = read("preferredAffinityTerms", weighted(pod.preferred_during_scheduling_ignored_during_execution))
-    preferred_anti = read(
-        "preferredAntiAffinityTerms", weighted(anti.preferred_during_scheduling_ignored_during_execution)
+    anti_affinity = read_or_note_problem(
+        "requiredAntiAffinityTerms", reader_of_required(anti.required_during_scheduling_ignored_during_execution)
+    )
+    preferred = read_or_note_problem(
+        "preferredAffinityTerms", reader_of_preferred(pod.preferred_during_scheduling_ignored_during_execution)
+    )
+    preferred_anti = read_or_note_problem(
+        "preferredAntiAffinityTerms", reader_of_preferred(anti.preferred_during_scheduling_ignored_during_execution)
     )
     problem = problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]" if problems else ""
     return AffinityTerms(affinity, anti_affinity, preferred, preferred_anti, problem)

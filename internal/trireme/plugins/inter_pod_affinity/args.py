@@ -21,10 +21,12 @@ _SCHEMA = struct(
 
 
 def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    """Set kube-scheduler's defaults: hard pod affinity weighs 1."""
     value.setdefault("hardPodAffinityWeight", 1)
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+    """Return what is wrong with the weight of hard pod affinity."""
     weight = args["hardPodAffinityWeight"]
     if not 0 <= weight <= 100:
         return [invalid(child(path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]")]

@@ -26,10 +26,11 @@ Terms = affinity_terms.AffinityTerms
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """What Filter goes by. `first`: no pod counts for the class's affinity anywhere, and it may be the first.
+class _FilterState:
+    """What Filter goes by.
 
-    `apart` are the keys within whose domains a pod of the class keeps out the next one.
+    `first`: no pod counts for the class's affinity anywhere, and the pod may be the first. `apart` are the topology
+    keys in whose domains a pod of the class keeps out the next one.
     """
 
     terms: Terms
@@ -66,7 +67,7 @@ class InterPodAffinityFilter:
         if not terms.affinity and not terms.anti_affinity:
             if not any(sums.counted for sums in existing.values()):
                 return interfaces.SKIPPED
-            return interfaces.PreFilterResult(state=_State(terms, {}, False, {}, existing, ()))
+            return interfaces.PreFilterResult(state=_FilterState(terms, {}, False, {}, existing, ()))
         affinity: domain_sums.Sums = {}
         first = False
         if terms.affinity:
@@ -81,7 +82,7 @@ class InterPodAffinityFilter:
         if terms.anti_affinity:
             anti_affinity = domain_sums.domain_sums_of(snap, _anti_affinity_counter(terms.anti_affinity, snap))
         apart = _keys_excluding_own_class(pod_class, snap, terms)
-        return interfaces.PreFilterResult(state=_State(terms, affinity, first, anti_affinity, existing, apart))
+        return interfaces.PreFilterResult(state=_FilterState(terms, affinity, first, anti_affinity, existing, apart))
 
     def filter(
         self,
@@ -92,7 +93,7 @@ class InterPodAffinityFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots by the class's affinity, its anti-affinity, and that of pods that are there, in this order."""
-        sums_state: _State = state
+        sums_state: _FilterState = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for sums, refusal in ((sums_state.existing, self._existing), (sums_state.anti_affinity, self._conflict)):
             for key, each in sums.items():
@@ -114,8 +115,8 @@ class InterPodAffinityFilter:
 
         None: the states cannot be compared, and all slots may be affected.
         """
-        old: _State = before
-        new: _State = now
+        old: _FilterState = before
+        new: _FilterState = now
         if old.terms is not new.terms or old.first != new.first or old.apart != new.apart:
             return None
         parts = []
@@ -139,7 +140,7 @@ class InterPodAffinityFilter:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """As filter, with the sums as they are but for the changes on the slot itself."""
+        """Judge each slot as `filter` does, with the cluster as it is but for the changes on that slot itself."""
         terms = affinity_terms.terms_with_namespaces(pod_class, snap)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         keeping_out = [(self._existing_anti_affinity_counter(pod_class, snap), self._existing)]
@@ -169,7 +170,7 @@ class InterPodAffinityFilter:
 
         Anti-affinity by single nodes is left out: capacity says it.
         """
-        sums_state: _State = state
+        sums_state: _FilterState = state
         out = []
         if sums_state.first:
             out += [

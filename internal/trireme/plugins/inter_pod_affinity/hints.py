@@ -28,26 +28,26 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         before = None if old is None else context.cluster.class_of(old.pod)
         after = None if new is None else context.cluster.class_of(new.pod)
         if before is None:
-            return lambda pod_class: _all_match(_required_terms(pod_class)[0], after)
+            return lambda pod_class: _matches_all_terms(_required_terms(pod_class)[0], after)
         if after is None:
-            return lambda pod_class: _anti_affinity_ends(pod_class, before)
+            return lambda pod_class: _had_anti_affinity(pod_class, before)
 
         def helps(pod_class: classes.PodClass) -> bool:
             liked, disliked = _required_terms(pod_class)
-            if not _all_match(liked, before) and _all_match(liked, after):
+            if not _matches_all_terms(liked, before) and _matches_all_terms(liked, after):
                 return True
-            return _any_matches(disliked, before) and not _any_matches(disliked, after)
+            return _matches_any_term(disliked, before) and not _matches_any_term(disliked, after)
 
         return helps
 
     return (
         ClusterEventWithHint("AssignedPod", ("Add", "UpdatePodLabel", "Delete"), after_pod),
         ClusterEventWithHint("TargetPod", ("UpdatePodLabel",), always),
-        ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel"), _after_node_of_terms),
+        ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel"), _after_node_labels_change),
     )
 
 
-def _after_node_of_terms(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
+def _after_node_labels_change(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
     """Make the hint for a node that came or changed labels: it helps pods with terms on a key whose value changed."""
     after = new.metadata.labels
     before: _Labels = {} if old is None else old.metadata.labels
@@ -68,20 +68,20 @@ def _required_terms(pod_class: classes.PodClass) -> tuple[Sequence[_Term], Seque
     return pod_class.memo("hints/required_terms", affinity_terms.required_terms)
 
 
-def _anti_affinity_ends(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:
+def _had_anti_affinity(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:
     """Return whether either pod's required anti-affinity matched the other, which is gone."""
-    if _any_matches(_required_terms(pod_class)[1], gone):
+    if _matches_any_term(_required_terms(pod_class)[1], gone):
         return True
-    return _any_matches(_required_terms(gone)[1], pod_class)
+    return _matches_any_term(_required_terms(gone)[1], pod_class)
 
 
-def _all_match(terms: Sequence[_Term], pod_class: classes.PodClass | None) -> bool:
+def _matches_all_terms(terms: Sequence[_Term], pod_class: classes.PodClass | None) -> bool:
     """Return whether pods of the class match all terms; False without a class or without terms."""
     if pod_class is None:
         return False
     return bool(terms) and all(term.matches_pods_of(pod_class, _UNKNOWN) for term in terms)
 
 
-def _any_matches(terms: Sequence[_Term], pod_class: classes.PodClass) -> bool:
+def _matches_any_term(terms: Sequence[_Term], pod_class: classes.PodClass) -> bool:
     """Return whether pods of the class match any of the terms."""
     return any(term.matches_pods_of(pod_class, _UNKNOWN) for term in terms)

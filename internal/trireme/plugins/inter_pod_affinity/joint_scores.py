@@ -62,7 +62,7 @@ class AffinityScores:
         self._feasible = None if feasible.all() else np.flatnonzero(feasible)
 
     def raw_scores(self) -> arrays.Int64Array:
-        """Sums of weights."""
+        """Sums of weights by node, as they are after the placements so far."""
         if self._raw is None:
             raw = self._constant
             for each in self._changing:
@@ -82,7 +82,7 @@ class AffinityScores:
         return (MAX_SCORE * ((raw - least) / float(most - least))).astype(np.int64)
 
     def place(self, node: int) -> None:
-        """One more pod of the class in the node's domains."""
+        """Count one more pod of the class in the node's domains."""
         for each in self._changing:
             value = int(each.value[node])
             if value != ABSENT:

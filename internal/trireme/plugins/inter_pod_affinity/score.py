@@ -87,19 +87,19 @@ class InterPodAffinityScore:
 
     def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
         """Return the counter, by topology key, of the weights that placed pods add to scores for the class."""
-        key = ("affinity_score", *self._counter_key(pod_class, snap))
+        key = ("affinity_score", *self._key_of_shared_counter(pod_class, snap))
         return snap.derived(key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap)))
 
     def _matching_terms_counter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> class_counters.ClassCounter:
         """Return the counter, by topology key, of matching terms, whatever their weights: these may cancel out."""
-        key = ("affinity_hits", *self._counter_key(pod_class, snap))
+        key = ("affinity_hits", *self._key_of_shared_counter(pod_class, snap))
         return snap.derived(
             key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap, hits=True))
         )
 
-    def _counter_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
+    def _key_of_shared_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         """Return all that a counter depends on: classes that agree in it share the counter."""
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
         own = affinity_terms.terms_with_namespaces(pod_class, snap)

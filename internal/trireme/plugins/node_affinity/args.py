@@ -139,6 +139,7 @@ def _operator_problems(where: str, operator: str, values: Sequence[str] | None) 
 
 
 def _is_int64(text: str) -> bool:
+    """Whether the text is an integer of 64 bits, as Gt and Lt need it."""
     return bool(_INTEGER.fullmatch(text)) and -(1 << 63) <= int(text) < 1 << 63
 
 

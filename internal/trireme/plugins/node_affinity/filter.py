@@ -41,7 +41,9 @@ class NodeAffinityFilter:
             return interfaces.SKIPPED
         if not required:
             return interfaces.PreFilterResult()
-        names = _named_nodes(spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution)
+        names = _nodes_named_by_all_terms(
+            spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        )
         if names is not None and not names:
             return interfaces.PreFilterResult(status=status.unresolvable(self.name, _CONFLICT))
         return interfaces.PreFilterResult(nodes=names)
@@ -63,7 +65,7 @@ class NodeAffinityFilter:
         return interfaces.Verdicts(index.astype(np.int16))
 
 
-def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
+def _nodes_named_by_all_terms(required: core_pb2.NodeSelector) -> frozenset[str] | None:
     """Return the nodes that the terms name by metadata.name; None unless every term names some."""
     union: frozenset[str] | None = None
     for term in required.node_selector_terms:

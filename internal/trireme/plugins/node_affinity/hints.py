@@ -20,28 +20,30 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     added_terms = required_affinity.required_terms(added)
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
-        if added_terms is not None and not _any_matches(added_terms, new):
+        if added_terms is not None and not _matches_any_term(added_terms, new):
             return helps_none
 
         def helps(pod_class: classes.PodClass) -> bool:
-            return _node_matches(pod_class, new) and (old is None or not _node_matches(pod_class, old))
+            return _matches_required_affinity(pod_class, new) and (
+                old is None or not _matches_required_affinity(pod_class, old)
+            )
 
         return helps
 
     return (ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel"), after_node),)
 
 
-def _any_matches(terms: Sequence[selectors.NodeTerm], node: core_pb2.Node) -> bool:
+def _matches_any_term(terms: Sequence[selectors.NodeTerm], node: core_pb2.Node) -> bool:
     """Return whether the node matches any of the terms."""
     return any(term.matches(node.metadata.name, node.metadata.labels) for term in terms)
 
 
-def _node_matches(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
+def _matches_required_affinity(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
     """Whether the node is as the pod asks. Raises: ValueError where only a term that cannot be read might say so."""
     wanted = required_affinity.required_affinity_of(pod_class)
     if any(node.metadata.labels.get(key) != value for key, value in wanted.labels.items()):
         return False
-    if wanted.terms is None or _any_matches(wanted.terms, node):
+    if wanted.terms is None or _matches_any_term(wanted.terms, node):
         return True
     stated = pod_class.pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
     problems = [

@@ -14,11 +14,11 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeLabel: a node has the labels that are demanded, and did not before."""
     args = label_args.read(context.args)
 
-    def passes(node: core_pb2.Node) -> bool:
+    def has_demanded_labels(node: core_pb2.Node) -> bool:
         labels = node.metadata.labels
         return all(label in labels for label in args.present) and not any(label in labels for label in args.absent)
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
-        return helps_all if passes(new) and (old is None or not passes(old)) else helps_none
+        return helps_all if has_demanded_labels(new) and (old is None or not has_demanded_labels(old)) else helps_none
 
     return (ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel"), after_node),)

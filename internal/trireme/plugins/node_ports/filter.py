@@ -63,13 +63,13 @@ class NodePorts:
         else:
             taken = np.zeros(snap.nodes.size, dtype=np.bool_)
             for ids in clashing.values():
-                taken |= _slots_with_taken_ports(snap.dry_run, snap, snap.class_mask(ids))
+                taken |= _slots_with_pod_of_classes(snap.dry_run, snap, snap.class_mask(ids))
         taken = taken[slots]
         index = np.where(taken, table.intern(self._refusal), interfaces.PASSES).astype(np.int16)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
 
-def _slots_with_taken_ports(
+def _slots_with_pod_of_classes(
     changes: pod_overlay.OverlaidPods, snap: snapshot_view.SnapshotView, having: arrays.BoolArray
 ) -> arrays.BoolArray:
     """Mark the slots with a pod of these classes, by the dry run's state. Shapes: having (class,), result (slot,)."""

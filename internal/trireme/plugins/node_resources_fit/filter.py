@@ -19,7 +19,7 @@ _ONE = np.zeros(1, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
-class _Demand:
+class _RequestedResources:
     """What the class asks for, resource by resource.
 
     `device_backed` may be given by devices where the node has none.
@@ -52,7 +52,7 @@ class NodeResourcesFitFilter:
             for name, amount in pod_class.amounts.filtering.items()
             if amount > 0 and not self._is_ignored(name)
         ]
-        demand = _Demand(
+        demand = _RequestedResources(
             tuple(name for name, _ in requested),
             tuple(amount for _, amount in requested),
             tuple(name in backed for name, _ in requested),
@@ -72,14 +72,18 @@ class NodeResourcesFitFilter:
         Evicting pods does not help where the node would be too small if it were empty. Resources that devices may stand
         for are not short where the node itself has none.
         """
-        demand: _Demand = state
+        demand: _RequestedResources = state
         nodes = snap.nodes
         nodes.ensure_resource_rows()
         copies = nodes.allowed_pods[slots] - snap.pod_count(slots)
         crowded = copies < 1
         lacking = []
         unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
-        own = _own_node(pod_class, snap, slots) if self._args.resizing and pod_class.pod.spec.node_name else None
+        own = (
+            _find_node_of_resized_pod(pod_class, snap, slots)
+            if self._args.resizing and pod_class.pod.spec.node_name
+            else None
+        )
         for name, amount, backed in zip(demand.names, demand.amounts, demand.device_backed, strict=True):
             number = nodes.resource_names.find(name)
             if number is None:
@@ -108,7 +112,9 @@ class NodeResourcesFitFilter:
             flags = [each[refused] for each in (unresolvable, crowded, *lacking)]
             first, inverse = _distinct_combinations(flags)
             kinds = np.array(flags)[:, first].T
-            numbers = [table.intern(self._refusal(kind[0], kind[1], kind[2:], demand)) for kind in kinds.tolist()]
+            numbers = [
+                table.intern(self._refusal_for_lacking(kind[0], kind[1], kind[2:], demand)) for kind in kinds.tolist()
+            ]
             index[refused] = np.array(numbers, dtype=np.int16)[inverse]
         return interfaces.Verdicts(index, np.minimum(np.maximum(copies, 0), interfaces.UNLIMITED).astype(np.int32))
 
@@ -118,7 +124,9 @@ class NodeResourcesFitFilter:
             return False
         return name in self._args.ignored_resources or name.split("/", 1)[0] in self._args.ignored_groups
 
-    def _refusal(self, unresolvable: bool, crowded: bool, lacking: Sequence[bool], demand: _Demand) -> status.Status:
+    def _refusal_for_lacking(
+        self, unresolvable: bool, crowded: bool, lacking: Sequence[bool], demand: _RequestedResources
+    ) -> status.Status:
         """Make the refusal that names all that is short; `crowded`: the node has no room for another pod.
 
         `lacking` says of each resource of the demand whether it is short; `unresolvable`: preemption cannot help.
@@ -138,7 +146,7 @@ class NodeResourcesFitFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnNode:
+class _NodeOfResizedPod:
     """Where a pod that is resized is, among the given slots, and what it counts as there."""
 
     at: int
@@ -162,16 +170,16 @@ class _OwnNode:
             too_much[self.at] = amount - min(amount, self.counted.get(name, 0)) > allocatable[self.at]
 
 
-def _own_node(
+def _find_node_of_resized_pod(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
-) -> _OwnNode | None:
+) -> _NodeOfResizedPod | None:
     """Return where the resized pod is and what it counts as; None if its node is not among `slots`, or it is gone."""
     slot = snap.nodes.slot_of_name.get(pod_class.pod.spec.node_name, -1)
     at = np.flatnonzero(slots == slot)
     if not at.size:
         return None
     own = snap.class_of_pod(pod_class.pod.metadata.uid, slot)
-    return None if own is None else _OwnNode(int(at[0]), snap.classes[own].amounts.placed)
+    return None if own is None else _NodeOfResizedPod(int(at[0]), snap.classes[own].amounts.placed)
 
 
 def _distinct_combinations(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:

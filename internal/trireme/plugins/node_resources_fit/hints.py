@@ -31,7 +31,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
         before = None if old is None else amounts.node_allocatable(old.status.allocatable)
         after = amounts.node_allocatable(new.status.allocatable)
-        backed = _backed_resources(context) if by_devices else _never_backed
+        backed = _make_device_backed_check(context) if by_devices else _never_device_backed
 
         def helps(pod_class: classes.PodClass) -> bool:
             if elsewhere(pod_class, new.metadata.name):
@@ -44,33 +44,38 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         return helps
 
     wanted = [
-        ClusterEventWithHint("AssignedPod", ("Delete",), _after_delete(elsewhere)),
+        ClusterEventWithHint("AssignedPod", ("Delete",), _make_hint_after_delete(elsewhere)),
         ClusterEventWithHint("Node", _NODE_ACTIONS, after_node),
     ]
     if by_devices:
         wanted.append(ClusterEventWithHint("resource.k8s.io/DeviceClass", ("Add", "Update"), _after_device_class))
     if context.features.enabled("InPlacePodVerticalScaling"):
         wanted.append(
-            ClusterEventWithHint("AssignedPod", ("UpdatePodScaleDown",), _after_scale_down(context, elsewhere))
+            ClusterEventWithHint(
+                "AssignedPod", ("UpdatePodScaleDown",), _make_hint_after_neighbour_scale_down(context, elsewhere)
+            )
         )
         wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleDown",), always))
     if resizing:
-        wanted.append(ClusterEventWithHint("AssignedPod", ("UpdatePodScaleUp",), _after_scale_up))
+        wanted.append(ClusterEventWithHint("AssignedPod", ("UpdatePodScaleUp",), _after_neighbour_scale_up))
         wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _is_resize_deferred))
     return wanted
 
 
-def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
+def _make_hint_after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
     """Make the hint for a deleted pod: it helps all pods, except one that is resized on another node (`elsewhere`)."""
 
-    def after(old: Any, new: Any) -> ClassHint:
+    def after_pod_delete(old: Any, new: Any) -> ClassHint:
         return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else helps_none
 
-    return after
+    return after_pod_delete
 
 
-def _after_scale_up(old: Any, new: Any) -> ClassHint:
-    """A pod that grows takes the room that a resize waits for: it may have to be made by preemption now."""
+def _after_neighbour_scale_up(old: Any, new: Any) -> ClassHint:
+    """Make the hint for another pod that grew on the node: it helps pods whose resize is deferred there.
+
+    The growth takes the room that they wait for, so that it may have to be made by preemption now.
+    """
     return lambda pod_class: pod_class.resize_deferred and not _is_resized_elsewhere(pod_class, new.node_name)
 
 
@@ -89,10 +94,12 @@ def _never_resized_elsewhere(pod_class: classes.PodClass, node_name: str) -> boo
     return False
 
 
-def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
+def _make_hint_after_neighbour_scale_down(
+    context: HintContext, elsewhere: _Elsewhere
+) -> Callable[[Any, Any], ClassHint]:
     """Make the hint for a pod on a node that asks for less now: it helps pods that ask for what was freed."""
 
-    def after(old: Any, new: Any) -> ClassHint:
+    def after_scale_down(old: Any, new: Any) -> ClassHint:
         if not new.node_name:
             return helps_none
         before = _amounts_if_valid(context.cluster.class_of(old.pod)).compared
@@ -106,7 +113,7 @@ def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[
 
         return helps if freed else helps_none
 
-    return after
+    return after_scale_down
 
 
 def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.DeviceClass) -> ClassHint:
@@ -151,22 +158,22 @@ def _has_more_of_requested(
     return False
 
 
-def _backed_resources(context: HintContext) -> _Backed:
+def _make_device_backed_check(context: HintContext) -> _Backed:
     """Return a function that says whether a device class stands for a resource; its first call reads the classes."""
 
     @functools.cache
-    def names() -> frozenset[str]:
+    def device_backed_names() -> frozenset[str]:
         found = set()
         for entry in context.cluster.all("device_class"):
             found.add(device_resources.CLASS_RESOURCE_PREFIX + entry.metadata.name)
             found.add(entry.spec.extended_resource_name)
         return frozenset(found)
 
-    return lambda name: name in names()
+    return lambda name: name in device_backed_names()
 
 
-def _never_backed(name: str) -> bool:
-    """Stand for `_backed_resources` without the feature gate."""
+def _never_device_backed(name: str) -> bool:
+    """Stand for `_make_device_backed_check` without the feature gate."""
     return False
 
 

@@ -27,7 +27,7 @@ class NodeResourcesFitPlacementScore:
     def score_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
-        """What is in use of each placement's nodes once the pods are there, in percent."""
+        """Score each placement by how much of its nodes is in use once the group's pods are there, in percent."""
         return [self._most_allocated(candidate, snap) for candidate in request.placements]
 
     def _most_allocated(self, candidate: score_phase_pb2.CandidatePlacement, snap: snapshot.Snapshot) -> int:

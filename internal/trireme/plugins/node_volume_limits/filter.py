@@ -22,7 +22,7 @@ _DRIVER = "csi_driver"
 
 
 @dataclass(frozen=True, slots=True)
-class _SlotSubset:
+class _SlotsAndPositions:
     """Some of the given slots, and where they are among them. Shapes: both (n,)."""
 
     slots: arrays.SlotArray
@@ -71,7 +71,7 @@ class NodeVolumeLimits:
         for csi_node in (False, True):
             at = np.flatnonzero(present == csi_node)
             if at.size:
-                subset = _SlotSubset(slots[at], at)
+                subset = _SlotsAndPositions(slots[at], at)
                 self._write_verdicts(pod_class, snap, csi_node, subset, table, index)
         return interfaces.Verdicts(index)
 
@@ -80,7 +80,7 @@ class NodeVolumeLimits:
         pod_class: classes.PodClass,
         snap: snapshot_view.SnapshotView,
         csi_node: bool,
-        subset: _SlotSubset,
+        subset: _SlotsAndPositions,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
@@ -109,7 +109,7 @@ class NodeVolumeLimits:
         self,
         volumes: frozenset[volumes_attachments.Attached],
         snap: snapshot_view.SnapshotView,
-        subset: _SlotSubset,
+        subset: _SlotsAndPositions,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
@@ -143,7 +143,7 @@ class NodeVolumeLimits:
         self,
         volumes: frozenset[volumes_attachments.Attached],
         snap: snapshot_view.SnapshotView,
-        subset: _SlotSubset,
+        subset: _SlotsAndPositions,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:

@@ -22,14 +22,14 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
     return (
         ClusterEventWithHint("storage.k8s.io/CSINode", ("Add",)),
-        ClusterEventWithHint("storage.k8s.io/CSINode", ("Update",), _after_limits),
+        ClusterEventWithHint("storage.k8s.io/CSINode", ("Update",), _after_limit_change),
         ClusterEventWithHint("AssignedPod", ("Delete",), after_delete),
         ClusterEventWithHint(volumes_events.CLAIM, ("Add",), lambda old, new: volumes_events.helps_users_of(new)),
         ClusterEventWithHint("storage.k8s.io/VolumeAttachment", ("Delete",), after_detaching),
     )
 
 
-def _after_limits(old: storage_pb2.CSINode, new: storage_pb2.CSINode) -> ClassHint:
+def _after_limit_change(old: storage_pb2.CSINode, new: storage_pb2.CSINode) -> ClassHint:
     """Make the hint for an updated CSINode: it helps if a driver's limit grew."""
     before = {driver.name: driver.allocatable.count for driver in old.spec.drivers}
     more = any(driver.allocatable.count > before.get(driver.name, 0) for driver in new.spec.drivers)

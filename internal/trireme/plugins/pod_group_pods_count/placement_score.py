@@ -20,7 +20,10 @@ class PodGroupPodsCount:
     def score_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
-        """The pods of each placement, and those that have a node already, relative to the best."""
+        """Score each placement by its share of the group's pods, relative to the best one.
+
+        Pods that have a node already count in each. A status: no placement has any pod.
+        """
         counts = [request.scheduled + len(candidate.pod_classes) for candidate in request.placements]
         if not max(counts):
             text = "no pods from pod group are assigned to any of the candidate placements"

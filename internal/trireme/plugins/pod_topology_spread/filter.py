@@ -52,7 +52,7 @@ class _HardConstraint:
     def fits(self) -> arrays.BoolArray:
         """Whether a pod more is within the skew: by domain and, last, for nodes in none. Shape: (domain + 1,)."""
         counts = np.append(self.count, 0)
-        lowest = int(self.count.min()) if self._has_lowest else 0
+        lowest = int(self.count.min()) if self._has_min_domains else 0
         return counts + int(self.self_match) - lowest <= self.constraint.max_skew
 
     def fits_isolated(self, slots: arrays.SlotArray, changes: arrays.Int64Array) -> arrays.BoolArray:
@@ -61,7 +61,7 @@ class _HardConstraint:
         inside = domain >= 0
         changed = np.append(self.count, 0)[domain] + np.where(inside & self.eligible[slots], changes, 0)
         lowest: arrays.Int64Array | int = 0
-        if self._has_lowest:
+        if self._has_min_domains:
             # The lowest of the other domains, by domain: it is another one's where the lowest is a single one.
             two = np.partition(self.count, 1)[:2] if self.count.size > 1 else np.append(self.count, _BEYOND)
             others = np.append(np.where(self.count == two[0], two[1], two[0]), two[0])[domain]
@@ -69,13 +69,13 @@ class _HardConstraint:
         return changed + int(self.self_match) - lowest <= self.constraint.max_skew
 
     @property
-    def _has_lowest(self) -> bool:
+    def _has_min_domains(self) -> bool:
         """Whether there are domains enough for the lowest to count, and not 0 in its place."""
         return bool(self.count.size and self.count.size >= self.constraint.min_domains)
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _FilterState:
     """What Filter goes by: the hard constraints, and in which of their domains a pod more fits (domain + 1,)."""
 
     hard: tuple[_HardConstraint, ...]
@@ -102,7 +102,7 @@ class PodTopologySpreadFilter:
         An invalid selector is an error.
         """
         try:
-            constraints = self._constraints_of_class(pod_class, snap)
+            constraints = self._hard_constraints_of_class(pod_class, snap)
         except label_selectors.InvalidSelectorError as error:
             # Default constraints have no selectors of their own, so it is the pod's.
             text = f"get constraints from pod: obtaining pod's hard topology spread constraints: {error}"
@@ -114,11 +114,11 @@ class PodTopologySpreadFilter:
         columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._rules.comparing)
         hard = [
             self._make_hard_constraint(
-                pod_class, constraint, domains, _pods_per_domain(pod_class, snap, constraint, domains)
+                pod_class, constraint, domains, _count_pods_by_domain(pod_class, snap, constraint, domains)
             )
             for constraint, domains in zip(constraints, columns.domains, strict=True)
         ]
-        return interfaces.PreFilterResult(state=_State(tuple(hard), tuple(each.fits() for each in hard)))
+        return interfaces.PreFilterResult(state=_FilterState(tuple(hard), tuple(each.fits() for each in hard)))
 
     def filter(
         self,
@@ -132,7 +132,7 @@ class PodTopologySpreadFilter:
 
         `domain_refused` marks refusals that only other pods of the batch may lift, elsewhere in the domain.
         """
-        hard_state: _State = state
+        hard_state: _FilterState = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
         domain_refused = np.ones(slots.shape[0], dtype=np.bool_)
         for each, fits in zip(hard_state.hard, hard_state.fits, strict=True):
@@ -152,8 +152,8 @@ class PodTopologySpreadFilter:
         self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int
     ) -> arrays.SlotArray | None:
         """Return the slots in domains that are open now and were not, or the other way round; None: all may be."""
-        old: _State = before
-        new: _State = now
+        old: _FilterState = before
+        new: _FilterState = now
         if [(each.constraint, id(each.domain)) for each in old.hard] != [
             (each.constraint, id(each.domain)) for each in new.hard
         ]:
@@ -172,7 +172,7 @@ class PodTopologySpreadFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """As `filter`, for each slot by itself: of the overlay's changes only those on the slot count."""
-        constraints = self._constraints_of_class(pod_class, snap)
+        constraints = self._hard_constraints_of_class(pod_class, snap)
         columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._rules.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, columns.domains, strict=True):
@@ -190,7 +190,7 @@ class PodTopologySpreadFilter:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
     ) -> Sequence[domain_rules.DomainConstraint]:
         """A skew rule for each hard constraint that counts pods of the class itself."""
-        hard_state: _State = state
+        hard_state: _FilterState = state
         return [
             domain_rules.DomainConstraint(
                 self._skew_refusal(each.constraint.key),
@@ -205,7 +205,7 @@ class PodTopologySpreadFilter:
             if each.adds
         ]
 
-    def _constraints_of_class(
+    def _hard_constraints_of_class(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> tuple[Constraint, ...]:
         """Return the class's hard constraints, cached with the snapshot. Raises: InvalidSelectorError."""
@@ -239,7 +239,7 @@ class PodTopologySpreadFilter:
         return refusal
 
 
-def _pods_per_domain(
+def _count_pods_by_domain(
     pod_class: classes.PodClass,
     snap: snapshot_view.SnapshotView,
     constraint: Constraint,

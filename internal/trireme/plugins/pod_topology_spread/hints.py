@@ -18,7 +18,7 @@ _Labels = Mapping[str, str]
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """PodTopologySpread: a domain has other counts, there are other domains, or the pod counts otherwise."""
-    hints = _Hints(context)
+    hints = _SpreadHints(context)
     return (
         ClusterEventWithHint("AssignedPod", ("Add", "UpdatePodLabel", "Delete"), hints.after_pod),
         ClusterEventWithHint("TargetPod", ("UpdatePodToleration", "UpdatePodLabel"), hints.after_own_pod),
@@ -26,7 +26,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     )
 
 
-class _Hints:
+class _SpreadHints:
     """The plugin's hints by its arguments."""
 
     def __init__(self, context: HintContext) -> None:
@@ -47,7 +47,7 @@ class _Hints:
         def helps(pod_class: classes.PodClass) -> bool:
             if pod_class.namespace != namespace:
                 return False
-            own = self._constraints_of_class(pod_class)
+            own = self._hard_constraints_of_class(pod_class)
             if len(labels) == 1:
                 return any(each.selector.matches(labels[0]) for each in own)
             return _is_counted_differently(own, *labels)
@@ -60,19 +60,22 @@ class _Hints:
         labels = dict(old.pod.metadata.labels), dict(new.pod.metadata.labels)
 
         def helps(pod_class: classes.PodClass) -> bool:
-            own = self._constraints_of_class(pod_class)
+            own = self._hard_constraints_of_class(pod_class)
             return (tolerates_more and any(each.honor_taints for each in own)) or _is_counted_differently(own, *labels)
 
         return helps
 
     def after_node(self, old: core_pb2.Node | None, new: core_pb2.Node | None) -> ClassHint:
-        """A domain appears or disappears, or a node changes its domain."""
+        """Make the hint for a node that came, went or changed labels.
+
+        It helps classes with a constraint of which a domain appears or disappears, or the node changes its domain.
+        """
         before = None if old is None else dict(old.metadata.labels)
         after = None if new is None else dict(new.metadata.labels)
         retainted = old is not None and new is not None and old.spec.taints != new.spec.taints
 
         def helps(pod_class: classes.PodClass) -> bool:
-            keys = [each.key for each in self._constraints_of_class(pod_class)]
+            keys = [each.key for each in self._hard_constraints_of_class(pod_class)]
             was, now = _has_all_keys(before, keys), _has_all_keys(after, keys)
             if before is None or after is None:
                 return was or now
@@ -80,13 +83,13 @@ class _Hints:
 
         return helps
 
-    def _constraints_of_class(self, pod_class: classes.PodClass) -> Sequence[_Constraint]:
+    def _hard_constraints_of_class(self, pod_class: classes.PodClass) -> Sequence[_Constraint]:
         """The class's hard constraints. Raises: InvalidSelectorError."""
         if not pod_class.pod.spec.topology_spread_constraints:
-            return self._read_constraints(pod_class)
-        return pod_class.memo("hints/spread", self._read_constraints)
+            return self._read_hard_constraints(pod_class)
+        return pod_class.memo("hints/spread", self._read_hard_constraints)
 
-    def _read_constraints(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
+    def _read_hard_constraints(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
         """Read the class's hard constraints; default ones by the services and owners of now."""
         return tuple(spread.read_constraints(spread.HARD, pod_class, self._rules, self._cluster))
 

@@ -32,7 +32,7 @@ class DomainTerm:
     adds: arrays.BoolArray | None  # None: none
 
     def restricted_to(self, nodes: arrays.SlotArray) -> "DomainTerm":
-        """The same of these nodes alone."""
+        """The same term over these nodes alone."""
         has_key = None if self.has_key is None else self.has_key[nodes]
         count = self.count[nodes] if self.per_node else self.count
         adds = None if self.adds is None else self.adds[nodes]
@@ -120,7 +120,7 @@ class SpreadScores:
         return out
 
     def place(self, node: int) -> None:
-        """One more pod in the node's domains, where it is counted."""
+        """Count one more pod in the node's domains, under the constraints that count it there."""
         for number, term in enumerate(self._terms):
             if term.adds is not None and term.adds[node]:
                 domain = node if term.per_node else int(term.domain[node])

@@ -53,7 +53,7 @@ class PodTopologySpreadScore:
     ) -> "interfaces.JointState | status.Status | None":
         """Return the soft constraints as state; None without any; an error where one is invalid."""
         try:
-            constraints = self._constraints_of_class(pod_class, snap)
+            constraints = self._soft_constraints_of_class(pod_class, snap)
         except label_selectors.InvalidSelectorError as error:
             text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}"
             return status.error(self.name, f'running PreScore plugin "{self.name}": {text}')
@@ -79,7 +79,9 @@ class PodTopologySpreadScore:
             ignored = None
         return joint_scores.SpreadScores(terms, ignored)
 
-    def _constraints_of_class(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
+    def _soft_constraints_of_class(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> tuple[Constraint, ...]:
         """Return the class's soft constraints, cached with the snapshot. Raises: InvalidSelectorError."""
         key = (self._key, pod_class.id)
         return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._rules)).constraints
@@ -127,11 +129,11 @@ def _count_pods_by_value(
     It is a copy that the caller may change. Shapes: value (slot,), answer (value,).
     """
 
-    def numbers() -> arrays.Int32Array:
+    def value_numbers() -> arrays.Int32Array:
         return np.where(domains.eligible, value, domain_rules.NO_DOMAIN)
 
     return pod_counts.matching_pods_per_domain(
-        pod_class, snap, constraint, (domains, "value"), numbers, domains.values
+        pod_class, snap, constraint, (domains, "value"), value_numbers, domains.values
     ).copy()
 
 

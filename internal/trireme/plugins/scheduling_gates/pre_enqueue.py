@@ -16,7 +16,7 @@ class SchedulingGates:
         return bool(pod.gates)
 
     def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
-        """The gates."""
+        """Return the pod's scheduling gates, by name."""
         return {"gates": list(pod.gates)} if pod.gates else {}
 
 

@@ -31,14 +31,14 @@ class TaintTolerationFilter:
         """Return, per taint set, the number of its refusal in the table, PASSES where the class tolerates it."""
         own = list(pod_class.pod.spec.tolerations)
 
-        def refusal(taints: tuple[tolerations.Taint, ...]) -> int:
+        def number_of_refusal(taints: tuple[tolerations.Taint, ...]) -> int:
             taint = tolerations.first_untolerated_taint(own, taints, _HARD, comparing=self._comparing)
             if taint is None:
                 return interfaces.PASSES
             reason = status.Reason.of("untoleratedTaint", {"key": taint[0], "value": taint[1], "effect": taint[2]})
             return table.intern(status.unresolvable(self.name, _REASON, reasons=(reason,)))
 
-        return interfaces.PreFilterResult(state=taint_sets.ValueByTaintSet(refusal))
+        return interfaces.PreFilterResult(state=taint_sets.ValueByTaintSet(number_of_refusal))
 
     def filter(
         self,

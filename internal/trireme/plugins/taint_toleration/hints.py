@@ -17,7 +17,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """TaintToleration: a node has no taint any more that the pod does not tolerate."""
     comparing = context.features.enabled(tolerations.GATE)
 
-    def is_open(own: Sequence[core_pb2.Toleration], taints: Sequence[tolerations.Taint]) -> bool:
+    def tolerates_all_taints(own: Sequence[core_pb2.Toleration], taints: Sequence[tolerations.Taint]) -> bool:
         return tolerations.first_untolerated_taint(own, taints, _FORBIDS, comparing=comparing) is None
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
@@ -25,7 +25,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
         def helps(pod_class: classes.PodClass) -> bool:
             own = pod_class.pod.spec.tolerations
-            return not (before is not None and is_open(own, before)) and is_open(own, after)
+            return not (before is not None and tolerates_all_taints(own, before)) and tolerates_all_taints(own, after)
 
         return helps
 

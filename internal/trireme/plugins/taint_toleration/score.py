@@ -25,16 +25,19 @@ class TaintTolerationScore:
         """Return, per taint set, how many of its soft taints the class does not tolerate."""
         soft = [t for t in pod_class.pod.spec.tolerations if t.effect in ("", tolerations.PREFER_NO_SCHEDULE)]
 
-        def intolerable(taints: tuple[tolerations.Taint, ...]) -> int:
+        def count_untolerated(taints: tuple[tolerations.Taint, ...]) -> int:
             prefer = [taint for taint in taints if taint[2] == tolerations.PREFER_NO_SCHEDULE]
             return sum(not tolerations.is_tolerated(soft, taint, comparing=self._comparing) for taint in prefer)
 
-        return pod_class.memo(f"{self.name}/score", lambda _: taint_sets.ValueByTaintSet(intolerable))
+        return pod_class.memo(f"{self.name}/score", lambda _: taint_sets.ValueByTaintSet(count_untolerated))
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """Soft taints not tolerated; fewer is better."""
+        """How many soft taints of each node the class does not tolerate.
+
+        Fewer is better, which normalization turns round.
+        """
         numbers: taint_sets.ValueByTaintSet = state
         return numbers.at(snap.nodes, slots)
 

@@ -69,14 +69,14 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
-        pods = (_PodVolumes(context.writer, item, timeout) for item in request.items)
+        pods = (_PodVolumesToBind(context.writer, item, timeout) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
     pre_flight = bind_phase_plugin.pre_flight_of_state(NAME, volume_bindings.VolumeBindings.from_bytes)
     return bind_phase_plugin.BindPhasePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
-class _PodVolumes:
+class _PodVolumesToBind:
     """The volumes of one pod that is to be bound, for one call of PreBind."""
 
     def __init__(self, writer: ApiWriter, item: bind_pb2.BindItem, timeout: float) -> None:
@@ -97,11 +97,11 @@ class _PodVolumes:
         try:
             bindings = volume_bindings.VolumeBindings.from_bytes(state)
             if not _are_all_written(bindings):
-                return self._wait_result(await self._write_remaining(bindings))
+                return self._wait_for_volumes_result(await self._write_remaining(bindings))
             try:
                 await self._check_all_bound(bindings)
             except _NotYetBoundError:
-                return self._wait_result(bindings)
+                return self._wait_for_volumes_result(bindings)
             except _PreBindError as failure:
                 raise _PreBindError(f"binding volumes: {failure}") from failure
             klog.info(log, 2, "All PVCs for pod are bound", **klog.named(log, _LOGGER), pod=self._pod_ref_for_log())
@@ -114,7 +114,7 @@ class _PodVolumes:
         """Return the pod's name for log lines."""
         return klog.Ref(f"{self._item.pod.namespace}/{self._item.pod.name}")
 
-    def _wait_result(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
+    def _wait_for_volumes_result(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
         """Answer WAIT until a volume or claim changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": binding volumes: context deadline exceeded'
         result = bind_pb2.PreBindResult(
@@ -158,11 +158,11 @@ class _PodVolumes:
             metadata["annotations"] = {volumes_objects.BOUND_BY_CONTROLLER: "yes"}
         patch = {"metadata": metadata, "spec": {"claimRef": claim_ref}}
 
-        def done(obj: Mapping[str, Any]) -> bool:
+        def names_claim(obj: Mapping[str, Any]) -> bool:
             known = (obj.get("spec") or {}).get("claimRef") or {}
             return bool(one.claim_uid) and known.get("uid") == one.claim_uid
 
-        version = await self._patch_object(_volume_path(one.volume), patch, done)
+        version = await self._patch_object(_volume_path(one.volume), patch, names_claim)
         text = "Updated PersistentVolume with claim. Waiting for binding to complete"
         claim = klog.Ref(f"{one.namespace}/{one.claim}")
         klog.info(
@@ -176,10 +176,10 @@ class _PodVolumes:
         annotations = {volumes_objects.SELECTED_NODE: node}
         patch = {"metadata": {"resourceVersion": one.claim_version, "annotations": annotations}}
 
-        def done(obj: Mapping[str, Any]) -> bool:
+        def has_selected_node(obj: Mapping[str, Any]) -> bool:
             return (obj["metadata"].get("annotations") or {}).get(volumes_objects.SELECTED_NODE) == node
 
-        version = await self._patch_object(_claim_path(one.namespace, one.claim), patch, done)
+        version = await self._patch_object(_claim_path(one.namespace, one.claim), patch, has_selected_node)
         return replace(one, claim_version=version, written=True)
 
     async def _patch_object(self, path: str, patch: Mapping[str, Any], done: _Done) -> str:
@@ -198,19 +198,19 @@ class _PodVolumes:
 
     async def _check_all_bound(self, bindings: volume_bindings.VolumeBindings) -> None:
         """Return once all claims are bound as chosen. Raises: _NotYetBoundError, _PreBindError."""
-        await self._check_pod()
+        await self._check_pod_exists()
         for to_bind in bindings.to_bind:
-            await self._check_bound(to_bind)
+            await self._check_bound_to_claim(to_bind)
         for to_provision in bindings.to_provision:
             await self._check_provisioned(to_provision)
 
-    async def _check_bound(self, binding: volume_bindings.VolumeToBind) -> None:
+    async def _check_bound_to_claim(self, binding: volume_bindings.VolumeToBind) -> None:
         """Check that a volume is bound to its claim. Raises: _NotYetBoundError; _PreBindError if it never will be."""
         volume = await self._read_volume(binding.volume)
         claim = await self._read_claim(binding.namespace, binding.claim, "failed to check binding")
         if volume is None:
             raise _PreBindError(f'failed to check binding: persistentvolumes "{binding.volume}" not found')
-        await self._check_affinity(volume, "failed to translate pv to csi: ")
+        await self._check_reachable_from_node(volume, "failed to translate pv to csi: ")
         if not volume.spec.claim_ref.uid:
             raise _PreBindError(f'ClaimRef got reset for pv "{binding.volume}"')
         if not volumes_objects.fully_bound(claim):
@@ -227,11 +227,11 @@ class _PodVolumes:
             volume = await self._read_volume(claim.spec.volume_name)
             if volume is None:
                 raise _NotYetBoundError
-            await self._check_affinity(volume, "")
+            await self._check_reachable_from_node(volume, "")
         if not volumes_objects.fully_bound(claim):
             raise _NotYetBoundError
 
-    async def _check_pod(self) -> None:
+    async def _check_pod_exists(self) -> None:
         """Check that the pod still exists. Raises: _PreBindError if not; _NotYetBoundError if it cannot be read now."""
         pod = self._item.pod
         outcome = await self._writer.get_pod(api_writes.PodName(pod.namespace, pod.name, pod.uid), DEADLINE_SECONDS)
@@ -255,13 +255,13 @@ class _PodVolumes:
             raise _PreBindError(f'{doing}: persistentvolumeclaims "{namespace}/{name}" not found')
         return decode.decode(_object_of_outcome(outcome), core_pb2.PersistentVolumeClaim)
 
-    async def _check_affinity(self, volume: core_pb2.PersistentVolume, doing: str) -> None:
+    async def _check_reachable_from_node(self, volume: core_pb2.PersistentVolume, doing: str) -> None:
         """Check that the volume can be reached from the node, whose labels may have changed. Raises: _PreBindError."""
         kind = volumes_translation.in_tree_kind_of_volume(volume)
         migratable = kind is not None and kind.migrated
         if not migratable and not volume.spec.node_affinity.HasField("required"):
             return
-        node = await self._read_node()
+        node = await self._read_chosen_node()
         affinity: core_pb2.VolumeNodeAffinity | None = volume.spec.node_affinity
         if kind is not None and migratable and kind.plugin in node.migrated:
             try:
@@ -276,7 +276,7 @@ class _PodVolumes:
             why = "no matching NodeSelectorTerms"
             raise _PreBindError(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')
 
-    async def _read_node(self) -> _ChosenNode:
+    async def _read_chosen_node(self) -> _ChosenNode:
         """Read the node's labels and its migrated plugins, once. Raises: _PreBindError, _NotYetBoundError."""
         if self._node is None:
             name = self._item.node_name

@@ -51,7 +51,7 @@ class VolumeBindingFilter:
         """
         if not volumes_claims.claims_of(pod_class):
             return interfaces.SKIPPED
-        problem = _claim_problem(pod_class, snap)
+        problem = _problem_of_first_unusable_claim(pod_class, snap)
         if problem:
             refusal = status.unresolvable(self.name, problem, reasons=(status.Reason("claim"),))
             return interfaces.PreFilterResult(status=refusal)
@@ -85,14 +85,14 @@ class VolumeBindingFilter:
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
         for found in np.unique(conflicts).tolist():
             if found:
-                index[conflicts == found] = table.intern(self._refusal(found))
+                index[conflicts == found] = table.intern(self._refusal_for_conflicts(found))
         for number in np.unique(errors).tolist():
             if number:
                 text = f'running "{self.name}" filter plugin: {matches.errors[number - 1]}'
                 index[errors == number] = table.intern(status.error(self.name, text))
         return interfaces.Verdicts(index)
 
-    def _refusal(self, conflicts: int) -> status.Status:
+    def _refusal_for_conflicts(self, conflicts: int) -> status.Status:
         """Make the refusal with all reasons whose bits are set in `conflicts`."""
         found = [(text, code) for bit, text, code in _REASONS if conflicts & bit]
         return status.unresolvable(
@@ -126,7 +126,7 @@ class VolumeBindingFilter:
         return status.error(self.name, f'running Reserve plugin "{self.name}": {text}')
 
 
-def _claim_problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
+def _problem_of_first_unusable_claim(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
     """Return what is wrong with the first claim that cannot be used; empty where all can."""
     for use in volumes_claims.claims_of(pod_class):
         claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)

@@ -25,25 +25,25 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         )
 
     return (
-        ClusterEventWithHint("storage.k8s.io/StorageClass", ("Add", "Update"), _after_storage_class),
+        ClusterEventWithHint("storage.k8s.io/StorageClass", ("Add", "Update"), _after_storage_class_change),
         ClusterEventWithHint(
             volumes_events.CLAIM, ("Add", "Update"), lambda old, new: volumes_events.helps_users_of(new)
         ),
         ClusterEventWithHint("PersistentVolume", ("Add", "Update")),
         ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel")),
-        ClusterEventWithHint("storage.k8s.io/CSINode", ("Add", "Update"), _after_migration),
+        ClusterEventWithHint("storage.k8s.io/CSINode", ("Add", "Update"), _after_csi_node_change),
         ClusterEventWithHint("storage.k8s.io/CSIDriver", ("Update",), after_csi_driver),
-        ClusterEventWithHint("storage.k8s.io/CSIStorageCapacity", ("Add", "Update"), _after_capacity),
+        ClusterEventWithHint("storage.k8s.io/CSIStorageCapacity", ("Add", "Update"), _after_capacity_change),
     )
 
 
-def _after_storage_class(old: storage_pb2.StorageClass | None, new: storage_pb2.StorageClass) -> ClassHint:
+def _after_storage_class_change(old: storage_pb2.StorageClass | None, new: storage_pb2.StorageClass) -> ClassHint:
     """Make the hint for a StorageClass: it helps if it is new, or its allowed topologies changed."""
     same = old is not None and old.allowed_topologies == new.allowed_topologies
     return helps_none if same else helps_all
 
 
-def _after_migration(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) -> ClassHint:
+def _after_csi_node_change(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) -> ClassHint:
     """Make the hint for a CSINode: it helps if it is new, or its migrated plugins changed."""
     if old is None:
         return helps_all
@@ -51,7 +51,9 @@ def _after_migration(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) 
     return helps_none if before == after else helps_all
 
 
-def _after_capacity(old: storage_pb2.CSIStorageCapacity | None, new: storage_pb2.CSIStorageCapacity) -> ClassHint:
+def _after_capacity_change(
+    old: storage_pb2.CSIStorageCapacity | None, new: storage_pb2.CSIStorageCapacity
+) -> ClassHint:
     """Make the hint for a CSIStorageCapacity: it helps if it is new, or the largest possible volume grew."""
     if old is None:
         return helps_all

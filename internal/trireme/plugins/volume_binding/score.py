@@ -59,7 +59,10 @@ class VolumeBindingScore:
             existing |= entry.chosen[slots] != volumes_matching.NONE
         total = np.zeros(slots.shape[0], dtype=np.int64)
         count = np.zeros(slots.shape[0], dtype=np.int64)
-        for usage in (*_existing_usage(matches, slots), *_provisioned_usage(matches, slots, existing)):
+        for usage in (
+            *_usage_of_existing_volumes(matches, slots),
+            *_usage_of_volumes_to_provision(matches, slots, existing),
+        ):
             total += np.where(usage.counted, _interpolate_shape(self._shape, usage.utilization()), 0)
             count += usage.counted
         mean = (2 * total + count) // np.maximum(2 * count, 1)
@@ -67,8 +70,8 @@ class VolumeBindingScore:
 
 
 @dataclass(slots=True)
-class _StorageUsage:
-    """Of one storage class: requested and available bytes. Shapes: (given slot,)."""
+class _StorageClassUsage:
+    """Bytes that claims of one storage class request, and bytes that are available to them. Shapes: (given slot,)."""
 
     requested: arrays.Int64Array
     capacity: arrays.Int64Array
@@ -81,9 +84,11 @@ class _StorageUsage:
         return np.where(full, _FULL, percent)
 
 
-def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray) -> Sequence[_StorageUsage]:
-    """Where the pod takes existing volumes: what its claims ask for, and what the volumes have."""
-    out: dict[str, _StorageUsage] = {}
+def _usage_of_existing_volumes(
+    matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray
+) -> Sequence[_StorageClassUsage]:
+    """Return the usage where the pod takes existing volumes: what its claims request of the volumes' sizes."""
+    out: dict[str, _StorageClassUsage] = {}
     for entry in matches.static:
         chosen = entry.chosen[slots]
         taken = chosen != volumes_matching.NONE
@@ -97,14 +102,14 @@ def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotA
     return list(out.values())
 
 
-def _provisioned_usage(
+def _usage_of_volumes_to_provision(
     matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray, existing: arrays.BoolArray
-) -> Sequence[_StorageUsage]:
+) -> Sequence[_StorageClassUsage]:
     """Return the usage where all of the pod's volumes are to be made: what claims ask for, of the driver's capacity.
 
     Where a class has several claims, the capacity is that of the last one. Slots with an existing volume do not count.
     """
-    out: dict[str, _StorageUsage] = {}
+    out: dict[str, _StorageClassUsage] = {}
     for entry in matches.dynamic:
         reported = entry.reported[slots]
         counted = ~existing & entry.needed[slots] & (reported != volumes_matching.NONE)
@@ -118,12 +123,14 @@ def _provisioned_usage(
     return list(out.values())
 
 
-def _usage_of_class(known: dict[str, _StorageUsage], storage_class: str, slots: arrays.SlotArray) -> _StorageUsage:
+def _usage_of_class(
+    known: dict[str, _StorageClassUsage], storage_class: str, slots: arrays.SlotArray
+) -> _StorageClassUsage:
     """Return the usage of a storage class; one that is all zero is added to `known` at the first call."""
     if storage_class not in known:
         count = slots.shape[0]
         nothing = np.zeros(count, dtype=np.int64)
-        known[storage_class] = _StorageUsage(nothing, nothing.copy(), np.zeros(count, dtype=np.bool_))
+        known[storage_class] = _StorageClassUsage(nothing, nothing.copy(), np.zeros(count, dtype=np.bool_))
     return known[storage_class]
 
 

@@ -27,8 +27,12 @@ _CLAIM_CONFLICT = (
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """`in_use` are as many of the claims, of those for one pod only, as are used, without a dry run's changes."""
+class _FilterState:
+    """What Filter goes by.
+
+    `disks`: the pod has disks that conflict; `exclusive` are its ReadWriteOncePod claims, and `in_use` how many of
+    these are used, without a dry run's changes.
+    """
 
     disks: bool
     exclusive: frozenset[str]
@@ -72,7 +76,7 @@ class VolumeRestrictions:
         in_use = sum(_is_claim_in_use(pod_class.namespace, claim, snap) for claim in exclusive)
         if not disks and not in_use:
             return interfaces.PreFilterResult(skip=True, max_batch=max_batch)
-        return interfaces.PreFilterResult(state=_State(disks, frozenset(exclusive), in_use), max_batch=max_batch)
+        return interfaces.PreFilterResult(state=_FilterState(disks, frozenset(exclusive), in_use), max_batch=max_batch)
 
     def filter(
         self,
@@ -113,7 +117,7 @@ class VolumeRestrictions:
 
         `seen`: what each slot sees of the changes to all slots. Shapes: both (slot,).
         """
-        assert isinstance(state, _State)
+        assert isinstance(state, _FilterState)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         if state.exclusive:
             index[state.in_use + seen(_change_in_claim_users(state.exclusive, snap)) > 0] = table.intern(
@@ -157,13 +161,17 @@ def _change_in_claim_users(exclusive: frozenset[str], snap: snapshot_view.Snapsh
 def disks_conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:
     """Whether a pod on the same node has one of the wanted pod's disks in a way that excludes it."""
     return any(
-        _same_disk(mine.volume_source, theirs.volume_source)
+        _sources_conflict(mine.volume_source, theirs.volume_source)
         for mine in wanted.spec.volumes
         for theirs in placed.spec.volumes
     )
 
 
-def _same_disk(mine: core_pb2.VolumeSource, theirs: core_pb2.VolumeSource) -> bool:
+def _sources_conflict(mine: core_pb2.VolumeSource, theirs: core_pb2.VolumeSource) -> bool:
+    """Whether both are the same disk and two pods of a node must not have it.
+
+    They may have a disk of GCE, iSCSI or RBD if both only read it.
+    """
     if mine.HasField("gce_persistent_disk") and theirs.HasField("gce_persistent_disk"):
         disk, other = mine.gce_persistent_disk, theirs.gce_persistent_disk
         return disk.pd_name == other.pd_name and not (disk.read_only and other.read_only)

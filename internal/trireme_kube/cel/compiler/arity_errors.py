@@ -53,14 +53,14 @@ def explain_empty_calls(expression: str, messages: str) -> str:
     """Replace messages about unknown functions where the function is known but called without arguments."""
     lines = expression.split("\n")
 
-    def replace(match: re.Match[str]) -> str:
+    def explain_empty_call(match: re.Match[str]) -> str:
         place, row, column, name = match.groups()
         line, at = lines[int(row) - 1], int(column) - 1
         if name in functions.BY_NAME and _EMPTY_ARGUMENTS.match(line, at) and not _METHOD.search(line[:at]):
             return f"{place}found no matching overload for '{name}' applied to '()'"
         return match.group()
 
-    return _UNDECLARED.sub(replace, messages)
+    return _UNDECLARED.sub(explain_empty_call, messages)
 
 
 def arity_problems(expression: str, checked: syntax.Checked) -> str:
@@ -68,14 +68,14 @@ def arity_problems(expression: str, checked: syntax.Checked) -> str:
     placed_messages = []
     for node in _all_calls(checked.root):
         if checked.overload(node.id).startswith(_PREFIX):
-            types = [_type_name(checked, each) for each in node.arguments]
+            types = [_type_name_in_messages(checked, each) for each in node.arguments]
             target = f"{types.pop(0)}." if node.member else ""
             message = f"found no matching overload for '{node.function}' applied to '{target}({', '.join(types)})'"
             placed_messages.append(compiler_messages.message_at(expression, checked.positions.get(node.id, 0), message))
     return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
 
 
-def _type_name(checked: syntax.Checked, node: syntax.Node) -> str:
+def _type_name_in_messages(checked: syntax.Checked, node: syntax.Node) -> str:
     """Return the node's type for messages; `!error!` where it is itself a call of a wrong shape."""
     if checked.overload(node.id).startswith(_PREFIX):
         return "!error!"

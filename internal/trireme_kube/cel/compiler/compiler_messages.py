@@ -98,7 +98,7 @@ def _translate_message(
     match = _PLACED.fullmatch(head)
     if match is None:
         return (0, 0), message_block
-    row, column, message = int(match.group(1)), int(match.group(2)) - 1, _reword(match.group(3))
+    row, column, message = int(match.group(1)), int(match.group(2)) - 1, _in_kubernetes_words(match.group(3))
     lines = compiled.split("\n")
     line = lines[row - 1]
     # What follows depends on the place in the expression; some messages of Kubernetes name another place.
@@ -115,7 +115,7 @@ def _translate_message(
         message = _UNKNOWN_TYPE.sub("dyn", message)
         message = _rename_types(message)
         overload = _NO_OVERLOAD.fullmatch(message)
-    if overload is not None and line[column : column + 1] == "(" and _is_method(line[:column]):
+    if overload is not None and line[column : column + 1] == "(" and _ends_with_method_name(line[:column]):
         target, *arguments = _split_types(overload.group(2))
         message = f"{overload.group(1)}{target}.({', '.join(arguments)})'"
     name = _NO_NAME.match(message)
@@ -130,7 +130,7 @@ def _translate_message(
     return message_at(expression, original(_offset_of_position(lines, row, column)), message)
 
 
-def _reword(message: str) -> str:
+def _in_kubernetes_words(message: str) -> str:
     """Say in Kubernetes' words what needs no look at the expression."""
     message = _OPAQUE.sub(r"unexpected failed resolution of '\1'", message)
     message = _NO_FIELDS.sub(r"type '\1' does not support field selection", message)
@@ -165,7 +165,7 @@ def _original_excerpt(escaped: str, text: str, at: int) -> str:
     return text[at:end] + escaped
 
 
-def _is_method(before: str) -> bool:
+def _ends_with_method_name(before: str) -> bool:
     """Whether the text ends with the name of a function called on a receiver."""
     match = re.search(r"([A-Za-z_]\w*)?\s*\.\s*[A-Za-z_]\w*\s*$", before)
     return match is not None and match.group(1) not in _NAMESPACES

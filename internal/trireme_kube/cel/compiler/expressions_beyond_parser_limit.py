@@ -177,18 +177,21 @@ class _PartJoiner:
     def _renumbered(self, node: syntax.Node, first: int) -> syntax.Node:
         """A copy of the tree with `first` added to all numbers, and parts' trees in place of their placeholders."""
 
-        def each(inner: syntax.Node) -> syntax.Node:
+        def renumbered_child(inner: syntax.Node) -> syntax.Node:
             return self._renumbered(inner, first)
 
         number = first + node.id
         if isinstance(node, syntax.Call):
-            return dataclasses.replace(node, id=number, arguments=[each(one) for one in node.arguments])
+            return dataclasses.replace(node, id=number, arguments=[renumbered_child(one) for one in node.arguments])
         if isinstance(node, syntax.Select):
-            return dataclasses.replace(node, id=number, operand=each(node.operand))
+            return dataclasses.replace(node, id=number, operand=renumbered_child(node.operand))
         if isinstance(node, syntax.ListOf):
-            return dataclasses.replace(node, id=number, elements=[each(one) for one in node.elements])
+            return dataclasses.replace(node, id=number, elements=[renumbered_child(one) for one in node.elements])
         if isinstance(node, syntax.MapOf):
-            entries = [dataclasses.replace(one, key=each(one.key), value=each(one.value)) for one in node.entries]
+            entries = [
+                dataclasses.replace(one, key=renumbered_child(one.key), value=renumbered_child(one.value))
+                for one in node.entries
+            ]
             return dataclasses.replace(node, id=number, entries=entries)
         if isinstance(node, syntax.Comprehension):
             if node.result_variable.startswith(_STANDS_FOR):
@@ -196,11 +199,11 @@ class _PartJoiner:
             return dataclasses.replace(
                 node,
                 id=number,
-                over=each(node.over),
-                start=each(node.start),
-                condition=each(node.condition),
-                step=each(node.step),
-                result=each(node.result),
+                over=renumbered_child(node.over),
+                start=renumbered_child(node.start),
+                condition=renumbered_child(node.condition),
+                step=renumbered_child(node.step),
+                result=renumbered_child(node.result),
             )
         return dataclasses.replace(node, id=number)
 

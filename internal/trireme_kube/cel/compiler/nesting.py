@@ -85,7 +85,7 @@ class Variable:
 
 def split_into_parts(text: str, deepest_part: int) -> Piece:
     """Parse the text, marking parts of at most this depth. Raises: UnreadableError, TooDeepError."""
-    return _Reader(text, deepest_part).read()
+    return _ExpressionParser(text, deepest_part).read()
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -134,7 +134,7 @@ def _raise_recursion_limit(levels: int) -> None:
         sys.setrecursionlimit(needed)
 
 
-class _Reader:
+class _ExpressionParser:
     """Parses one expression."""
 
     def __init__(self, text: str, deepest_part: int) -> None:
@@ -320,16 +320,16 @@ class _Reader:
         first_name = self._tokens[self._at - 1].text
         alone = last.plain and not last.pieces
         if name == "bind" and len(arguments) == 2 and arguments[0].plain:
-            self._variables.append(Variable(self._text_of(arguments[0]), last, ITSELF))
+            self._variables.append(Variable(self._first_token_text(arguments[0]), last, ITSELF))
         elif alone and len(arguments) == 1 and name in _LOOPS | _LOOPS_OVER_TWO_ONLY:
             self._variables.append(Variable(first_name, target, ELEMENT))
         elif alone and len(arguments) == 1 and name in _UNPACKING:
             self._variables.append(Variable(first_name, target, CONTENT))
         elif alone and len(arguments) == 2 and name in _LOOPS_OVER_TWO | _LOOPS_OVER_TWO_ONLY:
-            first = Variable(self._text_of(arguments[0]), target, FIRST)
+            first = Variable(self._first_token_text(arguments[0]), target, FIRST)
             self._variables += [first, Variable(first_name, target, SECOND)]
 
-    def _text_of(self, piece: Piece) -> str:
+    def _first_token_text(self, piece: Piece) -> str:
         """Return the text of a piece's first token."""
         return next(token.text for token in self._tokens if token.start == piece.start)
 

@@ -18,7 +18,7 @@ def validation_problems(expression: str, checked: syntax.Checked) -> str:
     """Return what Kubernetes' validators find wrong with a checked expression, as compiler messages; empty: nothing."""
     placed_messages = [
         compiler_messages.message_at(expression, checked.positions.get(node, 0), message)
-        for check in (_wrong_flatten_arguments, _invalid_literals, _mixed_types, _invalid_formats)
+        for check in (_find_wrong_flatten_arguments, _find_invalid_literals, _find_mixed_types, _find_invalid_formats)
         for node, message in check(checked)
     ]
     return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
@@ -33,7 +33,7 @@ def _nodes_below(node: syntax.Node) -> Iterator[syntax.Node]:
         waiting.extend(reversed(syntax.children(each)))
 
 
-def _wrong_flatten_arguments(checked: syntax.Checked) -> Iterator[_Problem]:
+def _find_wrong_flatten_arguments(checked: syntax.Checked) -> Iterator[_Problem]:
     """Check that `flatten` gets lists of lists or of a dynamic type."""
     for node in _nodes_below(checked.root):
         if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
@@ -43,7 +43,7 @@ def _wrong_flatten_arguments(checked: syntax.Checked) -> Iterator[_Problem]:
                 yield node.id, f"found no matching overload for 'flatten' applied to '{kind}.()'"
 
 
-def _invalid_literals(checked: syntax.Checked) -> Iterator[_Problem]:
+def _find_invalid_literals(checked: syntax.Checked) -> Iterator[_Problem]:
     """Find literal arguments that their function rejects, such as an invalid pattern."""
     for node in _nodes_below(checked.root):
         check = _CHECKS.get(node.function) if isinstance(node, syntax.Call) else None
@@ -57,7 +57,7 @@ def _invalid_literals(checked: syntax.Checked) -> Iterator[_Problem]:
                 yield first[0].id, f"invalid {node.function} argument"
 
 
-def _mixed_types(checked: syntax.Checked) -> Iterator[_Problem]:
+def _find_mixed_types(checked: syntax.Checked) -> Iterator[_Problem]:
     """Find lists and maps with mixed types; only arguments of `format` may have them."""
     waiting = [checked.root]
     while waiting:
@@ -92,7 +92,7 @@ def _mixed_element_types(
                 return
 
 
-def _invalid_formats(checked: syntax.Checked) -> Iterator[_Problem]:
+def _find_invalid_formats(checked: syntax.Checked) -> Iterator[_Problem]:
     """Find problems of calls of string.format whose text and list are literals."""
     for node in _nodes_below(checked.root):
         if not isinstance(node, syntax.Call) or node.function != "format" or not node.member:
@@ -108,15 +108,15 @@ def _problems_of_format_call(
     """Yield the first problem of a call of string.format whose text is a literal."""
     needed = 0
 
-    def check(at: int, letter: str) -> None:
+    def check_argument_of_clause(at: int, letter: str) -> None:
         nonlocal needed
         needed = at + 1
-        wrong = _misplaced_argument(checked, letter, arguments[at])
+        wrong = _find_misplaced_argument(checked, letter, arguments[at])
         if wrong is not None:
             raise _MisplacedArgumentError(wrong)
 
     try:
-        format_function.check_clauses(text, len(arguments), check)
+        format_function.check_clauses(text, len(arguments), check_argument_of_clause)
     except _MisplacedArgumentError as error:
         letter, node = error.args[0]
         kind = checked_types.type_text(checked.type(node)).partition("(")[0]
@@ -133,14 +133,14 @@ class _MisplacedArgumentError(Exception):
     """A value that its clause does not accept."""
 
 
-def _misplaced_argument(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
+def _find_misplaced_argument(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
     """Return the clause and the node that it does not accept, or None."""
     kind = checked_types.type_text(checked.type(node.id)).partition("(")[0]
     if kind != "dyn" and kind not in format_function.KINDS[letter]:
         return letter, node.id
     if letter == "s" and isinstance(node, (syntax.ListOf, syntax.MapOf)):
         for each in syntax.children(node):
-            wrong = _misplaced_argument(checked, letter, each)
+            wrong = _find_misplaced_argument(checked, letter, each)
             if wrong is not None:
                 return wrong
     return None

@@ -56,7 +56,7 @@ def logical_or(left: Run, right: Run) -> Run:
     """The step of `||`."""
 
     def run(frame: Frame) -> bool:
-        return _decide(frame, left, right, True)
+        return _evaluate_logical(frame, left, right, True)
 
     return run
 
@@ -65,12 +65,12 @@ def logical_and(left: Run, right: Run) -> Run:
     """The step of `&&`."""
 
     def run(frame: Frame) -> bool:
-        return _decide(frame, left, right, False)
+        return _evaluate_logical(frame, left, right, False)
 
     return run
 
 
-def _decide(frame: Frame, left: Run, right: Run, deciding: bool) -> bool:
+def _evaluate_logical(frame: Frame, left: Run, right: Run, deciding: bool) -> bool:
     """Return `deciding` if either side is; raise if either is no boolean; else return the opposite."""
     problem: EvaluationError | None = None
     value: object

@@ -54,7 +54,7 @@ def _constant_cost(arguments: Sequence[Any], result: Any) -> int:
     return 1
 
 
-def _size_of(value: Any) -> int:
+def _size_or_one(value: Any) -> int:
     """Return the length of a value that has one; else 1."""
     size = values.size(value)
     return 1 if size is None else size
@@ -64,7 +64,7 @@ def _size_of_elements(value: Any) -> int:
     """Return the length of a value, or of what an optional value holds."""
     if isinstance(value, Optional) and value.present:
         return _size_of_elements(value.value)
-    return _size_of(value)
+    return _size_or_one(value)
 
 
 def _cost_per_letter(size: float, factor: float = 1.0) -> int:
@@ -87,7 +87,7 @@ def _traversal_cost(value: Any) -> int:
 
 def _search_cost(arguments: Sequence[Any], result: Any) -> int:
     """Return the cost of matching a pattern (second argument) with a text."""
-    return _cost_per_letter(1 + _size_of(arguments[0])) * math.ceil(_size_of(arguments[1]) * _PATTERN)
+    return _cost_per_letter(1 + _size_or_one(arguments[0])) * math.ceil(_size_or_one(arguments[1]) * _PATTERN)
 
 
 def _validation_cost(arguments: Sequence[Any], result: Any) -> int:
@@ -95,25 +95,27 @@ def _validation_cost(arguments: Sequence[Any], result: Any) -> int:
     kind, text = arguments
     if not isinstance(kind, named_formats.Format):
         return 1
-    return _cost_per_letter(1 + _size_of(text)) * math.ceil(kind.pattern_size * _PATTERN)
+    return _cost_per_letter(1 + _size_or_one(text)) * math.ceil(kind.pattern_size * _PATTERN)
 
 
 def _address_cost(arguments: Sequence[Any], result: Any) -> int:
     """Return the cost of a function of an address, by its text; 1 for a parsed network."""
-    return 1 if values.type_name(arguments[0]) == "net.CIDR" else _cost_per_letter(_size_of(arguments[0]))
+    return 1 if values.type_name(arguments[0]) == "net.CIDR" else _cost_per_letter(_size_or_one(arguments[0]))
 
 
 def _contains_address_cost(arguments: Sequence[Any], result: Any) -> int:
-    return _cost_per_letter(2 * _size_of(arguments[0]))
+    """Return the cost of cidr.containsIP."""
+    return _cost_per_letter(2 * _size_or_one(arguments[0]))
 
 
 def _contains_network_cost(arguments: Sequence[Any], result: Any) -> int:
-    return _contains_address_cost(arguments, result) + _cost_per_letter(_size_of(arguments[0])) + 1
+    """Return the cost of cidr.containsCIDR."""
+    return _contains_address_cost(arguments, result) + _cost_per_letter(_size_or_one(arguments[0])) + 1
 
 
-def _plus_reading_second(cost: Cost) -> Cost:
+def _with_cost_of_reading_second(cost: Cost) -> Cost:
     """Add the cost of traversing the second argument, a string."""
-    return lambda arguments, result: cost(arguments, result) + _cost_per_letter(_size_of(arguments[1]))
+    return lambda arguments, result: cost(arguments, result) + _cost_per_letter(_size_or_one(arguments[1]))
 
 
 def equality(arguments: Sequence[Any], result: Any) -> int:
@@ -129,45 +131,45 @@ def inequality(arguments: Sequence[Any], result: Any) -> int:
     return _cost_per_letter(min(map(_size_of_elements, arguments)))
 
 
-def _allocation_cost(factor: float, size: int) -> int:
+def _list_allocation_cost(factor: float, size: int) -> int:
     """Return the cost of making a list of so many elements."""
     return int(size * (factor if factor >= 0 else 1.0)) + 1 + NEW_LIST
 
 
-def _comparison_cost(list_: Any) -> int:
+def _list_sorting_cost(list_: Any) -> int:
     """Return the cost of sorting a list. Raises: CrashError for another value."""
     if type(list_) is not list:
         missing = "Contains" if type(list_) in _ADDABLE else "Add"
         raise CrashError(f"{_CONVERSION}{values.go_type(list_)} is not traits.Lister: missing method {missing}")
     factor = 2 + _TRAVERSAL if list_ and isinstance(list_[0], (str, bytes)) else 2.0
-    return _allocation_cost(factor, len(list_) ** 2)
+    return _list_allocation_cost(factor, len(list_) ** 2)
 
 
 def _flatten_cost(arguments: Sequence[Any], result: Any) -> int:
     """Return the cost of list.flatten(depth)."""
     if type(arguments[1]) is not int:
         raise CrashError(f"{_CONVERSION}ref.Val is {values.go_type(arguments[1])}, not types.Int")
-    return _allocation_cost(float(arguments[1]), _size_of(arguments[0]))
+    return _list_allocation_cost(float(arguments[1]), _size_or_one(arguments[0]))
 
 
 def _sort_cost(arguments: Sequence[Any], result: Any) -> int:
     """Return the cost of list.sort()."""
-    return _comparison_cost(arguments[0])
+    return _list_sorting_cost(arguments[0])
 
 
 def _sort_by_cost(arguments: Sequence[Any], result: Any) -> int:
     """Return the cost of list.sortBy(), by its list of keys."""
-    return _comparison_cost(arguments[1])
+    return _list_sorting_cost(arguments[1])
 
 
-def _set_cost(factor: int) -> Cost:
+def _cost_function_of_sets(factor: int) -> Cost:
     """Return the cost function of the `sets` functions: each element of one list with each of the other."""
-    return lambda arguments, result: 1 + factor * _size_of(arguments[0]) * _size_of(arguments[1])
+    return lambda arguments, result: 1 + factor * _size_or_one(arguments[0]) * _size_or_one(arguments[1])
 
 
-def _cost_of_first(factor: float = 1.0) -> Cost:
+def _cost_function_of_reading_first(factor: float = 1.0) -> Cost:
     """Return the cost function that reads the first argument once, times a factor."""
-    return lambda arguments, result: _cost_per_letter(_size_of(arguments[0]), factor)
+    return lambda arguments, result: _cost_per_letter(_size_or_one(arguments[0]), factor)
 
 
 def _traversal_cost_of_first(arguments: Sequence[Any], result: Any) -> int:
@@ -182,13 +184,13 @@ def _same_cost_for(names: str, cost: Cost) -> dict[str, Cost]:
 
 _BY_FUNCTION: Final[dict[str, Cost]] = {
     **_same_cost_for("isSorted sum max min indexOf lastIndexOf includes", _traversal_cost_of_first),
-    **_same_cost_for("url lowerAscii upperAscii substring trim", _cost_of_first()),
-    **_same_cost_for("replace split", _cost_of_first(2)),
-    "join": lambda arguments, result: _cost_per_letter(_size_of(result), 2),
+    **_same_cost_for("url lowerAscii upperAscii substring trim", _cost_function_of_reading_first()),
+    **_same_cost_for("replace split", _cost_function_of_reading_first(2)),
+    "join": lambda arguments, result: _cost_per_letter(_size_or_one(result), 2),
     **_same_cost_for("find findAll", _search_cost),
-    **_same_cost_for("cidr isIP isCIDR quantity isQuantity semver isSemver", _cost_of_first()),
+    **_same_cost_for("cidr isIP isCIDR quantity isQuantity semver isSemver", _cost_function_of_reading_first()),
     "ip": _address_cost,
-    "ip.isCanonical": _cost_of_first(2),
+    "ip.isCanonical": _cost_function_of_reading_first(2),
     "containsIP": _contains_address_cost,
     "containsCIDR": _contains_network_cost,
     "validate": _validation_cost,
@@ -198,15 +200,15 @@ _BY_FUNCTION: Final[dict[str, Cost]] = {
 # By overload, checked before the function's name: extensions with their own costs.
 _BY_OVERLOAD_FIRST: Final[dict[str, Cost]] = {
     **_same_cost_for(
-        "list_slice list_range list_reverse", lambda arguments, result: _allocation_cost(1, _size_of(result))
+        "list_slice list_range list_reverse", lambda arguments, result: _list_allocation_cost(1, _size_or_one(result))
     ),
-    "list_flatten": lambda arguments, result: _allocation_cost(1, _size_of(arguments[0])),
+    "list_flatten": lambda arguments, result: _list_allocation_cost(1, _size_or_one(arguments[0])),
     "list_flatten_int": _flatten_cost,
     "list_distinct": _sort_cost,
-    **_same_cost_for("list_sets_contains_list list_sets_intersects_list", _set_cost(1)),
-    "list_sets_equivalent_list": _set_cost(2),
-    "cidr_contains_ip_string": _plus_reading_second(_contains_address_cost),
-    "cidr_contains_cidr_string": _plus_reading_second(_contains_network_cost),
+    **_same_cost_for("list_sets_contains_list list_sets_intersects_list", _cost_function_of_sets(1)),
+    "list_sets_equivalent_list": _cost_function_of_sets(2),
+    "cidr_contains_ip_string": _with_cost_of_reading_second(_contains_address_cost),
+    "cidr_contains_cidr_string": _with_cost_of_reading_second(_contains_network_cost),
 }
 
 _SHORTER: Final = " ".join(
@@ -217,13 +219,13 @@ _BY_OVERLOAD: Final[dict[str, Cost]] = {
         "starts_with_string ends_with_string",
         lambda arguments, result: _cost_per_letter(_size_of_elements(arguments[1])),
     ),
-    **_same_cost_for("string_to_bytes bytes_to_string strings_quote string_format", _cost_of_first()),
+    **_same_cost_for("string_to_bytes bytes_to_string strings_quote string_format", _cost_function_of_reading_first()),
     "in_list": lambda arguments, result: _size_of_elements(arguments[1]),
     **_same_cost_for(_SHORTER, inequality),
     **_same_cost_for("not_equals", inequality),
     **_same_cost_for(
         "add_string add_bytes",
-        lambda arguments, result: _cost_per_letter(_size_of(arguments[0]) + _size_of(arguments[1])),
+        lambda arguments, result: _cost_per_letter(_size_or_one(arguments[0]) + _size_or_one(arguments[1])),
     ),
     **_same_cost_for("matches matches_string", _search_cost),
     "contains_string": lambda arguments, result: (

@@ -28,7 +28,7 @@ def program_of(checked: syntax.Checked) -> Program:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _PlannedStep:
     """A step of the program. `attribute`: set if further selections may be appended."""
 
     run: Run
@@ -43,7 +43,7 @@ class _Planner:
     def __init__(self, checked: syntax.Checked) -> None:
         self._checked = checked
 
-    def plan(self, node: syntax.Node) -> _Step:
+    def plan(self, node: syntax.Node) -> _PlannedStep:
         """Return the step of a node, by its kind."""
         if isinstance(node, syntax.Literal):
             return _constant_step(node.value)
@@ -59,7 +59,7 @@ class _Planner:
             return self._plan_map(node)
         return self._plan_loop(node)
 
-    def _plan_name(self, id_: int, name: str) -> _Step:
+    def _plan_name(self, id_: int, name: str) -> _PlannedStep:
         """Return the step of a name: a field of the device, a type, or a variable."""
         referred = self._checked.names.get(id_, name)
         if referred.startswith(_FIELDS):
@@ -71,7 +71,7 @@ class _Planner:
         attribute = Attribute(lambda frame: frame.find_variable(referred))
         return _attribute_step(attribute)
 
-    def _plan_select(self, node: syntax.Select) -> _Step:
+    def _plan_select(self, node: syntax.Select) -> _PlannedStep:
         """Return the step of a selection or of `has()`; a qualified name is planned as one name."""
         if node.id in self._checked.names:
             return self._plan_name(node.id, self._checked.names[node.id])
@@ -79,20 +79,20 @@ class _Planner:
         base.qualify(Qualifier(node.name, test_only=node.test_only))
         if not node.test_only:
             return _attribute_step(base)
-        return _Step(lambda frame: _is_present(base.resolve(frame)), base)
+        return _PlannedStep(lambda frame: _is_true_or_present(base.resolve(frame)), base)
 
-    def _as_attribute(self, step: _Step) -> "Attribute | ConditionalAttribute":
+    def _as_attribute(self, step: _PlannedStep) -> "Attribute | ConditionalAttribute":
         """Return the step's attribute, to which selections can be appended; a new one if it has none."""
         return step.attribute or Attribute(step.run)
 
-    def _plan_call(self, node: syntax.Call) -> _Step:
+    def _plan_call(self, node: syntax.Call) -> _PlannedStep:
         """Plan a call: first the operators that need not evaluate all arguments, then functions."""
         arguments = [self.plan(argument) for argument in node.arguments]
         name = node.function
         if name == "_||_":
-            return _Step(call_steps.logical_or(*(argument.run for argument in arguments)))
+            return _PlannedStep(call_steps.logical_or(*(argument.run for argument in arguments)))
         if name == "_&&_":
-            return _Step(call_steps.logical_and(*(argument.run for argument in arguments)))
+            return _PlannedStep(call_steps.logical_and(*(argument.run for argument in arguments)))
         if name == "_?_:_":
             return _conditional_step(
                 ConditionalAttribute(arguments[0].run, *(self._as_attribute(each) for each in arguments[1:]))
@@ -100,12 +100,12 @@ class _Planner:
         if name in _INDEXING:
             return self._plan_index(arguments, optional=name != "_[_]")
         if name in ("or", "orValue") and len(arguments) == 2:
-            return _Step(call_steps.optional_or(name, *(argument.run for argument in arguments)))
+            return _PlannedStep(call_steps.optional_or(name, *(argument.run for argument in arguments)))
         if name in _CONVERSIONS and len(arguments) == 1 and arguments[0].constant:
             return _constant_step(_convert_literal(functions.overload_caller(name, 1), arguments[0].value))
         return self._plan_function(node, arguments)
 
-    def _plan_index(self, arguments: Sequence[_Step], *, optional: bool) -> _Step:
+    def _plan_index(self, arguments: Sequence[_PlannedStep], *, optional: bool) -> _PlannedStep:
         """Return the step of `a[key]`, or `a[?key]` if it is optional."""
         base, key = self._as_attribute(arguments[0]), arguments[1]
         if key.constant:
@@ -115,7 +115,7 @@ class _Planner:
             base.qualify(Qualifier(None, run, optional=optional))
         return _attribute_step(base)
 
-    def _plan_function(self, node: syntax.Call, arguments: Sequence[_Step]) -> _Step:
+    def _plan_function(self, node: syntax.Call, arguments: Sequence[_PlannedStep]) -> _PlannedStep:
         """Plan the call of a function whose arguments are all evaluated.
 
         Three calls are planned as cel-go plans them, which shows in costs and errors: `in` with a constant list costs
@@ -125,11 +125,11 @@ class _Planner:
         name, overload = node.function, self._checked.overload(node.id)
         runs = [argument.run for argument in arguments]
         if name == "@not_strictly_false":
-            return _Step(call_steps.not_strictly_false(runs[0]))
+            return _PlannedStep(call_steps.not_strictly_false(runs[0]))
         if overload == "in_list" and arguments[1].constant:
             elements = _set_of_constants(arguments[1].value)
             if elements is not None:
-                return _member_of(runs[0], elements)
+                return _step_of_constant_in(runs[0], elements)
         # The accumulator of a loop; `_extend_in_place` does so to lists alone.
         growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
         call = _extend_in_place if growing else _OPERATORS.get(name)
@@ -139,9 +139,9 @@ class _Planner:
             )
         if name in ("_==_", "_!=_"):
             overload = {"_==_": "equals", "_!=_": "not_equals"}[name]
-        return _Step(call_steps.function_call(runs, call, costs.cost_function(name, overload)))
+        return _PlannedStep(call_steps.function_call(runs, call, costs.cost_function(name, overload)))
 
-    def _with_constant_pattern(self, name: str, arguments: Sequence[_Step]) -> Callable[..., Any] | None:
+    def _with_constant_pattern(self, name: str, arguments: Sequence[_PlannedStep]) -> Callable[..., Any] | None:
         """Return a call with the constant pattern compiled, or None."""
         call = _PATTERNS.get(name)
         if call is None or len(arguments) < 2 or not arguments[1].constant or type(arguments[1].value) is not str:
@@ -152,7 +152,7 @@ class _Planner:
             raise InstantiationError(str(error)) from None
         return call
 
-    def _plan_list(self, node: syntax.ListOf) -> _Step:
+    def _plan_list(self, node: syntax.ListOf) -> _PlannedStep:
         """The step that makes a list; optional elements that are absent are left out."""
         elements = [self.plan(element) for element in node.elements]
         runs = [(element.run, at in node.optional) for at, element in enumerate(elements)]
@@ -176,7 +176,7 @@ class _Planner:
 
         return _fold_constants(run, elements)
 
-    def _plan_map(self, node: syntax.MapOf) -> _Step:
+    def _plan_map(self, node: syntax.MapOf) -> _PlannedStep:
         """The step that makes a map; an optional entry without a value removes its key. Raises: InstantiationError."""
         if node.name:
             raise InstantiationError(f"unknown type: {node.name}")
@@ -201,7 +201,7 @@ class _Planner:
 
         return _fold_constants(run, [step for key, value, _ in planned for step in (key, value)])
 
-    def _plan_loop(self, node: syntax.Comprehension) -> _Step:
+    def _plan_loop(self, node: syntax.Comprehension) -> _PlannedStep:
         """The step of a loop. An error in an iteration is the loop's value until a later one replaces it."""
         over, start, condition, step, result = (
             self.plan(each).run for each in (node.over, node.start, node.condition, node.step, node.result)
@@ -228,7 +228,7 @@ class _Planner:
             finally:
                 frame.scope = outer
 
-        return _Step(run)
+        return _PlannedStep(run)
 
 
 def _loop_items(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
@@ -242,12 +242,12 @@ def _loop_items(items: Any, *, pairs: bool) -> Sequence[tuple[Any, Any]]:
     raise EvaluationError(f"got '{values.go_type(items)}', expected iterable type")
 
 
-def _constant_step(value: Any) -> _Step:
+def _constant_step(value: Any) -> _PlannedStep:
     """Return the step that gives a constant, without cost."""
-    return _Step(lambda frame: value, None, True, value)
+    return _PlannedStep(lambda frame: value, None, True, value)
 
 
-def _attribute_step(attribute: "Attribute | ConditionalAttribute") -> _Step:
+def _attribute_step(attribute: "Attribute | ConditionalAttribute") -> _PlannedStep:
     """Return the step that resolves an attribute; that costs 1, also if it fails."""
     if isinstance(attribute, ConditionalAttribute):
         return _conditional_step(attribute)
@@ -258,26 +258,26 @@ def _attribute_step(attribute: "Attribute | ConditionalAttribute") -> _Step:
         finally:
             frame.cost += 1
 
-    return _Step(run, attribute)
+    return _PlannedStep(run, attribute)
 
 
-def _conditional_step(choice: ConditionalAttribute) -> _Step:
+def _conditional_step(choice: ConditionalAttribute) -> _PlannedStep:
     """Return the step of `condition ? one : other`."""
-    return _Step(choice.resolve, choice)
+    return _PlannedStep(choice.resolve, choice)
 
 
-def _is_present(value: Any) -> bool:
+def _is_true_or_present(value: Any) -> bool:
     """Whether the value of `has()` is true; of an optional value, whether it is present."""
     return bool(value.present) if isinstance(value, Optional) else bool(value)
 
 
-def _fold_constants(run: Run, parts: Sequence[_Step]) -> _Step:
+def _fold_constants(run: Run, parts: Sequence[_PlannedStep]) -> _PlannedStep:
     """Return the constant step of a call whose arguments are all constant; else the step that calls it.
 
     Raises: InstantiationError if the call fails.
     """
     if not all(part.constant for part in parts):
-        return _Step(run)
+        return _PlannedStep(run)
     try:
         return _constant_step(run(Frame({})))
     except EvaluationError as error:
@@ -302,7 +302,7 @@ def _set_of_constants(elements: Sequence[Any]) -> Map | None:
     return out
 
 
-def _member_of(left: Run, elements: Map) -> _Step:
+def _step_of_constant_in(left: Run, elements: Map) -> _PlannedStep:
     """Return the step of `in` with a constant list; it raises CrashError for a value that cannot be a key."""
 
     def run(frame: Frame) -> bool:
@@ -311,7 +311,7 @@ def _member_of(left: Run, elements: Map) -> _Step:
             raise costs.CrashError(f"runtime error: hash of unhashable type {values.go_type(value)}")
         return value in elements
 
-    return _Step(run) if len(elements) else _constant_step(False)
+    return _PlannedStep(run) if len(elements) else _constant_step(False)
 
 
 def _extend_in_place(left: Any, right: Any) -> Any:
@@ -330,12 +330,12 @@ def _not_equal(left: Any, right: Any) -> bool:
 def _refusing_other_than_texts(call: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a call with a constant pattern: it fails unless the value is a text, and other arguments integers."""
 
-    def guarded(text: Any, pattern: str, *rest: Any) -> Any:
+    def call_with_texts_only(text: Any, pattern: str, *rest: Any) -> Any:
         if type(text) is not str or any(type(each) is not int for each in rest):
             raise values.no_such_overload()
         return call(text, pattern, *rest)
 
-    return guarded
+    return call_with_texts_only
 
 
 # The checker sees a field of the device as a variable.

@@ -51,7 +51,7 @@ class Attribute:
             key = qualifier.key if qualifier.run is None else _checked_key(qualifier.run(frame))
             # A missing entry is counted, unless it is no error.
             frame.cost += not optional
-            present, value = _select(value, key, presence=optional or qualifier.test_only)
+            present, value = _find_entry(value, key, presence=optional or qualifier.test_only)
             if qualifier.test_only and not optional:
                 value = present
             elif not present:
@@ -95,7 +95,7 @@ def _checked_key(value: Any) -> Any:
     raise EvaluationError(f"invalid qualifier type: {values.go_type(value)}")
 
 
-def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
+def _find_entry(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
     """Return whether the entry exists, and its value. Raises: EvaluationError; not for missing ones with `presence`."""
     if type(value) is Map:
         present, selected = value.find(key)

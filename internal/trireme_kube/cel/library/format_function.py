@@ -21,7 +21,7 @@ _MAX_PRECISION: Final = 10_000
 def formatted(text: str, arguments: Sequence[Any]) -> str:
     """Replace the clauses of the text. Raises: EvaluationError."""
     out = []
-    for part, at, letter, precision in _clauses(text, len(arguments)):
+    for part, at, letter, precision in _split_at_clauses(text, len(arguments)):
         out.append(part)
         if letter:
             try:
@@ -33,12 +33,12 @@ def formatted(text: str, arguments: Sequence[Any]) -> str:
 
 def check_clauses(text: str, count: int, check: Callable[[int, str], None]) -> None:
     """Call `check` with each clause's argument number and letter. Raises: EvaluationError if the text is malformed."""
-    for _, at, letter, _ in _clauses(text, count):
+    for _, at, letter, _ in _split_at_clauses(text, count):
         if letter:
             check(at, letter)
 
 
-def _clauses(text: str, count: int) -> Iterator[tuple[str, int, str, int]]:
+def _split_at_clauses(text: str, count: int) -> Iterator[tuple[str, int, str, int]]:
     """Yield text with the argument, letter and precision of the clause after it, if any."""
     position = at = 0
     for clause in _CLAUSE.finditer(text):
@@ -90,7 +90,7 @@ def _as_string(value: Any, _: int = 0) -> str:
         return (
             "{"
             + ", ".join(
-                ":".join(pair) for pair in sorted((_key_text(key), _literal_text(v)) for key, v in value.items())
+                ":".join(pair) for pair in sorted((_map_key_text(key), _literal_text(v)) for key, v in value.items())
             )
             + "}"
         )
@@ -106,7 +106,7 @@ def _as_string(value: Any, _: int = 0) -> str:
     raise _wrong_argument_error("s", value)
 
 
-def _key_text(value: Any) -> str:
+def _map_key_text(value: Any) -> str:
     """Format a map's key. Raises: EvaluationError for a type without a format."""
     if isinstance(value, str):
         return values.quoted(value)

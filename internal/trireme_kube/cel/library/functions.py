@@ -96,7 +96,7 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _value_of(value: Optional) -> Any:
+def _value_of_optional(value: Optional) -> Any:
     """Return what an optional value holds. Raises: EvaluationError if it is absent."""
     if not value.present:
         raise EvaluationError("optional.none() dereference")
@@ -108,7 +108,7 @@ def _optional_of_non_zero(value: Any) -> Optional:
     return Optional() if values.is_zero(value) else Optional(value, True)
 
 
-def _insert(entries: Map, key: Any, value: Any) -> Map:
+def _with_new_entry(entries: Map, key: Any, value: Any) -> Map:
     """Return a copy of the map with one more entry. Raises: EvaluationError if the key exists."""
     out = Map(dict(entries.items()))
     if key in out:
@@ -117,10 +117,10 @@ def _insert(entries: Map, key: Any, value: Any) -> Map:
     return out
 
 
-def _insert_all(entries: Map, others: Map) -> Map:
+def _with_new_entries(entries: Map, others: Map) -> Map:
     """Return a copy of the map with all entries of another. Raises: EvaluationError if a key exists."""
     for key, value in others.items():
-        entries = _insert(entries, key, value)
+        entries = _with_new_entry(entries, key, value)
     return entries
 
 
@@ -154,7 +154,7 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_language_function("optional.of", ("*", lambda value: Optional(value, True))),
     **_language_function("optional.ofNonZeroValue", ("*", _optional_of_non_zero)),
     **_language_function("optional.none", ("", Optional)),
-    **_language_function("value", ("O*", _value_of), member=True),
+    **_language_function("value", ("O*", _value_of_optional), member=True),
     **_language_function("hasValue", ("O*", lambda value: value.present), member=True),
     "optional.unwrap": [Overload("optional_unwrap", "LOT", "LT", list_functions.unwrapped, member=False)],
     "unwrapOpt": [Overload("optional_unwrapOpt", "LOT", "LT", list_functions.unwrapped)],
@@ -187,7 +187,7 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_language_function("sets.contains", ("L*L*", list_functions.set_contains)),
     **_language_function("sets.equivalent", ("L*L*", list_functions.set_equivalent)),
     **_language_function("sets.intersects", ("L*L*", list_functions.set_intersects)),
-    **_language_function("cel.@mapInsert", ("m**", _insert), ("mm", _insert_all)),
+    **_language_function("cel.@mapInsert", ("m**", _with_new_entry), ("mm", _with_new_entries)),
 }
 
 
@@ -232,7 +232,7 @@ def _kubernetes_functions() -> Iterator[tuple[str, Overload]]:
         ("format.named", one("format-named", "s", "Of", named_formats.named)),
         ("validate", Overload("format-validate", "fs", "OLs", named_formats.validate)),
         *(
-            (f"format.{name}", one(f"format.{name}", "", "f", _constant(kind)))
+            (f"format.{name}", one(f"format.{name}", "", "f", _function_returning(kind)))
             for name, kind in named_formats.BY_NAME.items()
         ),
     )
@@ -296,7 +296,7 @@ def comparison_overloads() -> Iterator[tuple[str, Overload]]:
             yield operator, Overload(overload, left + right, "b", operators.less, member=False)
 
 
-def _constant(value: Any) -> Callable[[], Any]:
+def _function_returning(value: Any) -> Callable[[], Any]:
     """Return a function without arguments that returns the value."""
     return lambda: value
 
@@ -321,15 +321,15 @@ def overload_caller(name: str, count: int, *, member: bool = False) -> Callable[
     ]
     if len(overloads) == 1 and not overloads[0].guarded:
         return overloads[0].call
-    choices = [(tuple(map(_type_check, split_parameters(each.parameters))), each.call) for each in overloads]
+    choices = [(tuple(map(_make_type_check, split_parameters(each.parameters))), each.call) for each in overloads]
 
-    def call(*arguments: Any) -> Any:
+    def call_matching_overload(*arguments: Any) -> Any:
         for fits, function in choices:
             if all(fit(argument) for fit, argument in zip(fits, arguments, strict=True)):
                 return function(*arguments)
         raise EvaluationError(f"no such overload: {name}({', '.join(map(values.type_name, arguments))})")
 
-    return call
+    return call_matching_overload
 
 
 def split_parameters(parameters: str) -> list[str]:
@@ -343,7 +343,7 @@ def split_parameters(parameters: str) -> list[str]:
     return out
 
 
-def _type_check(parameter: str) -> Callable[[Any], bool]:
+def _make_type_check(parameter: str) -> Callable[[Any], bool]:
     """Return a function that says whether a value is of the type; of a list it looks at the first element only."""
     head, rest = parameter[0], parameter[1:]
     if head in "*T":
@@ -353,7 +353,7 @@ def _type_check(parameter: str) -> Callable[[Any], bool]:
     if head == "O":
         return lambda value: type(value) is Optional
     if head == "L":
-        inner = _type_check(rest)
+        inner = _make_type_check(rest)
         return lambda value: type(value) is list and (not value or inner(value[0]))
     kinds = LETTERS[head]
     return lambda value: type(value) in kinds

@@ -16,13 +16,13 @@ _MAX_RANGE: Final = 1_000_000
 
 
 def is_sorted(list_: Sequence[Any]) -> bool:
-    """list.isSorted()."""
+    """CEL's list.isSorted(): whether no element comes after the next one."""
     _check_ordered(list_)
     return not any(_comes_after(one, other) for one, other in itertools.pairwise(list_))
 
 
 def total_of(zero: Any, list_: Sequence[Any]) -> Any:
-    """list.sum()."""
+    """CEL's list.sum(): the sum of the elements; `zero` for an empty list."""
     added = zero
     for each in list_:
         added = operators.add(added, each)
@@ -30,47 +30,47 @@ def total_of(zero: Any, list_: Sequence[Any]) -> Any:
 
 
 def least(list_: Sequence[Any]) -> Any:
-    """list.min()."""
+    """CEL's list.min(): the smallest element. Raises: EvaluationError for an empty list."""
     return _least_or_greatest("min", list_, least=True)
 
 
 def greatest(list_: Sequence[Any]) -> Any:
-    """list.max()."""
+    """CEL's list.max(): the largest element. Raises: EvaluationError for an empty list."""
     return _least_or_greatest("max", list_, least=False)
 
 
 def index_of(list_: Sequence[Any], element: Any) -> int:
-    """list.indexOf(value)."""
+    """CEL's list.indexOf(value): the index of the first such element; −1 if there is none."""
     return next((at for at, each in enumerate(list_) if values.same(each, element)), -1)
 
 
 def last_index_of(list_: Sequence[Any], element: Any) -> int:
-    """list.lastIndexOf(value)."""
+    """CEL's list.lastIndexOf(value)."""
     return next((at for at in reversed(range(len(list_))) if values.same(list_[at], element)), -1)
 
 
 def includes(target: Any, element: Any) -> bool:
-    """x.includes(value): it is among the list, or it is x."""
+    """CEL's x.includes(value): whether the list x has the value or, if x is no list, x is it."""
     return contains(target, element) if isinstance(target, list) else values.same(target, element)
 
 
 def contains(list_: Sequence[Any], element: Any) -> bool:
-    """Whether it is among them."""
+    """Whether the list has the element."""
     return any(values.same(each, element) for each in list_)
 
 
 def first(list_: Sequence[Any]) -> values.Optional:
-    """list.first()."""
+    """CEL's list.first(): the first element, absent for an empty list."""
     return values.Optional(list_[0], True) if list_ else values.Optional()
 
 
 def last(list_: Sequence[Any]) -> values.Optional:
-    """list.last()."""
+    """CEL's list.last(): the last element, absent for an empty list."""
     return values.Optional(list_[-1], True) if list_ else values.Optional()
 
 
 def sliced(list_: Sequence[Any], start: int, end: int) -> list[Any]:
-    """list.slice(start, end)."""
+    """CEL's list.slice(start, end): the elements from `start` to before `end`. Raises: EvaluationError."""
     prefix = f"cannot slice({start}, {end})"
     if start < 0 or end < 0:
         raise EvaluationError(f"{prefix}, negative indexes not supported")
@@ -82,7 +82,7 @@ def sliced(list_: Sequence[Any], start: int, end: int) -> list[Any]:
 
 
 def flattened(list_: Any, depth: Any = 1) -> list[Any]:
-    """list.flatten(), list.flatten(depth)."""
+    """CEL's list.flatten(depth): the elements of inner lists in their place, to this depth."""
     if type(list_) is not list:
         raise EvaluationError(f"no such overload: {values.type_name(list_)}.flatten()")
     if depth < 0:
@@ -97,14 +97,14 @@ def flattened(list_: Any, depth: Any = 1) -> list[Any]:
 
 
 def sorted_list(list_: Any) -> list[Any]:
-    """list.sort()."""
+    """CEL's list.sort(): the elements in ascending order. Raises: EvaluationError without an order."""
     if type(list_) is not list:
         raise operators.wrong_operand("sort", list_, ())
     return sorted_by_keys(list_, list_)
 
 
 def sorted_by_keys(list_: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
-    """list.sortBy(variable, key)."""
+    """CEL's list.sortBy(variable, key)."""
     if len(list_) != len(keys):
         raise EvaluationError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"
@@ -119,7 +119,7 @@ def sorted_by_keys(list_: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
 
 
 def range_to(size: int) -> list[int]:
-    """lists.range(size)."""
+    """CEL's lists.range(size): the integers from 0 to before `size`."""
     if size < 0:
         raise EvaluationError(f"lists.range: size must be non-negative, got {size}")
     if size > _MAX_RANGE:
@@ -128,12 +128,12 @@ def range_to(size: int) -> list[int]:
 
 
 def reversed_list(list_: Sequence[Any]) -> list[Any]:
-    """list.reverse()."""
+    """CEL's list.reverse(): the elements, the last one first."""
     return list(reversed(list_))
 
 
 def distinct(list_: Sequence[Any]) -> list[Any]:
-    """list.distinct()."""
+    """CEL's list.distinct(): the elements, each once."""
     out: list[Any] = []
     for each in list_:
         if not contains(out, each):
@@ -142,7 +142,7 @@ def distinct(list_: Sequence[Any]) -> list[Any]:
 
 
 def unwrapped(list_: Sequence[Any]) -> list[Any]:
-    """optional.unwrap(list)."""
+    """CEL's optional.unwrap(list): what those of the optional values hold that are present."""
     for each in list_:
         if not isinstance(each, values.Optional):
             raise EvaluationError(f"value {values.value_text(each)} is not optional")
@@ -150,17 +150,17 @@ def unwrapped(list_: Sequence[Any]) -> list[Any]:
 
 
 def set_contains(list_: Sequence[Any], sublist: Sequence[Any]) -> bool:
-    """sets.contains(list, sublist)."""
+    """CEL's sets.contains(list, sublist): whether the list has every element of the other."""
     return all(contains(list_, each) for each in sublist)
 
 
 def set_equivalent(list_: Sequence[Any], other: Sequence[Any]) -> bool:
-    """sets.equivalent(list, other)."""
+    """CEL's sets.equivalent(list, other): whether each list has every element of the other."""
     return set_contains(list_, other) and set_contains(other, list_)
 
 
 def set_intersects(list_: Sequence[Any], other: Sequence[Any]) -> bool:
-    """sets.intersects(list, other)."""
+    """CEL's sets.intersects(list, other): whether some element is in both lists."""
     return any(contains(other, each) for each in list_)
 
 

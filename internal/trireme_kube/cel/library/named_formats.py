@@ -44,12 +44,12 @@ values.register(Format, "kubernetes.NamedFormat", lambda value: value.name)
 
 
 def named(name: str) -> Optional:
-    """format.named(string)."""
+    """CEL's format.named(string): the format of that name, absent for an unknown one."""
     return Optional(BY_NAME[name], True) if name in BY_NAME else Optional()
 
 
 def validate(value: Format, text: str) -> Optional:
-    """format.validate(string): the problems, or nothing."""
+    """CEL's format.validate(string): the problems, or nothing."""
     problems = value.problems(text)
     return Optional(problems, True) if problems else Optional()
 
@@ -67,7 +67,8 @@ def _pattern_problems(text: str, pattern: str, message: str, *examples: str) -> 
     return [f"{message} (e.g. {examples_text}regex used for validation is '{pattern}')"]
 
 
-def _label_problems(text: str) -> list[str]:
+def _dns_label_problems(text: str) -> list[str]:
+    """Return the problems of a DNS-1123 label."""
     problems = _pattern_problems(
         text, _LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc"
     )
@@ -77,17 +78,20 @@ def _label_problems(text: str) -> list[str]:
 
 
 def _subdomain_problems(text: str) -> list[str]:
+    """Return the problems of a DNS-1123 subdomain."""
     message = f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}"
     return _length_problems(text, _SUBDOMAIN_LENGTH) + _pattern_problems(text, _SUBDOMAIN, message, "example.com")
 
 
-def _old_label_problems(text: str) -> list[str]:
+def _dns_1035_label_problems(text: str) -> list[str]:
+    """Return the problems of a DNS-1035 label, which begins with a letter."""
     ends = "start with an alphabetic character, and end with an alphanumeric character"
     message = f"a DNS-1035 label {_LOWER} or '-', {ends}"
     return _length_problems(text, _LABEL_LENGTH) + _pattern_problems(text, _OLD_LABEL, message, "my-name", "abc-123")
 
 
 def _label_value_problems(text: str) -> list[str]:
+    """Return the problems of a label's value."""
     message = f"a valid label must be an empty string or {_ALPHANUMERIC.removeprefix('must ')}"
     return _length_problems(text, _LABEL_LENGTH) + _pattern_problems(
         text, _VALUE, message, "MyValue", "my_value", "12345"
@@ -95,6 +99,7 @@ def _label_value_problems(text: str) -> list[str]:
 
 
 def _qualified_name_problems(text: str) -> list[str]:
+    """Return the problems of a qualified name, as of a label's key."""
     out: list[str] = []
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
@@ -106,16 +111,17 @@ def _qualified_name_problems(text: str) -> list[str]:
     return out + [f"name part {each}" for each in _pattern_problems(name, _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)]
 
 
-def _of_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+def _check_of_name_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """Return the check for a generateName: as `check`, but the text may end with a dash."""
 
-    def problems(text: str) -> list[str]:
+    def problems_of_prefix(text: str) -> list[str]:
         return check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
-    return problems
+    return problems_of_prefix
 
 
 def _uri_problems(text: str) -> list[str]:
+    """Return the problem of a text that is no absolute URI or path, in the words of Go."""
     try:
         urls.parse_request_url(text)
     except ValueError as error:
@@ -136,7 +142,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _is_moment(text: str) -> bool:
+def _is_date_time(text: str) -> bool:
     """Whether the text is an RFC 3339 date and time."""
     parts = text.lower().split("t")
     match = _TIME.fullmatch(parts[1]) if len(parts) > 1 and _is_date(parts[0]) else None
@@ -149,17 +155,17 @@ def _format_check(valid: Callable[[str], object], problem: str) -> Callable[[str
 
 
 BY_NAME: Final = {
-    "dns1123Label": Format("DNS1123Label", _label_problems, 30),
+    "dns1123Label": Format("DNS1123Label", _dns_label_problems, 30),
     "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain_problems, 60),
-    "dns1035Label": Format("DNS1035Label", _old_label_problems, 30),
+    "dns1035Label": Format("DNS1035Label", _dns_1035_label_problems, 30),
     "qualifiedName": Format("QualifiedName", _qualified_name_problems, 60),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _of_prefix(_label_problems), 30),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _of_prefix(_subdomain_problems), 60),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _of_prefix(_old_label_problems), 30),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _check_of_name_prefix(_dns_label_problems), 30),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _check_of_name_prefix(_subdomain_problems), 60),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _check_of_name_prefix(_dns_1035_label_problems), 30),
     "labelValue": Format("LabelValue", _label_value_problems, 40),
     "uri": Format("URI", _uri_problems, 1103),
     "uuid": Format("uuid", _format_check(_UUID.fullmatch, "does not match the UUID format"), 70),
     "byte": Format("byte", _format_check(_BASE64.fullmatch, "invalid base64"), 84),
     "date": Format("date", _format_check(_is_date, "invalid date"), 71),
-    "datetime": Format("datetime", _format_check(_is_moment, "invalid datetime"), 71),
+    "datetime": Format("datetime", _format_check(_is_date_time, "invalid datetime"), 71),
 }

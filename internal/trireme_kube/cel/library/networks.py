@@ -29,37 +29,37 @@ _BITS = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 def ip(text: str) -> Address:
-    """ip(string)."""
+    """CEL's ip(string): parse an IP address. Raises: EvaluationError."""
     return _parse_or_error(_parse_address, text)
 
 
 def is_ip(text: str) -> bool:
-    """isIP(string)."""
+    """CEL's isIP(string): whether the text is an IP address."""
     return quantities_and_versions.succeeds(_parse_address, text)
 
 
 def is_canonical(text: str) -> bool:
-    """ip.isCanonical(string)."""
+    """CEL's ip.isCanonical(string): whether an address is written in its canonical form."""
     return str(_parse_or_error(_parse_address, text)) == text
 
 
 def family(value: Address) -> int:
-    """ip.family()."""
+    """CEL's ip.family(): 4 or 6."""
     return value.version
 
 
 def is_unspecified(value: Address) -> bool:
-    """ip.isUnspecified()."""
+    """CEL's ip.isUnspecified(): whether it is 0.0.0.0 or ::."""
     return value.is_unspecified
 
 
 def is_loopback(value: Address) -> bool:
-    """ip.isLoopback()."""
+    """CEL's ip.isLoopback(): whether it is a loopback address."""
     return value.is_loopback
 
 
 def is_link_local_multicast(value: Address) -> bool:
-    """ip.isLinkLocalMulticast(): 224.0.0.0/24 and ff02::/16, whatever the flags of the latter."""
+    """CEL's ip.isLinkLocalMulticast(): 224.0.0.0/24 and ff02::/16, whatever the flags of the latter."""
     address = value
     if address.version == 4:
         return address in ipaddress.ip_network("224.0.0.0/24")
@@ -68,12 +68,12 @@ def is_link_local_multicast(value: Address) -> bool:
 
 
 def is_link_local_unicast(value: Address) -> bool:
-    """ip.isLinkLocalUnicast()."""
+    """CEL's ip.isLinkLocalUnicast()."""
     return value.is_link_local
 
 
 def is_global_unicast(value: Address) -> bool:
-    """ip.isGlobalUnicast(): also private addresses are."""
+    """CEL's ip.isGlobalUnicast(): also private addresses are."""
     address = value
     return not (
         address.is_unspecified
@@ -85,22 +85,22 @@ def is_global_unicast(value: Address) -> bool:
 
 
 def cidr(text: str) -> Interface:
-    """cidr(string)."""
+    """CEL's cidr(string): parse a network, host bits included. Raises: EvaluationError."""
     return _parse_or_error(_parse_interface, text)
 
 
 def is_cidr(text: str) -> bool:
-    """isCIDR(string)."""
+    """CEL's isCIDR(string): whether the text is a network."""
     return quantities_and_versions.succeeds(_parse_interface, text)
 
 
 def contains_ip(value: Interface, other: Address) -> bool:
-    """cidr.containsIP(ip)."""
+    """CEL's cidr.containsIP(ip): whether the address is in the network."""
     return other in value.network
 
 
 def contains_ip_text(value: Interface, other: str) -> bool:
-    """cidr.containsIP(string)."""
+    """CEL's cidr.containsIP(string)."""
     network = value.network
     try:
         return _parse_address(other) in network
@@ -109,37 +109,37 @@ def contains_ip_text(value: Interface, other: str) -> bool:
 
 
 def contains_cidr(value: Interface, other: Interface) -> bool:
-    """cidr.containsCIDR(cidr)."""
+    """CEL's cidr.containsCIDR(cidr): whether all of the other network is in this one."""
     return _contains_network(value, other)
 
 
 def contains_cidr_text(value: Interface, other: str) -> bool:
-    """cidr.containsCIDR(string)."""
+    """CEL's cidr.containsCIDR(string)."""
     return _contains_network(value, _parse_or_error(_parse_interface, other))
 
 
 def ip_of(value: Interface) -> Address:
-    """cidr.ip()."""
+    """CEL's cidr.ip(): the address that the network was written with."""
     return value.ip
 
 
 def prefix_length(value: Interface) -> int:
-    """cidr.prefixLength()."""
+    """CEL's cidr.prefixLength(): the number of network bits."""
     return value.network.prefixlen
 
 
 def masked(value: Interface) -> Interface:
-    """cidr.masked()."""
+    """CEL's cidr.masked(): the network without host bits."""
     return ipaddress.ip_interface(value.network.with_prefixlen)
 
 
 def address_text(value: Address) -> str:
-    """string(ip)."""
+    """CEL's string(ip): the address as text."""
     return str(value)
 
 
 def network_text(value: Interface) -> str:
-    """string(cidr)."""
+    """CEL's string(cidr): the network as text."""
     return value.with_prefixlen
 
 

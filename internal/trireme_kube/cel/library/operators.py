@@ -26,7 +26,7 @@ _TWO_TO_63: Final = 9223372036854775808.0
 
 
 def add(left: Any, right: Any) -> Any:
-    """left + right."""
+    """CEL's left + right."""
     kind, other = type(left), type(right)
     if kind is other:
         if kind in (int, Uint):
@@ -43,7 +43,7 @@ def add(left: Any, right: Any) -> Any:
 
 
 def subtract(left: Any, right: Any) -> Any:
-    """left - right."""
+    """CEL's left - right."""
     kind, other = type(left), type(right)
     if kind is other:
         if kind in (int, Uint):
@@ -60,7 +60,7 @@ def subtract(left: Any, right: Any) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
-    """left * right."""
+    """CEL's left * right."""
     kind = type(left)
     if kind is type(right) and kind in (int, Uint, float):
         return left * right if kind is float else _to_whole_number(kind, left * right)
@@ -68,7 +68,7 @@ def multiply(left: Any, right: Any) -> Any:
 
 
 def divide(left: Any, right: Any) -> Any:
-    """left / right, cut off towards zero."""
+    """CEL's left / right, cut off towards zero."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, Uint, float):
         raise wrong_operand("_/_", left, (int, Uint, float))
@@ -83,7 +83,7 @@ def divide(left: Any, right: Any) -> Any:
 
 
 def modulo(left: Any, right: Any) -> Any:
-    """left % right, with the sign of the left."""
+    """CEL's left % right, with the sign of the left."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, Uint):
         raise wrong_operand("_%_", left, (int, Uint))
@@ -96,7 +96,7 @@ def modulo(left: Any, right: Any) -> Any:
 
 
 def negate(value: Any) -> Any:
-    """-value."""
+    """CEL's -value."""
     if type(value) is int:
         return _to_whole_number(int, -value)
     if type(value) is float:
@@ -107,34 +107,34 @@ def negate(value: Any) -> Any:
 
 
 def logical_not(value: Any) -> bool:
-    """!value."""
+    """CEL's !value."""
     if value is True or value is False:
         return not value
     raise values.no_such_overload()
 
 
 def less(left: Any, right: Any) -> bool:
-    """left < right."""
+    """CEL's left < right."""
     return _ordering("_<_", left, right) < 0
 
 
 def less_or_equal(left: Any, right: Any) -> bool:
-    """left <= right."""
+    """CEL's left <= right."""
     return _ordering("_<=_", left, right) <= 0
 
 
 def greater(left: Any, right: Any) -> bool:
-    """left > right."""
+    """CEL's left > right."""
     return _ordering("_>_", left, right) > 0
 
 
 def greater_or_equal(left: Any, right: Any) -> bool:
-    """left >= right."""
+    """CEL's left >= right."""
     return _ordering("_>=_", left, right) >= 0
 
 
 def is_in(left: Any, right: Any) -> bool:
-    """left in right."""
+    """CEL's left in right."""
     if type(right) is list:
         return any(values.same(left, each) for each in right)
     if type(right) is Map:
@@ -143,7 +143,7 @@ def is_in(left: Any, right: Any) -> bool:
 
 
 def size(value: Any) -> int:
-    """size(value)."""
+    """CEL's size(value)."""
     if type(value) in (str, bytes, list, Map):
         return len(value)
     raise wrong_operand("size", value, ())
@@ -179,7 +179,7 @@ def wrong_operand(name: str, value: Any, supported: tuple[type, ...]) -> Evaluat
 
 
 def to_int(value: Any) -> int:
-    """int(value)."""
+    """CEL's int(value)."""
     if type(value) is int:
         return value
     if type(value) is Uint:
@@ -196,7 +196,7 @@ def to_int(value: Any) -> int:
 
 
 def to_uint(value: Any) -> Uint:
-    """uint(value)."""
+    """CEL's uint(value)."""
     if type(value) in (int, Uint):
         return Uint(_to_whole_number(Uint, int(value)))
     if type(value) is float:
@@ -207,7 +207,7 @@ def to_uint(value: Any) -> Uint:
 
 
 def to_double(value: Any) -> float:
-    """double(value)."""
+    """CEL's double(value)."""
     if type(value) is not str:
         return float(value)
     if _SPECIAL_FLOAT.fullmatch(value):
@@ -216,7 +216,7 @@ def to_double(value: Any) -> float:
 
 
 def to_bool(value: Any) -> bool:
-    """bool(value)."""
+    """CEL's bool(value)."""
     if type(value) is bool:
         return value
     if value in _TRUE or value in _FALSE:
@@ -225,12 +225,12 @@ def to_bool(value: Any) -> bool:
 
 
 def to_bytes(value: Any) -> bytes:
-    """bytes(value)."""
+    """CEL's bytes(value)."""
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
 def to_string(value: Any) -> str:
-    """string(value)."""
+    """CEL's string(value)."""
     kind = type(value)
     if kind is str:
         return str(value)
@@ -247,7 +247,7 @@ def to_string(value: Any) -> str:
 
 
 def to_duration(value: Any) -> Duration:
-    """duration(value)."""
+    """CEL's duration(value)."""
     if isinstance(value, Duration):
         return value
     nanos = times.parse_duration(value)
@@ -257,7 +257,7 @@ def to_duration(value: Any) -> Duration:
 
 
 def to_timestamp(value: Any) -> Timestamp:
-    """timestamp(value)."""
+    """CEL's timestamp(value)."""
     if isinstance(value, Timestamp):
         return value
     if isinstance(value, int):
@@ -269,7 +269,7 @@ def to_timestamp(value: Any) -> Timestamp:
 
 
 def type_of(value: Any) -> values.TypeName:
-    """type(value)."""
+    """CEL's type(value)."""
     return values.TypeName(values.type_name(value))
 
 

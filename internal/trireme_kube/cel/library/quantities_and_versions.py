@@ -17,7 +17,7 @@ _Read = TypeVar("_Read")
 
 
 def quantity_of(text: str) -> values.Amount:
-    """quantity(string)."""
+    """CEL's quantity(string): parse a quantity. Raises: EvaluationError."""
     nanos = _parse_or_error(quantity.parse_quantity, text).nanos
     match = _DIGITS.match(text)
     written, suffix, exponent = match.groups() if match else ("", None, None)
@@ -25,37 +25,37 @@ def quantity_of(text: str) -> values.Amount:
 
 
 def is_quantity(text: str) -> bool:
-    """isQuantity(string)."""
+    """CEL's isQuantity(string): whether the text is a quantity."""
     return succeeds(quantity.parse_quantity, text)
 
 
 def sign(value: values.Amount) -> int:
-    """sign(quantity)."""
+    """CEL's sign(quantity): −1, 0 or 1."""
     return (value.nanos > 0) - (value.nanos < 0)
 
 
 def compare_to(value: values.Amount, other: values.Amount) -> int:
-    """x.compareTo(y)."""
+    """CEL's x.compareTo(y) of quantities: −1, 0 or 1."""
     return (value.nanos > other.nanos) - (value.nanos < other.nanos)
 
 
 def is_greater_than(value: values.Amount, other: values.Amount) -> bool:
-    """x.isGreaterThan(y)."""
+    """CEL's x.isGreaterThan(y)."""
     return value.nanos > other.nanos
 
 
 def is_less_than(value: values.Amount, other: values.Amount) -> bool:
-    """x.isLessThan(y)."""
+    """CEL's x.isLessThan(y)."""
     return value.nanos < other.nanos
 
 
 def is_integer(value: values.Amount) -> bool:
-    """quantity.isInteger()."""
+    """CEL's quantity.isInteger(): whether `asInteger` succeeds."""
     return _whole_or_none(value) is not None
 
 
 def as_integer(value: values.Amount) -> int:
-    """quantity.asInteger()."""
+    """CEL's quantity.asInteger(). Raises: EvaluationError if it is no integer of 64 bits."""
     whole = _whole_or_none(value)
     if whole is None:
         raise values.EvaluationError("cannot convert value to integer")
@@ -63,29 +63,29 @@ def as_integer(value: values.Amount) -> int:
 
 
 def as_float(value: values.Amount) -> float:
-    """quantity.asApproximateFloat()."""
+    """CEL's quantity.asApproximateFloat(): the nearest double."""
     return value.nanos / _NANOS
 
 
 def add(value: values.Amount, other: values.Amount) -> values.Amount:
-    """quantity.add(quantity)."""
+    """CEL's quantity.add(quantity): the sum."""
     if not value.nanos or not other.nanos:
         return other if other.nanos else value
     return values.Amount(value.nanos + other.nanos, max(value.digits, other.digits))
 
 
 def add_int(value: values.Amount, other: int) -> values.Amount:
-    """quantity.add(int)."""
+    """CEL's quantity.add(int): the sum with an integer."""
     return add(value, values.Amount(other * _NANOS))
 
 
 def sub(value: values.Amount, other: values.Amount) -> values.Amount:
-    """quantity.sub(quantity)."""
+    """CEL's quantity.sub(quantity): the difference."""
     return add(value, values.Amount(-other.nanos, other.digits))
 
 
 def sub_int(value: values.Amount, other: int) -> values.Amount:
-    """quantity.sub(int)."""
+    """CEL's quantity.sub(int): the difference from an integer."""
     # The smallest integer has no negation in 64 bits; in Kubernetes it is its own.
     return add_int(value, other if other == values.MIN_INT else -other)
 
@@ -97,52 +97,52 @@ def _whole_or_none(value: values.Amount) -> int | None:
 
 
 def version_of(text: str) -> semver.Version:
-    """semver(string)."""
+    """CEL's semver(string): parse a semantic version. Raises: EvaluationError."""
     return _parse_or_error(semver.parse, text)
 
 
 def normalized_version_of(text: str, normalize: bool) -> semver.Version:
-    """semver(string, bool)."""
+    """CEL's semver(string, bool)."""
     return version_of(_parse_or_error(semver.normalized, text) if normalize else text)
 
 
 def is_version(text: str) -> bool:
-    """isSemver(string)."""
+    """CEL's isSemver(string): whether the text is a semantic version."""
     return succeeds(semver.parse, text)
 
 
 def is_normalized_version(text: str, normalize: bool) -> bool:
-    """isSemver(string, bool)."""
+    """CEL's isSemver(string, bool)."""
     return succeeds(lambda each: semver.parse(semver.normalized(each) if normalize else each), text)
 
 
 def compare_versions(value: semver.Version, other: semver.Version) -> int:
-    """x.compareTo(y)."""
+    """CEL's x.compareTo(y) of versions: −1, 0 or 1."""
     return (value > other) - (value < other)
 
 
 def is_later(value: semver.Version, other: semver.Version) -> bool:
-    """x.isGreaterThan(y)."""
+    """CEL's x.isGreaterThan(y) of versions."""
     return value > other
 
 
 def is_earlier(value: semver.Version, other: semver.Version) -> bool:
-    """x.isLessThan(y)."""
+    """CEL's x.isLessThan(y) of versions."""
     return value < other
 
 
 def major(value: semver.Version) -> int:
-    """semver.major()."""
+    """CEL's semver.major(): the first number of the version."""
     return value.major
 
 
 def minor(value: semver.Version) -> int:
-    """semver.minor()."""
+    """CEL's semver.minor(): the second number of the version."""
     return value.minor
 
 
 def patch(value: semver.Version) -> int:
-    """semver.patch()."""
+    """CEL's semver.patch(): the third number of the version."""
     return value.patch
 
 

@@ -48,17 +48,17 @@ class PatternError(ValueError):
 
 
 def text_contains(text: Any, part: Any) -> bool:
-    """string.contains(string)."""
+    """CEL's string.contains(string)."""
     return _checked_text(part) in _checked_text(text)
 
 
 def starts_with(text: Any, prefix: Any) -> bool:
-    """string.startsWith(string)."""
+    """CEL's string.startsWith(string)."""
     return _checked_text(text).startswith(_checked_text(prefix))
 
 
 def ends_with(text: Any, suffix: Any) -> bool:
-    """string.endsWith(string)."""
+    """CEL's string.endsWith(string)."""
     return _checked_text(text).endswith(_checked_text(suffix))
 
 
@@ -70,47 +70,47 @@ def _checked_text(value: Any) -> str:
 
 
 def char_at(text: str, at: int) -> str:
-    """string.charAt(index)."""
-    _check_index(at, 0 <= at <= len(text))
+    """CEL's string.charAt(index): the character there; empty at the end. Raises: EvaluationError."""
+    _require_index_inside(at, 0 <= at <= len(text))
     return text[at : at + 1]
 
 
 def index_of(text: str, part: str, start: int = 0) -> int:
-    """string.indexOf(string), string.indexOf(string, offset)."""
-    _check_index(start, start >= 0)
+    """CEL's string.indexOf(string), string.indexOf(string, offset)."""
+    _require_index_inside(start, start >= 0)
     return min(start, len(text)) if not part else text.find(part, start)
 
 
 def last_index_of(text: str, part: str) -> int:
-    """string.lastIndexOf(string)."""
+    """CEL's string.lastIndexOf(string)."""
     return text.rfind(part)
 
 
 def last_index_before(text: str, part: str, start: int) -> int:
-    """string.lastIndexOf(string, offset): no match that starts behind the offset."""
-    _check_index(start, start >= 0)
+    """CEL's string.lastIndexOf(string, offset): no match that starts behind the offset."""
+    _require_index_inside(start, start >= 0)
     if not part:
         return min(start, len(text))
     return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
 
 
 def lower_ascii(text: str) -> str:
-    """string.lowerAscii()."""
+    """CEL's string.lowerAscii(): ASCII letters in lower case, others as they are."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
 def upper_ascii(text: str) -> str:
-    """string.upperAscii()."""
+    """CEL's string.upperAscii(): ASCII letters in upper case, others as they are."""
     return "".join(letter.upper() if letter.isascii() else letter for letter in text)
 
 
 def replaced(text: str, old: str, new: str, limit: int = -1) -> str:
-    """string.replace(string, string), string.replace(string, string, limit): a limit below zero is none."""
+    """CEL's string.replace(string, string), string.replace(string, string, limit): a limit below zero is none."""
     return text.replace(old, new, limit if limit >= 0 else -1)
 
 
 def split(text: str, separator: str, limit: int = -1) -> list[str]:
-    """string.split(string), string.split(string, limit): a limit below zero is none."""
+    """CEL's string.split(string), string.split(string, limit): a limit below zero is none."""
     if limit == 0:
         return []
     if not separator:
@@ -120,27 +120,27 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def substring(text: str, start: int) -> str:
-    """string.substring(start)."""
-    _check_index(start, 0 <= start <= len(text))
+    """CEL's string.substring(start). Raises: EvaluationError for an index outside."""
+    _require_index_inside(start, 0 <= start <= len(text))
     return text[start:]
 
 
 def substring_to(text: str, start: int, end: int) -> str:
-    """string.substring(start, end)."""
+    """CEL's string.substring(start, end). Raises: EvaluationError for an index outside."""
     if start > end:
         raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
-    _check_index(start, 0 <= start <= len(text))
-    _check_index(end, 0 <= end <= len(text))
+    _require_index_inside(start, 0 <= start <= len(text))
+    _require_index_inside(end, 0 <= end <= len(text))
     return text[start:end]
 
 
 def trimmed(text: str) -> str:
-    """string.trim()."""
+    """CEL's string.trim(): without white space at both ends."""
     return text.strip(_SPACES)
 
 
 def joined(parts: list[Any], separator: str = "") -> str:
-    """list.join(), list.join(string)."""
+    """CEL's list.join(separator): the texts of the list as one."""
     for part in parts:
         if type(part) is not str:
             raise EvaluationError(f"join: invalid input: {values.value_text(part)}")
@@ -148,11 +148,11 @@ def joined(parts: list[Any], separator: str = "") -> str:
 
 
 def quoted(text: str) -> str:
-    """strings.quote(string)."""
+    """CEL's strings.quote(string): the text as a literal in double quotes."""
     return '"' + "".join(_ESCAPES.get(letter, letter) for letter in text) + '"'
 
 
-def _check_index(index: int, inside: bool) -> None:
+def _require_index_inside(index: int, inside: bool) -> None:
     """Raise EvaluationError unless the index is inside."""
     if not inside:
         raise EvaluationError(f"index out of range: {index}")
@@ -166,11 +166,11 @@ def compiled_pattern(text: str) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        raise PatternError(_go_error(error)) from None
+        raise PatternError(_go_pattern_error(error)) from None
 
 
 def matches(text: Any, pattern: Any) -> bool:
-    """matches(string, pattern), string.matches(pattern)."""
+    """CEL's matches(string, pattern), string.matches(pattern)."""
     return _compile_pattern(_checked_text(pattern), "").search(text) is not None
 
 
@@ -182,13 +182,13 @@ def matches_any_type(text: Any, pattern: Any) -> bool:
 
 
 def find(text: str, pattern: str) -> str:
-    """string.find(pattern): the first match, or nothing."""
+    """CEL's string.find(pattern): the first match, or nothing."""
     match = _compile_pattern(pattern, "Illegal regex: ").search(text)
     return str(match.group()) if match else ""
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """string.findAll(pattern), string.findAll(pattern, limit): a limit below zero is none."""
+    """CEL's string.findAll(pattern), string.findAll(pattern, limit): a limit below zero is none."""
     out: list[str] = []
     for each in _iterate_matches(_compile_pattern(pattern, "Illegal regex: "), text):
         if 0 <= limit <= len(out):
@@ -215,7 +215,7 @@ def _compile_pattern(text: str, lead: str) -> Any:
         raise EvaluationError(f"{lead}{error}") from None
 
 
-def _go_error(error: Exception) -> str:
+def _go_pattern_error(error: Exception) -> str:
     """Return Go's message for a pattern that RE2 rejects."""
     message = error.args[0] if error.args else ""
     text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)

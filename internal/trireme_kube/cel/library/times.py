@@ -93,12 +93,12 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def duration_text(value: Duration) -> str:
-    """string(duration): seconds."""
+    """CEL's string(duration): seconds."""
     return values.plain_float(value.nanos // SECOND + value.nanos % SECOND / SECOND) + "s"
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """string(timestamp)."""
+    """CEL's string(timestamp)."""
     moment = _in_zone(value, datetime.timezone(datetime.timedelta(seconds=value.offset)))
     nanos = value.nanos % SECOND
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
@@ -130,12 +130,12 @@ LENGTHS: Final = tuple(_LENGTHS)
 
 
 def timestamp_part(name: str, value: Timestamp, zone: str = "UTC") -> int:
-    """timestamp.getHours() and its like: the part that the function `name` returns. Raises: EvaluationError."""
+    """CEL's timestamp.getHours() and its like: the part that the function `name` returns. Raises: EvaluationError."""
     return _PARTS[name](_in_zone(value, _time_zone(zone)))
 
 
 def duration_length(name: str, value: Duration) -> int:
-    """duration.getHours() and its like: all of it in the unit of the function `name`, cut off towards zero."""
+    """CEL's duration.getHours() and its like: all of it in the unit of the function `name`, cut off towards zero."""
     whole = abs(value.nanos) // _LENGTHS[name]
     return whole if value.nanos >= 0 else -whole
 

@@ -41,7 +41,7 @@ values.register(Url, "kubernetes.URL", lambda value: value.text)
 
 
 def url(text: str) -> Url:
-    """url(string)."""
+    """CEL's url(string): parse a URL. Raises: EvaluationError."""
     lead = "URL parse error during conversion from string: "
     try:
         parse_request_url(text)
@@ -62,37 +62,37 @@ def parse_request_url(text: str) -> Url:
 
 
 def is_url(text: str) -> bool:
-    """isURL(string)."""
+    """CEL's isURL(string): whether the text is a URL."""
     return quantities_and_versions.succeeds(parse_request_url, text)
 
 
 def scheme(value: Url) -> str:
-    """url.getScheme()."""
+    """CEL's url.getScheme(): the scheme; empty without one."""
     return value.scheme
 
 
 def host(value: Url) -> str:
-    """url.getHost()."""
+    """CEL's url.getHost(): the host with its port."""
     return value.host
 
 
 def host_name(value: Url) -> str:
-    """url.getHostname()."""
+    """CEL's url.getHostname(): the host without its port."""
     return _host_and_port(value.host)[0]
 
 
 def port(value: Url) -> str:
-    """url.getPort()."""
+    """CEL's url.getPort(): the port as text; empty without one."""
     return _host_and_port(value.host)[1]
 
 
 def escaped_path(value: Url) -> str:
-    """url.getEscapedPath()."""
+    """CEL's url.getEscapedPath(): the path with its escapes."""
     return value.path
 
 
 def query(value: Url) -> Map:
-    """url.getQuery(): invalid parts are left out."""
+    """CEL's url.getQuery(): lists of values by name; invalid parts are left out."""
     out: dict[str, list[str]] = {}
     for part in value.query.split("&"):
         key, _, value_ = part.partition("=")

@@ -33,7 +33,7 @@ class CorrelatedEvent(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class _SimilarEvents:
+class _RecentMessages:
     """The messages of similar events seen lately."""
 
     messages: dict[str, None]
@@ -45,7 +45,7 @@ class Correlator:
 
     def __init__(self, limit: int = MAX_ENTRIES) -> None:
         self._limit = limit
-        self._similar: OrderedDict[SeriesKey, _SimilarEvents] = OrderedDict()
+        self._similar: OrderedDict[SeriesKey, _RecentMessages] = OrderedDict()
         self._buckets: OrderedDict[SeriesKey, TokenBucket] = OrderedDict()
 
     def aggregate(self, key: SeriesKey, now: float) -> CorrelatedEvent:
@@ -55,10 +55,10 @@ class Correlator:
         shared = key._replace(message="")
         similar = self._similar.get(shared)
         if similar is None or now - similar.last_seen > SIMILAR_SECONDS:
-            similar = _SimilarEvents({}, now)
+            similar = _RecentMessages({}, now)
         similar.messages[key.message] = None
         similar.last_seen = now
-        self._keep_latest(self._similar, shared, similar)
+        self._store_as_latest(self._similar, shared, similar)
         if len(similar.messages) < MAX_MESSAGES:
             return CorrelatedEvent(key, key.message)
         similar.messages.popitem()
@@ -68,13 +68,13 @@ class Correlator:
         """Whether the source has sent too many events about the object."""
         about = key._replace(reason="", action="", message="", regarding=key.regarding._replace(resource_version=""))
         bucket = self._buckets.get(about) or TokenBucket(SPAM_QPS, SPAM_BURST)
-        self._keep_latest(self._buckets, about, bucket)
+        self._store_as_latest(self._buckets, about, bucket)
         if bucket.take(now) == 0:
             return False
         bucket.give_back()
         return True
 
-    def _keep_latest(self, entries: OrderedDict[SeriesKey, Entry], key: SeriesKey, entry: Entry) -> None:
+    def _store_as_latest(self, entries: OrderedDict[SeriesKey, Entry], key: SeriesKey, entry: Entry) -> None:
         """Store the entry as the most recent one, and drop the oldest beyond the limit."""
         entries[key] = entry
         entries.move_to_end(key)

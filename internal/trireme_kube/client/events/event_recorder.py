@@ -198,7 +198,7 @@ class EventRecorder:
                 group.create_task(
                     supervision.supervise(name, functools.partial(self._write_forever, number)), name=name
                 )
-            group.create_task(supervision.supervise("event series", self._discard_and_refresh), name="event series")
+            group.create_task(supervision.supervise("event series", self._end_and_refresh_series), name="event series")
 
     async def discover(self) -> None:
         """Find out which API the server serves; call it before the first event. Waits for an unreachable server."""
@@ -310,7 +310,7 @@ class EventRecorder:
             await self._sleep(delay * (1 + self._rng()))
             delay = min(delay * 2, RETRY_SECONDS)
 
-    def _may_begin_write(self) -> bool:
+    def _has_room_for_write(self) -> bool:
         """Whether one more write may begin: the longer the next event has waited, the more there may be at once."""
         if not self._queue:
             return False
@@ -321,7 +321,7 @@ class EventRecorder:
 
     def _wake_writer(self) -> None:
         """Let the writer that has waited longest begin, if one more write may."""
-        if self._waiting and self._may_begin_write():
+        if self._waiting and self._has_room_for_write():
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
@@ -335,7 +335,7 @@ class EventRecorder:
         """Write queued events one after another; wait while no further write may begin."""
         loop = asyncio.get_running_loop()
         while True:
-            if not self._may_begin_write():
+            if not self._has_room_for_write():
                 turn = loop.create_future()
                 self._waiting.append(turn)
                 await turn
@@ -358,7 +358,7 @@ class EventRecorder:
         for attempt in range(1, MAX_TRIES + 1):
             wait = RETRY_SECONDS * (1 + RETRY_JITTER * self._rng())
             try:
-                await self._send_write(write)
+                await self._create_or_count_event(write)
             except ApiError as error:
                 race = error.already_exists and write.series is not None
                 if not race and not (error.transient and error.retry_after is not None):
@@ -376,7 +376,7 @@ class EventRecorder:
         self._unsent += 1
         log.error("dropping an event that could not be written in %d tries", MAX_TRIES)
 
-    async def _send_write(self, write: Write) -> None:
+    async def _create_or_count_event(self, write: Write) -> None:
         """Write one event: create it, or count it in the series of an earlier one.
 
         Where the earlier event is gone, the series is created with this one as its start.
@@ -397,7 +397,7 @@ class EventRecorder:
             body = orjson.dumps({**series.body, **state})
             await self._api.post(write.collection, body, deadline=WRITE_DEADLINE_SECONDS)
 
-    async def _discard_and_refresh(self) -> None:
+    async def _end_and_refresh_series(self) -> None:
         """Now and then end series that have not repeated, and write those that go on, until cancelled."""
         refresh_at = self._clock() + event_series.REFRESH_SECONDS
         while True:

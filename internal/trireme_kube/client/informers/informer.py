@@ -146,11 +146,11 @@ class Informer(Generic[T]):
                 self._interrupt.clear()
                 match step:
                     case listwatch.Pause():
-                        await self._pause(step.seconds)
+                        await self._wait_or_be_interrupted(step.seconds)
                     case listwatch.ListPage():
-                        await self._run_list(step)
+                        await self._list_one_page(step)
                     case listwatch.StreamList() | listwatch.OpenWatch():
-                        await self._run_watch(step)
+                        await self._watch_to_end(step)
         finally:
             await self._close_pages()
             if self._prefetch is not None:
@@ -231,7 +231,7 @@ class Informer(Generic[T]):
         await self.wait_for_version(version, max(end - self._clock(), 0.001))
         return version
 
-    async def _pause(self, seconds: float) -> None:
+    async def _wait_or_be_interrupted(self, seconds: float) -> None:
         """Wait so long, or until a request interrupts the wait."""
         try:
             async with asyncio.timeout(seconds):
@@ -239,7 +239,7 @@ class Informer(Generic[T]):
         except TimeoutError:
             pass
 
-    async def _run_list(self, step: listwatch.ListPage) -> None:
+    async def _list_one_page(self, step: listwatch.ListPage) -> None:
         """Read one page of the list and deliver what the protocol makes of it.
 
         The pages live across calls, up to the last page or a failure, which the protocol answers with its next step.
@@ -286,7 +286,7 @@ class Informer(Generic[T]):
         idle = list_prefetch.IDLE_SECONDS
         return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept_header)
 
-    async def _run_watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
+    async def _watch_to_end(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
         """Follow one watch or streaming list to its end, and tell the protocol how it ended.
 
         A stream that we ended ourselves counts as no failure, unless it was a list that had not ended.
@@ -297,7 +297,7 @@ class Informer(Generic[T]):
                 self._prefetch = None
                 self._stream = stream
                 self._protocol.opened()
-                await self._follow(stream)
+                await self._deliver_stream(stream)
         except ApiSilent:
             self._protocol.closed(self._clock() - started)
         except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
@@ -312,7 +312,7 @@ class Informer(Generic[T]):
         finally:
             self._stream = None
 
-    async def _follow(self, stream: transport.ByteStream | list_prefetch.ListPrefetch) -> None:
+    async def _deliver_stream(self, stream: transport.ByteStream | list_prefetch.ListPrefetch) -> None:
         """Deliver the events of an open watch until it ends.
 
         Raises:
@@ -373,7 +373,9 @@ class Informer(Generic[T]):
         """Count and log an object that cannot be decoded."""
         self._undecodable += 1
         metadata = watch.metadata_of(raw)
-        log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
+        log.warning(
+            "a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _namespaced_name_of(metadata), error
+        )
 
     async def _record_failure(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
         """Tell the protocol of a failure, log it (again only now and then), and deliver what follows from it."""
@@ -399,7 +401,7 @@ async def newest_version(api: client.ApiClient, resource: resources.Resource, de
     return watch.version_of({"metadata": metadata})
 
 
-def _name_of(metadata: Mapping[str, Any]) -> str:
+def _namespaced_name_of(metadata: Mapping[str, Any]) -> str:
     """Return `namespace/name` for log lines."""
     if not metadata:
         return "without metadata"

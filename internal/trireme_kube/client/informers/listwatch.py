@@ -212,7 +212,7 @@ class ListWatch:
         self.listed = self._served = True
         self._page_expirations = self._short_watches = 0
         self._fresh, self._paging, self._streaming, self._newest = True, False, False, False
-        self._note_success()
+        self._forget_failures()
         return Delivery(EventKind.LIST_END, {})
 
     def opened(self) -> None:
@@ -227,7 +227,7 @@ class ListWatch:
         deliveries: list[Delivery] = []
         listed = 0
         if self._streaming:
-            listed, error = self._initial_events(raws, deliveries)
+            listed, error = self._take_initial_events(raws, deliveries)
             if error is not None:
                 return deliveries, error
         of_list = len(deliveries)
@@ -244,11 +244,11 @@ class ListWatch:
                 return deliveries, errors.from_status(item)
         if self._events_in_watch:
             # The watch works: if it breaks, back-off restarts, however often watches have broken before.
-            self._note_success()
+            self._forget_failures()
         self.counters.events += len(deliveries) - of_list
         return deliveries, None
 
-    def _initial_events(self, raws: Sequence[RawEvent], deliveries: list[Delivery]) -> tuple[int, ApiError | None]:
+    def _take_initial_events(self, raws: Sequence[RawEvent], deliveries: list[Delivery]) -> tuple[int, ApiError | None]:
         """Take the events up to the end of the list, or all if that is not among them; return how many."""
         if self._fresh and raws:
             deliveries.append(Delivery(EventKind.LIST_START, {}))
@@ -278,7 +278,7 @@ class ListWatch:
         if not self._events_in_watch and seconds < SHORTEST_WATCH_SECONDS:
             self._note_failure("the server ended a watch at once")
             return
-        self._note_success()
+        self._forget_failures()
         if self._requested_version > self.version:
             self._short_watches += 1
             if self._short_watches >= CATCH_UP_WATCHES:
@@ -348,11 +348,11 @@ class ListWatch:
         self.version = 0
         self._version_text = ""
         self._paging = False
-        self._note_success()
+        self._forget_failures()
         self._pause = ABSENT_PAUSE_SECONDS * (1 + self._random() / 2)
         return [Delivery(EventKind.LIST_START, {}), Delivery(EventKind.LIST_END, {})] if news else []
 
-    def _note_success(self) -> None:
+    def _forget_failures(self) -> None:
         """Forget the last error, and begin with short pauses again."""
         self._growing = FIRST_PAUSE_SECONDS
         self.last_error = ""

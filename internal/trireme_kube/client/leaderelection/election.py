@@ -209,25 +209,29 @@ class Election:
         if self.phase is Phase.RELEASING:
             return self._continue_release(now, last, outcome)
         if isinstance(last, Wait):
-            return self._attempt(now)
+            return self._next_try(now)
         if isinstance(outcome, LeaseRecord):
-            return self._on_read(now, outcome) if isinstance(last, Read) else self._on_written(now, outcome)
+            return (
+                self._decide_on_lease_read(now, outcome)
+                if isinstance(last, Read)
+                else self._lead_after_write(now, outcome)
+            )
         if isinstance(last, Read):
             if isinstance(outcome, ApiError) and outcome.not_found and not self._settings.coordinated:
                 return self._next_turn(Create(self._new_lease_body(), self._request_timeout(now)), now)
-            return self._attempt_failed(now)
+            return self._wait_for_next_try(now)
         if isinstance(last, Update) and self.phase is Phase.LEADING and self._optimistic:
             self._optimistic = False
             return self._next_turn(self._read_instruction(now), now)
-        return self._attempt_failed(now)
+        return self._wait_for_next_try(now)
 
     def stop(self, now: float) -> Turn:
         """Stop, after the shell aborted the last instruction. Releases the Lease if we may hold it."""
         writing = isinstance(self._instruction, (Create, Update))
         if self.phase is Phase.LEADING:
-            return self._lose(now, "asked to stop", release=True, requested=True)
+            return self._end_after_leading(now, "asked to stop", release=True, requested=True)
         if self.phase is Phase.ACQUIRING and writing:
-            return self._release(now)  # the write may have succeeded
+            return self._begin_release(now)  # the write may have succeeded
         if self.phase is Phase.RELEASING:
             return self._next_turn(self._read_instruction(now))
         self.phase = Phase.ENDED
@@ -235,38 +239,38 @@ class Election:
 
     # One attempt: an optimistic Update (leaders only), or Read and then Create or Update.
 
-    def _attempt(self, now: float) -> Turn:
+    def _next_try(self, now: float) -> Turn:
         """Return the next try: renew by an update without reading first, else read; give up when the time is over."""
         if self.phase is Phase.LEADING:
             if not self._give_up_at:
                 self._give_up_at = min(now + self._settings.renew_deadline, self._valid_until)
             if now >= self._give_up_at:
-                return self._lose(now, "the lease could not be renewed in time", release=True)
+                return self._end_after_leading(now, "the lease could not be renewed in time", release=True)
             if self._observed is not None and not self._settings.coordinated:
                 self._optimistic = True
                 return self._next_turn(Update(self._renewal_body(self._observed), self._request_timeout(now)), now)
         return self._next_turn(self._read_instruction(now))
 
-    def _on_read(self, now: float, lease: LeaseRecord) -> Turn:
+    def _decide_on_lease_read(self, now: float, lease: LeaseRecord) -> Turn:
         """Renew the lease if it is ours, take it if it is free or has run out, else wait.
 
         Whether it has run out is decided by when we saw it change, not by its times: clocks differ. A coordinated lease
         is never taken: the API server gives it.
         """
-        notices = self._observe(now, lease)
+        notices = self._note_lease_change(now, lease)
         ours = lease.holder == self._settings.identity
         if self.phase is Phase.LEADING:
             if not ours:
-                lost = self._lose(now, f"the lease is held by {lease.holder or 'nobody'}", release=False)
+                lost = self._end_after_leading(now, f"the lease is held by {lease.holder or 'nobody'}", release=False)
                 return Turn(lost.instruction, (*notices, *lost.notices))
             if self._settings.coordinated and not self._may_continue(now, lease):
-                return self._attempt_failed(now, notices)
+                return self._wait_for_next_try(now, notices)
             return self._next_turn(Update(self._renewal_body(lease), self._request_timeout(now)), now, notices)
         if self._settings.coordinated:
             if not ours or not self._may_continue(now, lease):
-                return self._attempt_failed(now, notices)
+                return self._wait_for_next_try(now, notices)
         elif lease.holder and not ours and now < self._observed_at + lease.duration_seconds:
-            return self._attempt_failed(now, notices)
+            return self._wait_for_next_try(now, notices)
         body = self._renewal_body(lease) if ours else self._takeover_body(lease)
         return self._next_turn(Update(body, self._request_timeout(now)), now, notices)
 
@@ -274,9 +278,9 @@ class Election:
         """Whether the holder may continue: the Lease has not run out, and no other holder is preferred."""
         return now <= self._observed_at + lease.duration_seconds and not lease.preferred_holder
 
-    def _on_written(self, now: float, lease: LeaseRecord) -> Turn:
+    def _lead_after_write(self, now: float, lease: LeaseRecord) -> Turn:
         """Take a Lease that we wrote: we lead, from when the write was sent; wait until the next renewal."""
-        notices = self._observe(now, lease)
+        notices = self._note_lease_change(now, lease)
         self._valid_until = self._sent_at + int(self._settings.lease_duration)
         self._give_up_at = 0.0
         self._optimistic = False
@@ -287,7 +291,7 @@ class Election:
         leading = Leading(self._acquired.version, self._valid_until, self._acquired, renewal, self._predecessor_seconds)
         return self._next_turn(Wait(self._settings.retry_period), None, (*notices, leading))
 
-    def _attempt_failed(self, now: float, notices: tuple[Notice, ...] = ()) -> Turn:
+    def _wait_for_next_try(self, now: float, notices: tuple[Notice, ...] = ()) -> Turn:
         """Return a wait for the next try: with jitter as a candidate, and no longer than we may lead as a leader."""
         self._optimistic = False
         period = self._settings.retry_period
@@ -295,15 +299,15 @@ class Election:
             return self._next_turn(Wait(max(min(period, self._give_up_at - now), 0.0)), None, notices)
         return self._next_turn(Wait(period * (1 + JITTER_FACTOR * self._random())), None, notices)
 
-    def _lose(self, now: float, reason: str, *, release: bool, requested: bool = False) -> Turn:
+    def _end_after_leading(self, now: float, reason: str, *, release: bool, requested: bool = False) -> Turn:
         """End the election after leading; `release`: try to release the Lease first, since we may still hold it."""
         self.phase = Phase.ENDED
-        turn = self._release(now) if release else self._next_turn(End())
+        turn = self._begin_release(now) if release else self._next_turn(End())
         return Turn(turn.instruction, (Lost(reason, requested), *turn.notices))
 
     # Releasing the Lease: Read, then Update with an empty holder; again after a conflict.
 
-    def _release(self, now: float) -> Turn:
+    def _begin_release(self, now: float) -> Turn:
         """Begin to release the Lease: read it, and give it up if it is ours."""
         self.phase = Phase.RELEASING
         self._give_up_at = now + self._settings.renew_deadline
@@ -321,7 +325,7 @@ class Election:
         self.phase = Phase.ENDED
         return self._next_turn(End())
 
-    def _observe(self, now: float, lease: LeaseRecord) -> tuple[Notice, ...]:
+    def _note_lease_change(self, now: float, lease: LeaseRecord) -> tuple[Notice, ...]:
         """Note when the Lease last changed; return a notice if it has another holder than before."""
         if self._observed is None or not self._observed.same_terms(lease):
             self._observed_at = now

@@ -140,12 +140,12 @@ class LeaseElector:
         error: BaseException | None = None
         try:
             with asyncio.Runner() as runner:
-                runner.run(self._contend())
+                runner.run(self._execute_until_over())
         except BaseException as raised:
             error = raised
-        self._finish(error)
+        self._report_end(error)
 
-    def _finish(self, error: BaseException | None) -> None:
+    def _report_end(self, error: BaseException | None) -> None:
         """Report the end of the election, with the error that ended it."""
         reason = ""
         if isinstance(error, KubeconfigError):
@@ -157,9 +157,9 @@ class LeaseElector:
         owner, ended = self._owner, self._ended
         if owner is not None and ended is not None:
             with contextlib.suppress(RuntimeError):  # the main loop was closed before us
-                owner.call_soon_threadsafe(_set_done, ended)
+                owner.call_soon_threadsafe(_set_done_once, ended)
 
-    async def _contend(self) -> None:
+    async def _execute_until_over(self) -> None:
         """Execute the election's instructions one after another, until it ends. A stop aborts the one under way."""
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -177,7 +177,7 @@ class LeaseElector:
                 if stopped:
                     turn = self._machine.done(self._clock(), await operation)
                     continue
-                stopped, outcome = await self._unless_stopped(operation)
+                stopped, outcome = await self._run_unless_stopped(operation)
                 now = self._clock()
                 turn = self._machine.stop(now) if stopped else self._machine.done(now, outcome)
 
@@ -196,7 +196,9 @@ class LeaseElector:
                 finally:
                     standing.cancel()
 
-    async def _unless_stopped(self, operation: Coroutine[Any, Any, election.Outcome]) -> tuple[bool, election.Outcome]:
+    async def _run_unless_stopped(
+        self, operation: Coroutine[Any, Any, election.Outcome]
+    ) -> tuple[bool, election.Outcome]:
         """Run `operation` to its outcome, or abort it when `stop` is called."""
         assert self._stopping is not None
         task = asyncio.ensure_future(operation)
@@ -268,7 +270,7 @@ class LeaseElector:
                 owner.call_soon_threadsafe(self._on_notice, notice)
 
 
-def _set_done(future: asyncio.Future[None]) -> None:
+def _set_done_once(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 

@@ -78,16 +78,16 @@ class LeaseCandidate:
                 self._current = None
             else:
                 self._current = candidate
-                if kind is not EventKind.LISTED and _is_pinged(candidate):
+                if kind is not EventKind.LISTED and _is_pinged_since_renewal(candidate):
                     self._due.set()
 
     async def run(self) -> None:
         """Keep the object renewed until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(supervision.supervise("informer of the lease candidate", self._informer.run))
-            tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write_candidate))
+            tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write_candidate_when_due))
 
-    async def _write_candidate(self) -> None:
+    async def _write_candidate_when_due(self) -> None:
         """Write our candidate whenever one is due, until cancelled; failures are tried again ever later."""
         await self._listed.wait()
         failures = 0
@@ -132,7 +132,7 @@ class LeaseCandidate:
         }
 
 
-def _is_pinged(candidate: Json) -> bool:
+def _is_pinged_since_renewal(candidate: Json) -> bool:
     """Whether the candidate was pinged since its last renewal."""
     spec = candidate.get("spec") or {}
     ping_time, renew_time = (_parse_time(spec.get(name)) for name in ("pingTime", "renewTime"))

@@ -245,7 +245,7 @@ class ApiClient:
                 await self._transport.refresh()
             headers = self._transport.headers(content_type, accept)
             try:
-                return await self._send(method, target, headers, body, end)
+                return await self._send_once(method, target, headers, body, end)
             except ApiError as error:
                 if error.status != 401 or attempt == 2 or not await self._transport.refresh(headers):
                     raise
@@ -266,7 +266,7 @@ class ApiClient:
         """
         if self._transport.refresh_due():
             await self._transport.refresh()
-        waited = await self._throttle(idle)
+        waited = await self._wait_for_rate_limit(idle)
         headers = self._transport.headers(JSON, accept)
         self._requests += 1
         started = self._clock()
@@ -287,11 +287,11 @@ class ApiClient:
                 raise errors.from_response(stream.status, stream.reason, stream.headers, body)
             yield stream
 
-    async def _send(
+    async def _send_once(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, end: float
     ) -> ApiResponse:
         """Send a request once, after the wait for the rate limit, and count it. Raises: ApiError from status 300."""
-        waited = await self._throttle(end - self._clock())
+        waited = await self._wait_for_rate_limit(end - self._clock())
         started = self._clock()
         remaining = max(end - started, 0.001)
         self._requests += 1
@@ -310,7 +310,7 @@ class ApiClient:
             self._in_flight -= 1
             self._report_to_observer(method, status, started, waited)
 
-    async def _throttle(self, deadline: float) -> float:
+    async def _wait_for_rate_limit(self, deadline: float) -> float:
         """Wait for the rate limit if it lets us through within `deadline`; return how long it took."""
         wait = self._bucket.take(self._clock())
         if wait <= 0:

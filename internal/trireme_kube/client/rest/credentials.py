@@ -106,7 +106,7 @@ class Credentials:
                     await self._renewal(rejected is not None)
                 self.headers = self._make_headers()
             with self._log_failure():
-                self._check_files()
+                self._load_renewed_certificates()
                 usable = self.certificate
             return (self.headers, usable) != (headers, certificate)
 
@@ -118,7 +118,7 @@ class Credentials:
         except (KubeconfigError, OSError, ValueError) as error:
             log.warning("credentials of %s could not be renewed: %s", self.origin, error)
 
-    def _check_files(self) -> None:
+    def _load_renewed_certificates(self) -> None:
         """Load certificates that were renewed.
 
         Raises: OSError for a pair that does not fit, as one half of it was not written yet.
@@ -168,9 +168,9 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
     if context.has_external_credentials:
         config, renewal = await _load_external_credentials().load(context)
     else:
-        config, renewal = _from_kubeconfig(context)
+        config, renewal = _connection_and_renewal_of(context)
     credentials = Credentials(config, context.origin, renewal, context.impersonation, clock)
-    _check_tls(context, config)
+    _check_each_tls_file(context, config)
     config.proxy = config.proxy or proxy_from_environment(credentials.host)
     return credentials
 
@@ -183,7 +183,7 @@ def _load_external_credentials() -> types.ModuleType:
     return external_credentials
 
 
-def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal | None]:
+def _connection_and_renewal_of(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal | None]:
     """Make the connection of a kubeconfig with its own credentials, and what renews it; None if nothing rotates.
 
     Raises: KubeconfigError.
@@ -199,7 +199,7 @@ def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection
     return config, renew if context.rotates else None
 
 
-def _check_tls(context: kubeconfig.Context, configuration: connection.Connection) -> None:
+def _check_each_tls_file(context: kubeconfig.Context, configuration: connection.Connection) -> None:
     """Load each file separately, so that the message can name the field."""
     if not str(configuration.host).startswith("https"):
         return
@@ -209,14 +209,14 @@ def _check_tls(context: kubeconfig.Context, configuration: connection.Connection
             tls.load_verify_locations(cafile=configuration.ssl_ca_cert)
         except (ssl.SSLError, OSError) as error:
             raise context.field_error(
-                "cluster.certificate-authority", f"not a PEM certificate ({_tls_reason(error)})"
+                "cluster.certificate-authority", f"not a PEM certificate ({_tls_error_text(error)})"
             ) from error
     if configuration.cert_file:
         try:
             tls.load_cert_chain(configuration.cert_file, configuration.key_file, password=_refuse_password)
         except (ssl.SSLError, OSError, ValueError) as error:
             raise context.field_error(
-                "user.client-certificate and client-key", f"not a certificate and its key ({_tls_reason(error)})"
+                "user.client-certificate and client-key", f"not a certificate and its key ({_tls_error_text(error)})"
             ) from error
 
 
@@ -226,7 +226,7 @@ def _refuse_password() -> str:
     raise ValueError("the key is encrypted")
 
 
-def _tls_reason(error: Exception) -> str:
+def _tls_error_text(error: Exception) -> str:
     """Return what OpenSSL or the system says is wrong, without the file's name."""
     return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
 

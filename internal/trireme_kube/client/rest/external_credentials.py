@@ -44,27 +44,27 @@ def in_cluster() -> tuple[connection.Connection, connection.Renewal]:
             f"({incluster_config.SERVICE_TOKEN_FILENAME}: {str(error).rstrip('.')})"
         ) from error
 
-    async def renew(_: bool) -> None:
+    async def reload_token(_: bool) -> None:
         with _as_kubeconfig_errors():
             loader._read_token_file()
         config.api_key["BearerToken"] = loader.token
 
-    return config, renew
+    return config, reload_token
 
 
 async def load(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal]:
     """Run the context's credential plugin or identity provider. Raises: KubeconfigError: no usable credentials."""
     config = connection.Connection()
-    loader = await _load_context(context, config)
+    loader = await _load_credentials_of_context(context, config)
 
-    async def renew(rejected: bool) -> None:
+    async def renew_credentials(rejected: bool) -> None:
         with _as_kubeconfig_errors():
-            await _renew(context, loader, config, rejected)
+            await _load_anew_if_useful(context, loader, config, rejected)
 
-    return config, renew
+    return config, renew_credentials
 
 
-async def _load_context(context: kubeconfig.Context, config: connection.Connection) -> Any:
+async def _load_credentials_of_context(context: kubeconfig.Context, config: connection.Connection) -> Any:
     """Let the package load the credentials of a context, running a credential plugin if it names one.
 
     Raises:
@@ -86,7 +86,9 @@ async def _load_context(context: kubeconfig.Context, config: connection.Connecti
     return loader
 
 
-async def _renew(context: kubeconfig.Context, loader: Any, config: connection.Connection, rejected: bool) -> None:
+async def _load_anew_if_useful(
+    context: kubeconfig.Context, loader: Any, config: connection.Connection, rejected: bool
+) -> None:
     """Load credentials anew into `config`, where that can help.
 
     Args: rejected: Whether the server rejected the present ones: then an expiry yet to come means nothing.

@@ -54,15 +54,15 @@ def read(path: str, master: str = "") -> Context:
     name = document.get("current-context")
     if not isinstance(name, str) or not name:
         raise KubeconfigError(f"{origin}: current-context: missing")
-    context = _named_entry(origin, document, "contexts", "context", name, "current-context")
-    cluster_name = _check_text(origin, f"contexts[{name}].context.cluster", context.get("cluster"))
+    context = _entry_by_name(origin, document, "contexts", "context", name, "current-context")
+    cluster_name = _checked_text(origin, f"contexts[{name}].context.cluster", context.get("cluster"))
     cluster = dict(
-        _named_entry(origin, document, "clusters", "cluster", cluster_name, f"contexts[{name}].context.cluster")
+        _entry_by_name(origin, document, "clusters", "cluster", cluster_name, f"contexts[{name}].context.cluster")
     )
     user_name = context.get("user") or ""
     user: Mapping[str, Any] = {}
     if user_name:
-        user = _named_entry(origin, document, "users", "user", user_name, f"contexts[{name}].context.user")
+        user = _entry_by_name(origin, document, "users", "user", user_name, f"contexts[{name}].context.user")
     if master:
         cluster["server"] = master
     return _make_context(origin, pathlib.Path(path).absolute().parent, cluster_name, cluster, user_name, dict(user))
@@ -88,7 +88,7 @@ def _parse_document(origin: str, path: pathlib.Path) -> Mapping[str, Any]:
     return document
 
 
-def _named_entry(
+def _entry_by_name(
     origin: str, document: Mapping[str, Any], plural: str, singular: str, name: str, named_by: str
 ) -> Mapping[str, Any]:
     """Return the entry of a name, empty for a user without credentials.
@@ -119,8 +119,8 @@ def _make_context(
     if origin == "--master":
         names = {"cluster": "", "user": ""}
     _check_server(origin, names, cluster)
-    _check_files(origin, names, "cluster", folder, cluster, _CLUSTER_FILES)
-    _check_files(origin, names, "user", folder, user, _USER_FILES)
+    _resolve_file_or_data(origin, names, "cluster", folder, cluster, _CLUSTER_FILES)
+    _resolve_file_or_data(origin, names, "user", folder, user, _USER_FILES)
     if ("client-certificate" in user or "client-certificate-data" in user) != (
         "client-key" in user or "client-key-data" in user
     ):
@@ -130,7 +130,7 @@ def _make_context(
         user["tokenFile"] = _absolute_path(origin, f"{names['user']}.tokenFile", folder, user["tokenFile"])
     plugin = user.get("exec")
     if plugin is not None:
-        user["exec"] = _check_plugin(origin, f"{names['user']}.exec", folder, plugin)
+        user["exec"] = _checked_credential_plugin(origin, f"{names['user']}.exec", folder, plugin)
     impersonation = _impersonation_headers(user)
     if cluster["server"].startswith("http:"):
         user = {}  # client-go's rule: credentials go over TLS only, so none are obtained here
@@ -154,7 +154,7 @@ def _make_context(
 
 def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]) -> None:
     """Check the cluster's URL, and normalize it in place; a bare host gets http. Raises: KubeconfigError."""
-    server = _check_text(origin, _field_path(names, "cluster.server"), cluster.get("server"))
+    server = _checked_text(origin, _field_path(names, "cluster.server"), cluster.get("server"))
     if "://" not in server:
         # client-go's rule for a bare host: no TLS, whatever the entry says of certificates.
         server = f"http://{server}"
@@ -168,7 +168,7 @@ def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]
     cluster["server"] = f"{url.scheme}{server[len(url.scheme) :]}".rstrip("/")
 
 
-def _check_files(
+def _resolve_file_or_data(
     origin: str,
     names: Mapping[str, str],
     entry: str,
@@ -193,12 +193,12 @@ def _check_files(
             value.pop(data_field, None)
 
 
-def _check_plugin(origin: str, place: str, folder: pathlib.Path, plugin: Any) -> dict[str, Any]:
+def _checked_credential_plugin(origin: str, place: str, folder: pathlib.Path, plugin: Any) -> dict[str, Any]:
     """Check a credential plugin; return it with its command's path resolved. Raises: KubeconfigError."""
     if not isinstance(plugin, dict):
         raise KubeconfigError(f"{origin}: {place}: {_kind_of_value(plugin)} instead of a mapping")
-    command = _check_text(origin, f"{place}.command", plugin.get("command"))
-    _check_text(origin, f"{place}.apiVersion", plugin.get("apiVersion"))
+    command = _checked_text(origin, f"{place}.command", plugin.get("command"))
+    _checked_text(origin, f"{place}.apiVersion", plugin.get("apiVersion"))
     if "/" in command and not pathlib.Path(command).is_absolute():
         command = str(folder / command)  # client-go's rule: a path is relative to the kubeconfig, a bare name to PATH
     return {**plugin, "command": command}
@@ -206,7 +206,7 @@ def _check_plugin(origin: str, place: str, folder: pathlib.Path, plugin: Any) ->
 
 def _absolute_path(origin: str, place: str, folder: pathlib.Path, name: Any) -> str:
     """Return the path of a file named relative to the kubeconfig. Raises: KubeconfigError if it cannot be read."""
-    path = folder / _check_text(origin, place, name)
+    path = folder / _checked_text(origin, place, name)
     try:
         with path.open("rb"):
             pass
@@ -228,7 +228,7 @@ def _impersonation_headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ..
     return tuple(headers)
 
 
-def _check_text(origin: str, place: str, value: Any) -> str:
+def _checked_text(origin: str, place: str, value: Any) -> str:
     """Return the value. Raises: KubeconfigError if it is missing or no text."""
     if not isinstance(value, str) or not value:
         problem = "missing" if value in (None, "") else f"{_kind_of_value(value)} instead of a text"

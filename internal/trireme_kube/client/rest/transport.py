@@ -103,7 +103,7 @@ class Transport:
             try:
                 response = await http.request(
                     "GET",
-                    self._url(target),
+                    self._url_of_target(target),
                     headers=headers,
                     timeout=aiohttp.ClientTimeout(total=total, sock_connect=idle, sock_read=idle),
                     **self._extra,
@@ -122,7 +122,7 @@ class Transport:
                 self._sessions[-1].in_use() as http,
                 http.request(
                     method,
-                    self._url(target),
+                    self._url_of_target(target),
                     data=body,
                     headers=headers,
                     timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=seconds),
@@ -134,7 +134,7 @@ class Transport:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise unreachable(error, self.host) from error
 
-    def _url(self, target: str) -> yarl.URL:
+    def _url_of_target(self, target: str) -> yarl.URL:
         return yarl.URL(self._identity.host + target, encoded=True)
 
     async def _replace_session(self) -> None:

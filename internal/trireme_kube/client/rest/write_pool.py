@@ -67,7 +67,7 @@ class WritePool:
         self._server_name = (server_name or parts.hostname) if self._tls else None
         self._limit = limit
         self._open = self._opening = 0
-        self._idle: list[_Connection] = []
+        self._idle: list[_PooledConnection] = []
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
         # By the id() of the headers; the value holds a reference to them so that the id is not reused.
         self._heads: dict[int, tuple[Mapping[str, str], bytes]] = {}
@@ -96,7 +96,7 @@ class WritePool:
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
             raise self._unreachable(error) from error
         finally:
-            self._give_back(connection)
+            self._take_back_after_request(connection)
 
     def _request_line(self, method: str, path: str) -> bytes:
         """Return the first line of a request."""
@@ -117,7 +117,7 @@ class WritePool:
         self._heads[id(headers)] = (headers, encoded)
         return encoded
 
-    async def _take_connection(self, end: float) -> _Connection:
+    async def _take_connection(self, end: float) -> _PooledConnection:
         """Return an idle connection, or a new one if there is room; else wait for one. Raises: ApiUnreachable."""
         while True:
             while self._idle:
@@ -126,7 +126,7 @@ class WritePool:
                     return connection
                 self._open -= 1
             if self._open < max(self._limit, 1) and self._opening < MAX_OPENING:
-                return await self._connect(end)
+                return await self._open_connection(end)
             await self._wait_for_turn(end)
 
     async def _wait_for_turn(self, end: float) -> None:
@@ -138,12 +138,12 @@ class WritePool:
                 await turn
         except BaseException as error:
             if not turn.cancelled():
-                self._wake_next()  # our turn came as we were cancelled: pass it on
+                self._wake_longest_waiter()  # our turn came as we were cancelled: pass it on
             if isinstance(error, TimeoutError):
                 raise ApiUnreachable(f"{self._host}: no connection was free in time", sent=False) from error
             raise
 
-    async def _connect(self, end: float) -> _Connection:
+    async def _open_connection(self, end: float) -> _PooledConnection:
         """Open a connection; one that fails gives its place to the next in line. Raises: ApiUnreachable."""
         loop = asyncio.get_running_loop()
         self._open += 1
@@ -152,36 +152,36 @@ class WritePool:
             async with asyncio.timeout_at(end):
                 host, port = self._address
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(loop), host, port, ssl=self._tls, server_hostname=self._server_name
+                    lambda: _PooledConnection(loop), host, port, ssl=self._tls, server_hostname=self._server_name
                 )
         except (OSError, TimeoutError) as error:
-            self._free_place()
+            self._note_connection_gone()
             text = "no connection in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
             raise ApiUnreachable(f"{self._host}: {text}", sent=False, refused=is_connection_refused(error)) from error
         except BaseException:
-            self._free_place()
+            self._note_connection_gone()
             raise
         finally:
             self._opening -= 1
         if self._open < self._limit:
-            self._wake_next()  # the next may open one
+            self._wake_longest_waiter()  # the next may open one
         return connection
 
-    def _give_back(self, connection: _Connection) -> None:
+    def _take_back_after_request(self, connection: _PooledConnection) -> None:
         """Take a connection back after its request; it is closed if it cannot be used again."""
         if connection.reusable and self._limit:
             self._idle.append(connection)
-            self._wake_next()
+            self._wake_longest_waiter()
         else:
             connection.transport.abort()
-            self._free_place()
+            self._note_connection_gone()
 
-    def _free_place(self) -> None:
+    def _note_connection_gone(self) -> None:
         """Note that a connection is gone, so that the next waiter may open one."""
         self._open -= 1
-        self._wake_next()
+        self._wake_longest_waiter()
 
-    def _wake_next(self) -> None:
+    def _wake_longest_waiter(self) -> None:
         """Let the request that has waited longest look for a connection."""
         while self._waiting:
             turn = self._waiting.popleft()
@@ -198,7 +198,7 @@ class WritePool:
         return ApiUnreachable(f"{self._host}: {error or 'the server closed the connection'}", sent=True, dropped=True)
 
 
-class _Connection(asyncio.Protocol):
+class _PooledConnection(asyncio.Protocol):
     """One connection and its pending response."""
 
     transport: asyncio.Transport

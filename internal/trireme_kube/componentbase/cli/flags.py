@@ -117,7 +117,7 @@ class _CommandLineReader:
             elif argument.startswith("--"):
                 self._read_long_flag(argument)
             else:
-                self._read_letters(argument[1:])
+                self._read_short_flags(argument[1:])
 
     def _set_flag(self, flag: Flag, text: str) -> None:
         """Set a flag from text, and note that it was given. Raises: FlagError."""
@@ -143,7 +143,7 @@ class _CommandLineReader:
                 raise FlagError(f"flag needs an argument: --{name}")
         self._set_flag(flag, value)
 
-    def _read_letters(self, letters: str) -> None:
+    def _read_short_flags(self, letters: str) -> None:
         """Read the flags after a single dash: `-v2`, `-v=2`, `-v 2`. Raises: FlagError with pflag's message."""
         while letters:
             letter = letters[0]
@@ -199,7 +199,7 @@ _LEAST_COLUMNS = 24
 _INDENT_BELOW = 16
 
 
-def _flag_column(flag: Flag) -> str:
+def _help_flag_column(flag: Flag) -> str:
     """Return a flag's left column in the help: letter, name and type."""
     text = f"  -{flag.letter}, --{flag.name}" if flag.letter else f"      --{flag.name}"
     if flag.type.name != "bool":
@@ -209,7 +209,7 @@ def _flag_column(flag: Flag) -> str:
     return text
 
 
-def _text_column(flag: Flag) -> str:
+def _help_text_column(flag: Flag) -> str:
     """Return a flag's right column in the help: its text, and its default if it has one worth showing."""
     if flag.default_text in flag.type.silent:
         return flag.help
@@ -219,7 +219,9 @@ def _text_column(flag: Flag) -> str:
 
 def section_help(section: Section, columns: int = 0) -> str:
     """The help of one section; wrapped where the terminal's width is known."""
-    rows = [(_flag_column(flag), _text_column(flag)) for flag in sorted(section.flags, key=lambda flag: flag.name)]
+    rows = [
+        (_help_flag_column(flag), _help_text_column(flag)) for flag in sorted(section.flags, key=lambda flag: flag.name)
+    ]
     width = max(len(left) for left, _ in rows) + 3
     out = [f"\n{section.title} flags:\n", *(_help_row(left, right, width, columns) for left, right in rows)]
     return "\n".join(out) + "\n"

@@ -104,7 +104,7 @@ def parse_semantic(text: str) -> Version:
 BINARY = parse(KUBERNETES)
 
 
-def _previous_minor(minor: tuple[int, int]) -> tuple[int, int]:
+def _minor_version_before(minor: tuple[int, int]) -> tuple[int, int]:
     """Return the minor version before this one."""
     return minor[0], max(minor[1] - 1, 0)
 
@@ -119,12 +119,12 @@ class Effective:
     """The emulated version, and the oldest version that the rest of the control plane may have."""
 
     emulated: tuple[int, int] = BINARY.minor
-    oldest_peer: tuple[int, int] = _previous_minor(BINARY.minor)
+    oldest_peer: tuple[int, int] = _minor_version_before(BINARY.minor)
 
     @staticmethod
     def emulating(emulated: Version) -> "Effective":
         """Emulating an older version; its peers may be one minor version older still."""
-        return Effective(emulated.minor, max(_previous_minor(emulated.minor), _FLOOR))
+        return Effective(emulated.minor, max(_minor_version_before(emulated.minor), _FLOOR))
 
     def with_oldest_peer(self, oldest: Version) -> "Effective":
         """With another oldest peer."""
@@ -152,7 +152,7 @@ def emulation_range() -> str:
 
 def oldest_peer_range() -> str:
     """The versions that `--min-compatibility-version` accepts, for its help."""
-    default = _version_text(_previous_minor(BINARY.minor))
+    default = _version_text(_minor_version_before(BINARY.minor))
     return f"{_version_text(_FLOOR)}..{_version_text(BINARY.minor)}(default:{default})"
 
 

@@ -128,7 +128,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
     _settings.json = options.format == "json"
     if _settings.json:
         _silence_other_text()
-    logging.setLoggerClass(_Logger)
+    logging.setLoggerClass(_LoggerAfterSetup)
     set_verbosity(options.verbosity)
 
 
@@ -143,7 +143,7 @@ def announce(message: str) -> None:
 
 def fail(message: str) -> None:
     """Write one line to stderr, in the format of the logs: why the process cannot start. The caller ends it."""
-    line = _printable(" ".join(message.split()))
+    line = _without_terminal_controls(" ".join(message.split()))
     if _settings.json:
         logging.getLogger(_OWN_PACKAGE).error(line)
     else:
@@ -172,7 +172,7 @@ def _silence_other_text() -> None:
 
 
 @dataclass(slots=True)
-class _Settings:
+class _LatestOptions:
     """The latest options."""
 
     json: bool = False
@@ -187,14 +187,14 @@ class _Settings:
 
     def level_of_logger(self, name: str) -> int:
         """The level of a logger, by the first matching pattern; NOTSET: the level of all others."""
-        own = next((verbosity for pattern, verbosity in self.modules if _matches(pattern, name)), 0)
+        own = next((verbosity for pattern, verbosity in self.modules if _matches_module_pattern(pattern, name)), 0)
         return level_of(own) if own > self.verbosity else logging.NOTSET
 
 
-_settings = _Settings()
+_settings = _LatestOptions()
 
 
-class _Logger(logging.Logger):
+class _LoggerAfterSetup(logging.Logger):
     """A logger that is made after the setup."""
 
     def __init__(self, name: str, level: int = logging.NOTSET) -> None:
@@ -203,7 +203,7 @@ class _Logger(logging.Logger):
         super().__init__(name, level)
 
 
-def _matches(pattern: str, logger: str) -> bool:
+def _matches_module_pattern(pattern: str, logger: str) -> bool:
     """A pattern without a slash matches the module's own name, one with a slash its whole path."""
     path = logger.replace(".", "/")
     return fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern)
@@ -269,7 +269,7 @@ def _format_value(value: object) -> str:
         return json.dumps(value, default=str, separators=(",", ":"), ensure_ascii=False)
     text = str(value)
     if "\n" in text:
-        lines = "".join(f"\t{_printable(line)}\n" for line in text.splitlines())
+        lines = "".join(f"\t{_without_terminal_controls(line)}\n" for line in text.splitlines())
         return f"<\n{lines} >"
     return _quote(text)
 
@@ -279,10 +279,10 @@ def _multiline_text(text: str) -> str:
 
     Names of objects and callers come from outside, and could hold a whole forged line.
     """
-    return text if text.isprintable() else "\n\t".join(_printable(line) for line in text.splitlines())
+    return text if text.isprintable() else "\n\t".join(_without_terminal_controls(line) for line in text.splitlines())
 
 
-def _printable(text: str) -> str:
+def _without_terminal_controls(text: str) -> str:
     """Without what would steer the terminal that shows the log; tabs stay."""
     if text.isprintable():
         return text

@@ -13,14 +13,14 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _USER_TICKS, _SYSTEM_TICKS, _STARTED_TICKS, _VIRTUAL_BYTES, _RESIDENT_PAGES = 11, 12, 19, 20, 21
 
 
-class _Gauge(Gauge):
+class _GaugeWithoutStability(Gauge):
     """A gauge without a stability level, as other programs have it."""
 
     def __init__(self, name: str, text: str, read: Callable[[], Mapping[Values, float]]) -> None:
         super().__init__(name, text, read, stability="")
 
 
-class _KernelCounter(_Gauge):
+class _KernelCounter(_GaugeWithoutStability):
     """A counter that the kernel keeps, so it cannot be reset."""
 
     kind = "counter"
@@ -30,18 +30,18 @@ def instruments() -> list[Instrument]:
     """Return the metrics process_* of this process."""
     return [
         _KernelCounter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", _cpu_seconds),
-        _Gauge("process_max_fds", "Maximum number of open file descriptors.", _max_fds),
-        _Gauge("process_open_fds", "Number of open file descriptors.", _open_fds),
+        _GaugeWithoutStability("process_max_fds", "Maximum number of open file descriptors.", _max_file_descriptors),
+        _GaugeWithoutStability("process_open_fds", "Number of open file descriptors.", _open_file_descriptors),
         _KernelCounter(
             "process_network_receive_bytes_total", "Bytes received, of all of this network namespace.", _received_bytes
         ),
         _KernelCounter(
             "process_network_transmit_bytes_total", "Bytes sent, of all of this network namespace.", _sent_bytes
         ),
-        _Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", _resident_bytes),
+        _GaugeWithoutStability("process_resident_memory_bytes", "Resident memory size in bytes.", _resident_bytes),
         start_time_metric(""),
-        _Gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.", _virtual_bytes),
-        _Gauge(
+        _GaugeWithoutStability("process_virtual_memory_bytes", "Virtual memory size in bytes.", _virtual_bytes),
+        _GaugeWithoutStability(
             "process_virtual_memory_max_bytes",
             "Maximum amount of virtual memory available in bytes.",
             _max_virtual_bytes,
@@ -72,27 +72,33 @@ def _process_stat() -> list[str]:
 
 
 def _cpu_seconds() -> Mapping[Values, float]:
+    """The CPU time that this process has used, as a sample without labels."""
     fields = _process_stat()
     return _without_labels((int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _CLOCK_TICKS)
 
 
-def _max_fds() -> Mapping[Values, float]:
+def _max_file_descriptors() -> Mapping[Values, float]:
+    """How many file descriptors this process may open, as a sample without labels."""
     return _without_labels(_resource_limit(resource.RLIMIT_NOFILE))
 
 
-def _open_fds() -> Mapping[Values, float]:
+def _open_file_descriptors() -> Mapping[Values, float]:
+    """How many file descriptors this process has open, as a sample without labels."""
     return _without_labels(sum(1 for _ in os.scandir("/proc/self/fd")))
 
 
 def _resident_bytes() -> Mapping[Values, float]:
+    """The resident memory of this process, as a sample without labels."""
     return _without_labels(int(_process_stat()[_RESIDENT_PAGES]) * _PAGE)
 
 
 def _virtual_bytes() -> Mapping[Values, float]:
+    """The virtual memory of this process, as a sample without labels."""
     return _without_labels(int(_process_stat()[_VIRTUAL_BYTES]))
 
 
 def _max_virtual_bytes() -> Mapping[Values, float]:
+    """How much virtual memory this process may have, as a sample without labels."""
     return _without_labels(_resource_limit(resource.RLIMIT_AS))
 
 
@@ -103,10 +109,12 @@ def _resource_limit(which: int) -> float:
 
 
 def _received_bytes() -> Mapping[Values, float]:
+    """The bytes that this network namespace has received, as a sample without labels."""
     return _without_labels(_network_bytes()[0])
 
 
 def _sent_bytes() -> Mapping[Values, float]:
+    """The bytes that this network namespace has sent, as a sample without labels."""
     return _without_labels(_network_bytes()[1])
 
 

@@ -36,8 +36,8 @@ class Authorizer:
         clock: Callable[[], float],
     ) -> None:
         """`always_allowed` are paths, or prefixes that end in a star. `review` None: nothing else is allowed."""
-        self._paths = frozenset(_clean_path(path) for path in always_allowed if not path.endswith("*"))
-        self._prefixes = tuple(_clean_path(path[:-1]) for path in always_allowed if path.endswith("*"))
+        self._paths = frozenset(_without_leading_slash(path) for path in always_allowed if not path.endswith("*"))
+        self._prefixes = tuple(_without_leading_slash(path[:-1]) for path in always_allowed if path.endswith("*"))
         self._review = review
         self._seconds = {True: allow_seconds, False: deny_seconds}
         self._verdicts: ExpiringCache[tuple[object, ...], AccessVerdict] = ExpiringCache(clock)
@@ -46,7 +46,7 @@ class Authorizer:
         """Whether the user may. Raises: ReviewError."""
         if ADMINISTRATORS in user.groups:
             return AccessVerdict(True)
-        plain = _clean_path(path)
+        plain = _without_leading_slash(path)
         if plain in self._paths or any(plain.startswith(prefix) for prefix in self._prefixes):
             return AccessVerdict(True)
         if self._review is None:
@@ -65,6 +65,6 @@ def forbidden_message(user: User, verb: str, path: str, reason: str) -> str:
     return f"{message}: {reason}" if reason else message
 
 
-def _clean_path(path: str) -> str:
+def _without_leading_slash(path: str) -> str:
     """Return the path without its leading slash."""
     return path.removeprefix("/")

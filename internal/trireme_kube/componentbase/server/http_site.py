@@ -76,11 +76,11 @@ class Guard(Protocol):
     """Authenticates and authorises callers."""
 
     async def user_of(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
-        """Raises: Unauthenticated."""
+        """The caller, by headers and client certificate. Raises: Unauthenticated."""
         ...
 
     async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
-        """Raises: ReviewError."""
+        """Whether the user may do this to the path. Raises: ReviewError: the API server could not say."""
         ...
 
 
@@ -99,21 +99,21 @@ class Site:
     def application(self, guard: Guard | None) -> web.Application:
         """The site for aiohttp; without a guard, every caller that can reach it may read everything."""
 
-        async def handle(request: web.Request) -> web.StreamResponse:
+        async def handle_request(request: web.Request) -> web.StreamResponse:
             started = time.perf_counter()
             reply = await self._reply_if_allowed(request, guard)
             _log_request(request, reply, time.perf_counter() - started)
-            return _response(request, reply)
+            return _to_aiohttp_response(request, reply)
 
         application = web.Application()
-        application.router.add_route("*", "/{path:.*}", handle)
+        application.router.add_route("*", "/{path:.*}", handle_request)
         application.on_response_prepare.append(_without_server_header)
         return application
 
     async def _reply_if_allowed(self, request: web.Request, guard: Guard | None) -> Reply:
         """Answer a request that the guard lets pass; every failure becomes a reply."""
         try:
-            refused = None if guard is None else await _refusal(request, guard)
+            refused = None if guard is None else await _reply_of_refusal(request, guard)
             if refused is not None:
                 return refused
             query: dict[str, list[str]] = {}
@@ -145,8 +145,8 @@ class Site:
         return None
 
 
-async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
-    """The response to a caller who may not."""
+async def _reply_of_refusal(request: web.Request, guard: Guard) -> Reply | None:
+    """The reply to a caller who may not read the page; None: the caller may."""
     transport = request.transport
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
@@ -163,7 +163,7 @@ async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
     return Reply.of(status_documents.failure(403, "Forbidden", message, details=True, pretty=pretty), sniff=False)
 
 
-def _response(request: web.Request, reply: Reply) -> web.Response:
+def _to_aiohttp_response(request: web.Request, reply: Reply) -> web.Response:
     """Make aiohttp's response; long ones are sent in chunks, as the reference does."""
     headers = {"Cache-Control": "no-cache, private", "Content-Type": reply.content_type, **reply.headers}
     response = web.Response(body=reply.body, status=reply.status, headers=headers)
@@ -189,16 +189,16 @@ def _log_request(request: web.Request, reply: Reply, seconds: float) -> None:
             "HTTP",
             verb=request.method,
             URI=request.path_qs,
-            latency=_duration(seconds),
+            latency=_duration_text(seconds),
             userAgent=request.headers.get("User-Agent", ""),
             contentType=request.headers.get("Content-Type", ""),
             **{"audit-ID": ""},
-            srcIP=_peer(request),
+            srcIP=_caller_address(request),
             resp=reply.status,
         )
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """A duration in Go's format."""
     nanoseconds = round(seconds * 1e9)
     if nanoseconds < 1_000_000:
@@ -206,7 +206,7 @@ def _duration(seconds: float) -> str:
     return f"{nanoseconds / 1e6:.10g}ms" if nanoseconds < 1_000_000_000 else f"{nanoseconds / 1e9:.10g}s"
 
 
-def _peer(request: web.Request) -> str:
+def _caller_address(request: web.Request) -> str:
     """Address and port of the caller."""
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
     if not isinstance(peer, tuple):

@@ -49,26 +49,26 @@ def _plain_site(registry: Registry, not_ready: Callable[[], str], clock: Callabl
     """The pages. Without a frontend /readyz fails for STANDBY_SECONDS at most, then says that it stands by."""
     started = clock()
 
-    def problem() -> str:
+    def frontend_problem() -> str:
         return not_ready() if clock() - started < STANDBY_SECONDS else ""
 
-    def note() -> str:
+    def standby_note() -> str:
         missing = not_ready()
         return f"standing by: {missing}" if missing else ""
 
-    frontend = Check("frontend", problem, note=note)
+    frontend = Check("frontend", frontend_problem, note=standby_note)
     health = Health({"healthz": [PING], "livez": [PING], "readyz": [frontend]})
 
-    async def probe(request: Request) -> Reply | None:
+    async def health_page(request: Request) -> Reply | None:
         report = health.report(request.path, request.query)
         return None if report is None else http_site.text(report.text, 200 if report.healthy else 500)
 
-    async def metrics(request: Request) -> Reply:
+    async def metrics_page(request: Request) -> Reply:
         answer = exposition.answer(registry.families(), request.headers)
         headers = {"Content-Encoding": answer.content_encoding} if answer.content_encoding else {}
         return Reply(answer.body, answer.content_type, headers=headers)
 
-    pages: dict[str, Page] = {"/metrics": metrics}
+    pages: dict[str, Page] = {"/metrics": metrics_page}
     for path in health.paths():
-        pages[path] = pages[f"{path}/*"] = probe
+        pages[path] = pages[f"{path}/*"] = health_page
     return http_site.Site(pages)

@@ -36,13 +36,13 @@ _INDEX = """<html>
 
 def pages() -> Mapping[str, Page]:
     """The pages, by path."""
-    profiler = _Profiler()
+    profiler = _OneAtATimeProfiler()
 
-    async def root(_: Request) -> Reply:
+    async def index_page(_: Request) -> Reply:
         body = f'<a href="{_PREFIX}">Found</a>.\n\n'.encode()
         return Reply(body, "text/html; charset=utf-8", 302, {"Location": _PREFIX})
 
-    async def below(request: Request) -> Reply:
+    async def profile_page(request: Request) -> Reply:
         name = request.path.removeprefix(_PREFIX)
         if not name:
             return text(_INDEX, content_type="text/html; charset=utf-8")
@@ -53,10 +53,10 @@ def pages() -> Mapping[str, Page]:
         unknown = text("Unknown profile\n", 404)
         return Reply(unknown.body, unknown.content_type, 404, {**unknown.headers, "X-Go-Pprof": "1"})
 
-    return {"/debug/pprof": root, "/debug/pprof/*": below}
+    return {"/debug/pprof": index_page, "/debug/pprof/*": profile_page}
 
 
-class _Profiler:
+class _OneAtATimeProfiler:
     """One profile at a time: Python allows no more."""
 
     def __init__(self) -> None:

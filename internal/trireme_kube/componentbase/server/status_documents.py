@@ -73,20 +73,20 @@ class Page:
             media, *rest = (part.strip() for part in entry.split(";"))
             parameters = dict(part.split("=", 1) for part in rest if "=" in part)
             if media in ("*/*", "text/plain", "text/*"):
-                return Document(200, "text/plain; charset=utf-8", self._text())
+                return Document(200, "text/plain; charset=utf-8", self._as_text())
             version = parameters.get("v", "")
             if (parameters.get("g"), parameters.get("as")) != (_GROUP, self.kind) or version not in _VERSIONS:
                 continue
             if media in ("application/json", "application/yaml"):
-                return self._object(media, version, write_yaml)
+                return self._as_api_object(media, version, write_yaml)
         return failure(406, "NotAcceptable", _NOT_ACCEPTABLE, pretty=True)
 
-    def _text(self) -> str:
+    def _as_text(self) -> str:
         """Return the page as text."""
         lines = "".join(f"{name}{_SEPARATOR}{self.space}{value}\n" for name, value in self.lines().items())
         return f"\n{self.program} {self.title}\n{_WARNING}\n{self.gap}{lines}"
 
-    def _object(self, media: str, version: str, write_yaml: Callable[[Mapping[str, Any]], str]) -> Document:
+    def _as_api_object(self, media: str, version: str, write_yaml: Callable[[Mapping[str, Any]], str]) -> Document:
         """Return the page as an object of the API, in JSON or YAML; an old version gets a warning."""
         value = {
             "kind": self.kind,

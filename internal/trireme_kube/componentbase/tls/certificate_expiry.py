@@ -70,7 +70,7 @@ class Expiries:
         if not self._certificates:
             yield
             return
-        watching = supervisor.keep("expiry of certificates", self._watch_files)
+        watching = supervisor.keep("expiry of certificates", self._warn_now_and_then)
         try:
             yield
         finally:
@@ -80,7 +80,7 @@ class Expiries:
         """Log which certificates expire soon, or have expired, each once a day."""
         now = self._now()
         for certificate in self._certificates:
-            validity = _validity(certificate)
+            validity = _read_validity(certificate)
             if validity is None:
                 continue
             start, end = validity
@@ -95,7 +95,7 @@ class Expiries:
                 what = "authority" if certificate.use == AUTHORITY else f"{certificate.use} certificate"
                 log.warning("the %s %s %s %s: %s", what, certificate.name, verb, when, moment)
 
-    async def _watch_files(self) -> None:
+    async def _warn_now_and_then(self) -> None:
         """Warn now and then until cancelled."""
         while True:
             self.warn()
@@ -105,13 +105,13 @@ class Expiries:
         """Return when each certificate expires, by use and name; one that cannot be read is left out."""
         found: dict[tuple[str, ...], float] = {}
         for certificate in self._certificates:
-            validity = _validity(certificate)
+            validity = _read_validity(certificate)
             if validity is not None:
                 found[certificate.use, certificate.name] = validity[1].timestamp()
         return found
 
 
-def _validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
+def _read_validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
     """The start and end of its validity; None if it cannot be read now, which its users report."""
     try:
         content = Path(certificate.file).read_bytes() if certificate.file else certificate.content

@@ -42,7 +42,7 @@ def detail(certificate: x509.Certificate, now: datetime) -> str:
     ]
     groups = f" groups=[{','.join(organisations)}]" if organisations else ""
     valid = f"{_go_time_text(certificate.not_valid_before_utc)} to {_go_time_text(certificate.not_valid_after_utc)}"
-    usages = ",".join(_usages(certificate))
+    usages = ",".join(_extended_key_usages(certificate))
     return f'"{subject}" [{usages}]{groups}{serving} issuer="{issuer}" ({valid} (now={_go_time_text(now)}))'
 
 
@@ -52,7 +52,7 @@ def _common_name(name: x509.Name) -> str:
     return str(found[0].value) if found else ""
 
 
-def _usages(certificate: x509.Certificate) -> list[str]:
+def _extended_key_usages(certificate: x509.Certificate) -> list[str]:
     """Return the extended key usages, in Go's words."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value

@@ -58,7 +58,7 @@ class TlsAcceptor:
                 oldest = next(iter(self._handshakes))
                 self._handshakes.pop(oldest)
                 oldest.cancel()
-            task = asyncio.create_task(self._handshake(connection))
+            task = asyncio.create_task(self._handshake_and_pass_on(connection))
             self._handshakes[task] = None
             task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
@@ -69,13 +69,13 @@ class TlsAcceptor:
             task.cancel()
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
-    async def _handshake(self, connection: socket.socket) -> None:
+    async def _handshake_and_pass_on(self, connection: socket.socket) -> None:
         """Pass a TLS connection on to the protocol; plain HTTP gets a reply that says so, and is closed."""
         handed_over = False
         try:
             connection.setblocking(False)
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                first = await _first_byte(connection)
+                first = await _peek_first_byte(connection)
                 if first and first[0] != _TLS_HANDSHAKE:
                     await asyncio.get_running_loop().sock_sendall(connection, _PLAIN)
                     # Closing with something unread would reset the connection before the answer is read.
@@ -96,7 +96,7 @@ class TlsAcceptor:
                 connection.close()
 
 
-async def _first_byte(connection: socket.socket) -> bytes:
+async def _peek_first_byte(connection: socket.socket) -> bytes:
     """The first byte, left unread; empty if the client closed the connection."""
     loop = asyncio.get_running_loop()
     while True:

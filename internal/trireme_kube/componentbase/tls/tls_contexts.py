@@ -126,12 +126,12 @@ class TlsContexts:
                 others.setdefault(name.lower(), other)
         if others:
 
-            def choose(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+            def choose_context_by_name(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
                 other = _context_by_name(others, (name or "").lower())
                 if other is not None:
                     connection.context = other
 
-            context.sni_callback = choose
+            context.sni_callback = choose_context_by_name
         self._log_loaded()
         return context
 

@@ -40,7 +40,7 @@ class ScheduleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _ScheduleField:
     """The values of one of the five fields of a schedule, and whether it was `*`."""
 
     values: frozenset[int]
@@ -80,7 +80,7 @@ def _parse_range(text: str, least: int, most: int, names: dict[str, int]) -> tup
     return set(range(first, last + 1, step)), star and step == 1
 
 
-def _parse_field(text: str, least: int, most: int, names: dict[str, int]) -> _Field:
+def _parse_field(text: str, least: int, most: int, names: dict[str, int]) -> _ScheduleField:
     """Parse one field of a schedule, a comma-separated list of ranges. Raises: ScheduleError."""
     values: set[int] = set()
     anything = False
@@ -88,7 +88,7 @@ def _parse_field(text: str, least: int, most: int, names: dict[str, int]) -> _Fi
         some, star = _parse_range(part, least, most, names)
         values |= some
         anything = anything or star
-    return _Field(frozenset(values), anything)
+    return _ScheduleField(frozenset(values), anything)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Schedule:
     """Times at which something is due."""
 
     zone: datetime.tzinfo
-    fields: tuple[_Field, ...] = ()
+    fields: tuple[_ScheduleField, ...] = ()
     every: float = 0.0
     """Seconds between two times, for @every."""
 

@@ -53,6 +53,7 @@ def validate_definition(obj: Object) -> list[Cause]:
 
 
 def _validate_versions(versions: list[Any]) -> list[Cause]:
+    """Return what is wrong with the versions of a definition."""
     if sum(bool(one.get("storage")) for one in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         return [field_errors.invalid("spec.versions", versions or None, detail)]

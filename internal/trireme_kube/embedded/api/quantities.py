@@ -25,7 +25,7 @@ class QuantityError(ValueError):
     """The text is not a quantity."""
 
 
-def _parse(text: str) -> tuple[Fraction, str]:
+def _parse_number_and_style(text: str) -> tuple[Fraction, str]:
     """Return the number of a quantity, and its style: binary, decimal or exponent. Raises: QuantityError."""
     match = _SHAPE.match(text)
     if match is None:
@@ -58,9 +58,9 @@ def _decimal_text(value: Fraction, style: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _canonical(text: str) -> str:
+def _cached_canonical(text: str) -> str:
     """Compute `canonical` of a text; cached."""
-    value, style = _parse(text)
+    value, style = _parse_number_and_style(text)
     if value == 0:
         return "0"
     value = _round_up(value, Fraction(1, 1000))
@@ -81,10 +81,10 @@ def canonical(quantity: object) -> str:
     """
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         raise QuantityError(REFUSAL)
-    return _canonical(str(quantity))
+    return _cached_canonical(str(quantity))
 
 
 @functools.lru_cache(maxsize=4096)
 def value(text: str) -> Fraction:
     """The number that a quantity stands for. Raises: QuantityError."""
-    return _parse(text)[0]
+    return _parse_number_and_style(text)[0]

@@ -53,14 +53,14 @@ def _existence_requirement(key: str, present: bool) -> LabelPredicate:
 def _number_requirement(key: str, operator: str, bound: int) -> LabelPredicate:
     """Return the predicate of `key>bound` or `key<bound`; a label that is no number matches neither."""
 
-    def compare(labels: Mapping[str, str]) -> bool:
+    def compare_with_bound(labels: Mapping[str, str]) -> bool:
         try:
             value = int(labels[key])
         except (KeyError, ValueError):
             return False
         return value > bound if operator == ">" else value < bound
 
-    return compare
+    return compare_with_bound
 
 
 def _parse_label_requirement(text: str) -> LabelPredicate:
@@ -79,7 +79,7 @@ def _parse_label_requirement(text: str) -> LabelPredicate:
     raise api_errors.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
 
 
-def _all_of(parts: list[Any]) -> Any:
+def _conjunction_of(parts: list[Any]) -> Any:
     """Return the predicate that holds where all of these do."""
     if len(parts) == 1:
         return parts[0]
@@ -91,7 +91,9 @@ def parse_labels(text: str) -> LabelPredicate:
 
     Raises: ApiError 400 if it cannot be parsed.
     """
-    predicate: LabelPredicate = _all_of([_parse_label_requirement(part) for part in _split_outside_parentheses(text)])
+    predicate: LabelPredicate = _conjunction_of(
+        [_parse_label_requirement(part) for part in _split_outside_parentheses(text)]
+    )
     return predicate
 
 
@@ -108,11 +110,11 @@ def compile_label_selector(selector: Mapping[str, Any]) -> LabelPredicate:
             parts.append(_existence_requirement(key, operator == "Exists"))
     if not parts:
         return lambda labels: True
-    predicate: LabelPredicate = _all_of(parts)
+    predicate: LabelPredicate = _conjunction_of(parts)
     return predicate
 
 
-def _field_text(obj: Any, path: tuple[str, ...]) -> str:
+def _comparable_field_text(obj: Any, path: tuple[str, ...]) -> str:
     """Return a field's value as field selectors compare it; empty if it is missing, `false` for two booleans."""
     for part in path:
         obj = obj.get(part) if isinstance(obj, dict) else None
@@ -130,10 +132,13 @@ def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], s
     if name == "metadata.name" or (name == "metadata.namespace" and resource.namespaced) or name in resource.fields:
         path = tuple(name.split("."))
         if name == "source":
-            return lambda obj: _field_text(obj, ("source", "component")) or _field_text(obj, ("reportingComponent",))
+            return lambda obj: (
+                _comparable_field_text(obj, ("source", "component"))
+                or _comparable_field_text(obj, ("reportingComponent",))
+            )
         if name == "status.replicas":
-            return lambda obj: _field_text(obj, path) or "0"
-        return lambda obj: _field_text(obj, path)
+            return lambda obj: _comparable_field_text(obj, path) or "0"
+        return lambda obj: _comparable_field_text(obj, path)
     raise api_errors.bad_request(f"field label not supported: {name}")
 
 
@@ -154,7 +159,9 @@ def parse_fields(resource: Resource, text: str) -> Predicate:
 
     Raises: ApiError 400 if it cannot be parsed or names a field that the resource does not select by.
     """
-    predicate: Predicate = _all_of([_parse_field_requirement(resource, part) for part in text.split(",") if part])
+    predicate: Predicate = _conjunction_of(
+        [_parse_field_requirement(resource, part) for part in text.split(",") if part]
+    )
     return predicate
 
 
@@ -168,5 +175,5 @@ def predicate(resource: Resource, labels: str, fields: str) -> Predicate | None:
         parts.append(lambda obj: matches(obj["metadata"].get("labels") or {}))
     if not parts:
         return None
-    combined: Predicate = _all_of(parts)
+    combined: Predicate = _conjunction_of(parts)
     return combined

@@ -44,9 +44,9 @@ class ControllerRefManager:
         self._queue = queue
         self._may_adopt = may_adopt
         self._owners = SelectorIndex(registry.store, owners, selector_of)
-        children.listen_to_orphans(self._on_orphan)
+        children.listen_to_orphans(self._queue_possible_adopters)
 
-    def _on_orphan(self, record: Record) -> None:
+    def _queue_possible_adopters(self, record: Record) -> None:
         """Queue the workloads that may adopt an object."""
         if self._owners:
             for key in self._owners.selecting(record.namespace, record.object["metadata"].get("labels") or {}):
@@ -59,22 +59,22 @@ class ControllerRefManager:
             return self._children.of(owner.uid)
         for child in self._children.of(owner.uid):
             if not current.matches(child.object["metadata"].get("labels") or {}):
-                self._release(child, owner.uid)
+                self._remove_owner_reference(child, owner.uid)
         labels: Object = current.selector.get("matchLabels") or {}
         for child in self._children.orphans(owner.namespace, labels):
             metadata = child.object["metadata"]
             should_own = current.matches(metadata.get("labels") or {}) and "deletionTimestamp" not in metadata
             if should_own and self._may_adopt(owner, child):
-                self._adopt(child, owner)
+                self._adopt_child(child, owner)
         return self._children.of(owner.uid)
 
-    def _adopt(self, child: Record, owner: Record) -> None:
+    def _adopt_child(self, child: Record, owner: Record) -> None:
         """Make the owner the child's managing controller."""
         references = child.object["metadata"].get("ownerReferences") or []
         others = [one for one in references if one["uid"] != owner.uid]
         self._write_owner_references(child, [*others, owner_reference(owner)])
 
-    def _release(self, child: Record, uid: str) -> None:
+    def _remove_owner_reference(self, child: Record, uid: str) -> None:
         """Remove the reference to the owner with that UID from the child."""
         references = child.object["metadata"].get("ownerReferences") or []
         self._write_owner_references(child, [one for one in references if one["uid"] != uid])

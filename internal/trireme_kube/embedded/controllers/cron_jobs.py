@@ -30,16 +30,17 @@ class CronJobController:
         self._registry = registry
         self._jobs = OwnerIndex(registry.store, JOBS)
         self._recorder = EventRecorder(registry, "cronjob-controller")
-        self._queue: WorkQueue[OwnerKey] = WorkQueue("cronjobs", self._sync, monotonic)
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("cronjobs", self._sync_cron_job, monotonic)
         self.queues = (self._queue,)
-        registry.store.listen(CRON_JOBS, self._on_event)
+        registry.store.listen(CRON_JOBS, self._on_cron_job)
         self._jobs.queue_owner_on_change(CRON_JOBS.kind, self._queue)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_cron_job(self, event: Event) -> None:
+        """Queue a CronJob that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
-    def _sync(self, key: OwnerKey) -> None:
+    def _sync_cron_job(self, key: OwnerKey) -> None:
         """Start what is due of a CronJob, delete old Jobs, and write its status; a suspended one starts nothing."""
         record = self._registry.store.get(CRON_JOBS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:

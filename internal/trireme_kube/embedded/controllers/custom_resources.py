@@ -25,26 +25,27 @@ class CustomResourceController:
         """By name of the definition."""
         self._specs: dict[str, Object] = {}
         """What is served now, by name of the definition."""
-        self._queue: WorkQueue[str] = WorkQueue("custom resources", self._sync, monotonic)
+        self._queue: WorkQueue[str] = WorkQueue("custom resources", self._sync_definition, monotonic)
         self.queues = (self._queue,)
-        registry.store.listen(DEFINITIONS, self._on_event)
-        registry.store.listen_to_all(self._on_object_event)
+        registry.store.listen(DEFINITIONS, self._on_definition)
+        registry.store.listen_to_all(self._on_custom_object)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_definition(self, event: Event) -> None:
+        """Queue a definition that was created, changed or deleted."""
         self._queue.add(event.record.name)
 
-    def _on_object_event(self, resource: Resource, event: Event) -> None:
-        """A definition that is being deleted waits for its last object."""
+    def _on_custom_object(self, resource: Resource, event: Event) -> None:
+        """Queue the definition of a custom object that was deleted: one that is being deleted waits for the last."""
         if event.type == DELETED and resource.custom:
             self._queue.add(resource.key)
 
-    def _sync(self, name: str) -> None:
+    def _sync_definition(self, name: str) -> None:
         """Serve a definition, or end serving it if it is deleted."""
         record = self._registry.store.get(DEFINITIONS, "", name)
         if record is None:
             self._stop_serving(name)
         elif "deletionTimestamp" in record.object["metadata"]:
-            self._delete_objects(record)
+            self._finalize_definition(record)
         else:
             self._serve_definition(record)
 
@@ -54,8 +55,8 @@ class CustomResourceController:
             self._registry.catalog.replace(name, ())
             del self._storage[name]
 
-    def _delete_objects(self, record: Record) -> None:
-        """Delete the objects of a definition that is being deleted; once there are none, release the definition."""
+    def _finalize_definition(self, record: Record) -> None:
+        """Delete the objects of a definition that is being deleted; once there are none, take its finalizer off."""
         storage = self._storage.get(record.name)
         if storage is not None:
             for one in self._registry.store.scan(storage):

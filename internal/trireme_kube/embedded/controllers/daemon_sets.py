@@ -44,7 +44,7 @@ _GATHER_SECONDS = 0.1
 _AT_ONCE = 50
 
 
-def _matches_terms(terms: Any, node: Object) -> bool:
+def _matches_any_node_term(terms: Any, node: Object) -> bool:
     """Whether the node satisfies one of the terms of a required node affinity; ignores numeric operators."""
     labels = node["metadata"].get("labels") or {}
     for term in terms:
@@ -66,7 +66,7 @@ def should_run(spec: Object, node: Object) -> bool:
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
-    if required and not _matches_terms(required.get("nodeSelectorTerms") or (), node):
+    if required and not _matches_any_node_term(required.get("nodeSelectorTerms") or (), node):
         return False
     tolerations = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
     hard = [one for one in node["spec"].get("taints") or () if one["effect"] in ("NoSchedule", "NoExecute")]
@@ -91,15 +91,16 @@ class DaemonSetController:
     def __init__(self, registry: Registry, pods: OwnerIndex, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._pods = pods
-        self._queue: WorkQueue[OwnerKey] = WorkQueue("daemonsets", self._sync, monotonic)
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("daemonsets", self._sync_daemon_set, monotonic)
         self.queues = (self._queue,)
         self._ref_manager = ControllerRefManager(registry, DAEMON_SETS, pods, self._queue, lambda owner, pod: True)
         self._control = PodControl(registry, "daemonset-controller")
-        registry.store.listen(DAEMON_SETS, self._on_event)
+        registry.store.listen(DAEMON_SETS, self._on_daemon_set)
         registry.store.listen(NODES, self._on_node)
         pods.queue_owner_on_change(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_daemon_set(self, event: Event) -> None:
+        """Queue a DaemonSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
@@ -113,7 +114,7 @@ class DaemonSetController:
         for record in self._registry.store.scan(DAEMON_SETS):
             self._queue.add(record.key, _GATHER_SECONDS)
 
-    def _sync(self, key: OwnerKey) -> None:
+    def _sync_daemon_set(self, key: OwnerKey) -> None:
         """Delete and create pods so that each node that should has one, some at a time, and write the status."""
         record = self._registry.store.get(DAEMON_SETS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:

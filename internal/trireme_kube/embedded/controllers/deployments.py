@@ -46,7 +46,7 @@ def rolling_update_bounds(spec: Object) -> tuple[int, int]:
     return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
-def _without_hash(template: Object) -> Object:
+def _without_template_hash(template: Object) -> Object:
     """Return a copy of a pod template without the label that ReplicaSets add."""
     metadata = dict(template.get("metadata") or {})
     metadata["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key != _HASH}
@@ -54,10 +54,12 @@ def _without_hash(template: Object) -> Object:
 
 
 def _desired_replicas(record: Record) -> int:
+    """How many replicas the spec of the workload asks for."""
     return int(record.object["spec"]["replicas"])
 
 
 def _available_replicas(record: Record) -> int:
+    """How many replicas the status counts as available."""
     return int((record.object.get("status") or {}).get("availableReplicas", 0))
 
 
@@ -67,7 +69,8 @@ def _pods_with_terminating(record: Record) -> int:
     return int(status.get("replicas", 0)) + int(status.get("terminatingReplicas", 0))
 
 
-def _revision(obj: Object) -> int:
+def _revision_of(obj: Object) -> int:
+    """The revision in the object's annotations; 0 without one."""
     return int((obj["metadata"].get("annotations") or {}).get(_REVISION, "0"))
 
 
@@ -91,25 +94,26 @@ def scale_down_plan(old: Sequence[Record], new: Record | None, replicas: int, un
 
 
 class DeploymentController:
-    """Rolls deployments out."""
+    """Rolls Deployments out: makes a ReplicaSet for each template, and scales it up as others are scaled down."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._sets = OwnerIndex(registry.store, REPLICA_SETS)
-        self._queue: WorkQueue[OwnerKey] = WorkQueue("deployments", self._sync, monotonic)
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("deployments", self._sync_deployment, monotonic)
         self.queues = (self._queue,)
         self._ref_manager = ControllerRefManager(
             registry, DEPLOYMENTS, self._sets, self._queue, lambda owner, child: True
         )
         self._recorder = EventRecorder(registry, "deployment-controller")
-        registry.store.listen(DEPLOYMENTS, self._on_event)
+        registry.store.listen(DEPLOYMENTS, self._on_deployment)
         self._sets.queue_owner_on_change(DEPLOYMENTS.kind, self._queue)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_deployment(self, event: Event) -> None:
+        """Queue a Deployment that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
-    def _sync(self, key: OwnerKey) -> None:
+    def _sync_deployment(self, key: OwnerKey) -> None:
         """Take the next step of a rollout: make the current ReplicaSet, scale all, and write the status.
 
         A paused Deployment is scaled, but not rolled out.
@@ -118,35 +122,35 @@ class DeploymentController:
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
         self._ref_manager.claim_objects(record)
-        template = _without_hash(record.object["spec"]["template"])
-        new = self._current_set(record, template)
+        template = _without_template_hash(record.object["spec"]["template"])
+        new = self._current_replica_set(record, template)
         paused = bool(record.object["spec"].get("paused"))
         if new is None and not paused:
-            new = self._create_set(record, template)
+            new = self._create_replica_set(record, template)
         if new is not None and not paused:
-            self._set_revisions(record, new)
-        self._scale_sets(record, template)
-        self._delete_oldest_sets(record, template)
+            self._write_highest_revision(record, new)
+        self._scale_replica_sets(record, template)
+        self._delete_oldest_replica_sets(record, template)
         self._update_status(key, template)
 
-    def _current_set(self, deployment: Record, template: Object) -> Record | None:
+    def _current_replica_set(self, deployment: Record, template: Object) -> Record | None:
         """The ReplicaSet of the current template."""
         sets = self._sets.of(deployment.uid)
-        return next((one for one in sets if _without_hash(one.object["spec"]["template"]) == template), None)
+        return next((one for one in sets if _without_template_hash(one.object["spec"]["template"]) == template), None)
 
-    def _old_sets(self, deployment: Record, template: Object) -> list[Record]:
+    def _old_replica_sets(self, deployment: Record, template: Object) -> list[Record]:
         """Return the Deployment's ReplicaSets of other templates."""
-        new = self._current_set(deployment, template)
+        new = self._current_replica_set(deployment, template)
         return [one for one in self._sets.of(deployment.uid) if new is None or one.name != new.name]
 
-    def _create_set(self, deployment: Record, template: Object) -> Record:
+    def _create_replica_set(self, deployment: Record, template: Object) -> Record:
         """Create the ReplicaSet of the template, with 0 replicas; if the name is another's, with a new hash.
 
         Raises: ApiError, after an event about it.
         """
         collisions = int((deployment.object.get("status") or {}).get("collisionCount", 0))
         while True:
-            body = self._new_set(deployment, template, template_hash(template, collisions))
+            body = self._replica_set_body(deployment, template, template_hash(template, collisions))
             try:
                 created = self._registry.create(REPLICA_SETS, deployment.namespace, body)
             except api_errors.ApiError as error:
@@ -168,7 +172,7 @@ class DeploymentController:
         self._registry.store_update(DEPLOYMENTS, fresh, obj)
 
     @staticmethod
-    def _new_set(deployment: Record, template: Object, suffix: str) -> Object:
+    def _replica_set_body(deployment: Record, template: Object, suffix: str) -> Object:
         """Make the body of a ReplicaSet whose name, selector and pods have the template's hash."""
         labels = {**(template["metadata"].get("labels") or {}), _HASH: suffix}
         spec = deployment.object["spec"]
@@ -186,14 +190,14 @@ class DeploymentController:
             },
         }
 
-    def _set_revisions(self, deployment: Record, new: Record) -> None:
+    def _write_highest_revision(self, deployment: Record, new: Record) -> None:
         """Give the current ReplicaSet and the Deployment the highest revision."""
-        others = [_revision(one.object) for one in self._sets.of(deployment.uid) if one.name != new.name]
+        others = [_revision_of(one.object) for one in self._sets.of(deployment.uid) if one.name != new.name]
         revision = max([*others, 0]) + 1
-        if _revision(new.object) < revision:
+        if _revision_of(new.object) < revision:
             self._annotate_revision(REPLICA_SETS.key, new, revision)
-        revision = max(revision, _revision(new.object))
-        if _revision(deployment.object) != revision:
+        revision = max(revision, _revision_of(new.object))
+        if _revision_of(deployment.object) != revision:
             self._annotate_revision(DEPLOYMENTS.key, deployment, revision)
 
     def _annotate_revision(self, key: str, record: Record, revision: int) -> None:
@@ -204,7 +208,7 @@ class DeploymentController:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), _REVISION: str(revision)}
         self._registry.store_update(resource, fresh, {**fresh.object, "metadata": metadata})
 
-    def _scale_sets(self, deployment: Record, template: Object) -> None:
+    def _scale_replica_sets(self, deployment: Record, template: Object) -> None:
         """Resize the ReplicaSets by one step of the strategy; later events cause the next steps.
 
         Recreate grows the new one once no pod of old ones is left. Without a ReplicaSet for the template nothing
@@ -212,27 +216,27 @@ class DeploymentController:
         """
         spec = deployment.object["spec"]
         replicas = spec["replicas"]
-        new, old = self._current_set(deployment, template), self._old_sets(deployment, template)
+        new, old = self._current_replica_set(deployment, template), self._old_replica_sets(deployment, template)
         if new is None:
             return
         if spec["strategy"]["type"] == "Recreate" and any(map(_desired_replicas, old)):
             for one in old:
-                self._resize_set(deployment, one, 0)
+                self._resize_replica_set(deployment, one, 0)
             return
         if spec["strategy"]["type"] == "Recreate":
             if not any(map(_pods_with_terminating, old)):
-                self._resize_set(deployment, new, replicas)
+                self._resize_replica_set(deployment, new, replicas)
             return
         surge, unavailable = rolling_update_bounds(spec)
         room = replicas + surge - sum(map(_desired_replicas, old)) - _desired_replicas(new)
         grown = min(replicas, _desired_replicas(new) + max(room, 0))
-        self._resize_set(deployment, new, grown)
+        self._resize_replica_set(deployment, new, grown)
         for name, target in scale_down_plan(
-            old, self._current_set(deployment, template), replicas, unavailable
+            old, self._current_replica_set(deployment, template), replicas, unavailable
         ).items():
-            self._resize_set(deployment, next(one for one in old if one.name == name), target)
+            self._resize_replica_set(deployment, next(one for one in old if one.name == name), target)
 
-    def _resize_set(self, deployment: Record, record: Record, replicas: int) -> None:
+    def _resize_replica_set(self, deployment: Record, record: Record, replicas: int) -> None:
         """Scale a ReplicaSet, with an event about it; nothing if it has so many replicas."""
         fresh = self._registry.get(REPLICA_SETS, *record.key)
         if (before := fresh.object["spec"]["replicas"]) != replicas:
@@ -243,22 +247,22 @@ class DeploymentController:
             obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "spec": spec}
             self._registry.store_update(REPLICA_SETS, fresh, obj)
 
-    def _delete_oldest_sets(self, deployment: Record, template: Object) -> None:
+    def _delete_oldest_replica_sets(self, deployment: Record, template: Object) -> None:
         """Delete old ReplicaSets without pods beyond the history limit, the oldest first."""
         limit = deployment.object["spec"]["revisionHistoryLimit"]
         idle = [
             one
-            for one in self._old_sets(deployment, template)
+            for one in self._old_replica_sets(deployment, template)
             if not _desired_replicas(one) and not (one.object.get("status") or {}).get("replicas")
         ]
-        idle.sort(key=lambda one: _revision(one.object))
+        idle.sort(key=lambda one: _revision_of(one.object))
         for one in idle[: max(len(idle) - limit, 0)]:
             self._registry.delete(REPLICA_SETS, *one.key)
 
     def _update_status(self, key: OwnerKey, template: Object) -> None:
         """Write the counts of a Deployment's ReplicaSets together, and its conditions."""
         record = self._registry.get(DEPLOYMENTS, *key)
-        new = self._current_set(record, template)
+        new = self._current_replica_set(record, template)
         statuses = [one.object.get("status") or {} for one in self._sets.of(record.uid)]
         updated = int(((new.object.get("status") or {}) if new else {}).get("replicas", 0))
         total, ready, available = (

@@ -23,7 +23,7 @@ _GATHER_SECONDS = 0.05
 _DISRUPTED_SECONDS = 120
 
 
-def _expected_pods(store: Store, pods: list[Object]) -> int:
+def _expected_pod_count(store: Store, pods: list[Object]) -> int:
     """The replicas of the workloads that own these pods; a pod without a workload counts as one."""
     workloads: dict[str, int] = {}
     alone = 0
@@ -42,10 +42,10 @@ def _expected_pods(store: Store, pods: list[Object]) -> int:
 def desired_healthy(store: Store, spec: Object, pods: list[Object]) -> tuple[int, int]:
     """How many pods are expected, and how many of them must stay healthy."""
     if spec.get("maxUnavailable") is not None:
-        expected = _expected_pods(store, pods)
+        expected = _expected_pod_count(store, pods)
         return expected, max(expected - resolve_number_or_percentage(spec["maxUnavailable"], expected, up=True), 0)
     least = spec.get("minAvailable", 0)
-    expected = _expected_pods(store, pods) if isinstance(least, str) else len(pods)
+    expected = _expected_pod_count(store, pods) if isinstance(least, str) else len(pods)
     return expected, resolve_number_or_percentage(least, expected, up=True)
 
 
@@ -54,12 +54,13 @@ class DisruptionController:
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
-        self._queue: WorkQueue[Key] = WorkQueue("disruption", self._sync, monotonic)
+        self._queue: WorkQueue[Key] = WorkQueue("disruption", self._sync_budget, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(BUDGETS, self._on_budget)
         registry.store.listen(PODS, self._on_pod)
 
     def _on_budget(self, event: Event) -> None:
+        """Queue a budget that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
@@ -71,7 +72,7 @@ class DisruptionController:
         for budget in budgets_of(self._registry, event.record.namespace, labels):
             self._queue.add(budget.key, _GATHER_SECONDS)
 
-    def _sync(self, key: Key) -> None:
+    def _sync_budget(self, key: Key) -> None:
         """Compute how many pods of a budget may be evicted now, and write its status.
 
         Pods whose eviction was allowed but has not begun count as disrupted for a while.

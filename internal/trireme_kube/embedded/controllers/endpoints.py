@@ -32,17 +32,18 @@ _Ports = tuple[tuple[str, str, int, str], ...]
 """Name, protocol, number and application protocol of each port."""
 
 
-def _selector_of(service: Object) -> Object:
+def _selector_of_service(service: Object) -> Object:
     """Return the Service's label selector; empty if it has none, or is an ExternalName."""
     labels = (service.get("spec") or {}).get("selector") or {}
     return {"matchLabels": labels} if labels and service["spec"].get("type") != "ExternalName" else {}
 
 
 def _pod_ip(pod: Object) -> str:
+    """The pod's address; empty before it has one."""
     return str((pod.get("status") or {}).get("podIP") or "")
 
 
-def _endpoint_fields(pod: Object) -> tuple[Any, ...]:
+def _pod_parts_in_endpoint(pod: Object) -> tuple[Any, ...]:
     """The parts of a pod that its endpoint shows."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
     return _pod_ip(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
@@ -84,14 +85,15 @@ class EndpointsController:
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._store = registry.store
-        self._services = SelectorIndex(registry.store, SERVICES, _selector_of)
-        self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync, monotonic)
+        self._services = SelectorIndex(registry.store, SERVICES, _selector_of_service)
+        self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync_service, monotonic)
         self.queues = (self._queue,)
         self._store.listen(SERVICES, self._on_service)
         self._store.listen(PODS, self._on_pod)
         self._store.listen(SLICES, self._on_slice)
 
     def _on_service(self, event: Event) -> None:
+        """Queue a Service that was created, changed or deleted."""
         self._queue.add(event.record.key)
 
     def _on_slice(self, event: Event) -> None:
@@ -108,7 +110,7 @@ class EndpointsController:
         if (
             event.type != DELETED
             and before is not None
-            and _endpoint_fields(before) == _endpoint_fields(event.record.object)
+            and _pod_parts_in_endpoint(before) == _pod_parts_in_endpoint(event.record.object)
         ):
             return
         for pod in (before, event.record.object):
@@ -116,7 +118,7 @@ class EndpointsController:
             for key in self._services.selecting(event.record.namespace, labels) if labels else ():
                 self._queue.add(key, _GATHER_SECONDS)
 
-    def _sync(self, key: Key) -> None:
+    def _sync_service(self, key: Key) -> None:
         """Write the slices and the Endpoints of a Service, from the running pods that it selects."""
         service = self._store.get(SERVICES, *key)
         selecting = self._services.get(key)
@@ -151,7 +153,7 @@ class EndpointsController:
         for index, (ports, pods) in enumerate(desired):
             content: Object = {
                 "addressType": "IPv4",
-                "endpoints": [self._endpoint(service.object, pod.object) for pod in pods],
+                "endpoints": [self._slice_entry_of_pod(service.object, pod.object) for pod in pods],
                 "ports": _port_objects(ports, name_always=True),
             }
             metadata: Object = {"labels": self._slice_labels(service.object)}
@@ -166,11 +168,11 @@ class EndpointsController:
     def _slices_of(self, service: Record) -> list[Record]:
         """Return the slices that this controller made for the Service."""
 
-        def is_ours(record: Record) -> bool:
+        def is_made_here(record: Record) -> bool:
             labels = record.object["metadata"].get("labels") or {}
             return labels.get(_SERVICE_NAME) == service.name and labels.get(_MANAGED_BY) == _CONTROLLER
 
-        return [one for one in self._store.scan(SLICES, service.namespace) if is_ours(one)]
+        return [one for one in self._store.scan(SLICES, service.namespace) if is_made_here(one)]
 
     @staticmethod
     def _slice_labels(service: Object) -> Object:
@@ -178,7 +180,7 @@ class EndpointsController:
         labels = {**(metadata.get("labels") or {}), _SERVICE_NAME: metadata["name"], _MANAGED_BY: _CONTROLLER}
         return {**labels, _HEADLESS: ""} if service["spec"].get("clusterIP") == "None" else labels
 
-    def _endpoint(self, service: Object, pod: Object) -> Object:
+    def _slice_entry_of_pod(self, service: Object, pod: Object) -> Object:
         """Make a slice's entry of a pod; a pod that is being deleted is not ready, but may still serve."""
         ready, going = pod_ready(pod), "deletionTimestamp" in pod["metadata"]
         metadata, spec = pod["metadata"], pod["spec"]
@@ -213,7 +215,7 @@ class EndpointsController:
                 everybody = bool(service.object["spec"].get("publishNotReadyAddresses"))
                 some = [one for one in staying if (everybody or pod_ready(one)) is ready]
                 if some:
-                    subset[name] = [_endpoint_address(one, service.name) for one in some[:_ENDPOINTS_LIMIT]]
+                    subset[name] = [_endpoints_entry_of_pod(one, service.name) for one in some[:_ENDPOINTS_LIMIT]]
             if subset:
                 subset["ports"] = _port_objects(ports, name_always=False)
                 subsets.append(subset)
@@ -243,7 +245,7 @@ class EndpointsController:
         self._registry.store_update(resource, before, obj)
 
 
-def _endpoint_address(pod: Object, service: str) -> Object:
+def _endpoints_entry_of_pod(pod: Object, service: str) -> Object:
     """Return a pod's entry in Endpoints."""
     metadata, spec = pod["metadata"], pod["spec"]
     reference = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}

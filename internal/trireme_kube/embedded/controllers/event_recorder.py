@@ -28,13 +28,13 @@ class EventRecorder:
 
     def normal(self, about: Object, reason: str, message: str) -> None:
         """Record a normal event."""
-        self._record(about, "Normal", reason, message)
+        self._create_or_count_event(about, "Normal", reason, message)
 
     def warning(self, about: Object, reason: str, message: str) -> None:
         """Record a warning."""
-        self._record(about, "Warning", reason, message)
+        self._create_or_count_event(about, "Warning", reason, message)
 
-    def _record(self, about: Object, kind: str, reason: str, message: str) -> None:
+    def _create_or_count_event(self, about: Object, kind: str, reason: str, message: str) -> None:
         """Create an event, or count one more of the same; not in a namespace that is going."""
         metadata, store = about["metadata"], self._registry.store
         namespace = metadata.get("namespace") or "default"

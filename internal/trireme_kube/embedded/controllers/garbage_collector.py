@@ -35,9 +35,13 @@ class GarbageCollector:
         self._orphans: WorkQueue[Key] = WorkQueue("garbage collector", self._delete_or_remove_owners, monotonic)
         self._closing: WorkQueue[str] = WorkQueue("garbage collector (owners)", self._finish_owner_deletion, monotonic)
         self.queues = (self._orphans, self._closing)
-        registry.store.listen_to_all(self._on_event)
+        registry.store.listen_to_all(self._follow_object)
 
-    def _on_event(self, resource: Resource, event: Event) -> None:
+    def _follow_object(self, resource: Resource, event: Event) -> None:
+        """Index a written object under its owners.
+
+        Queue it if an owner is gone, its dependents if it was deleted, and itself as an owner whose deletion waits.
+        """
         record = event.record
         metadata = record.object["metadata"]
         owners = metadata.get("ownerReferences")
@@ -67,6 +71,7 @@ class GarbageCollector:
             self._dependents.setdefault(uid, {})[key] = None
 
     def _find_object(self, key: Key) -> tuple[Resource, Record] | None:
+        """Find the object; None if it is gone."""
         record = self._store.get(*key)
         return (key[0], record) if record is not None else None
 
@@ -81,7 +86,7 @@ class GarbageCollector:
         if not owners or len(living) == len(owners):
             return
         if living:
-            self._set_owners(resource, record, living)
+            self._store_with_owners(resource, record, living)
             return
         options = {"propagationPolicy": "Background", "preconditions": {"uid": record.uid}}
         finalizers = record.object["metadata"].get("finalizers") or ()
@@ -89,7 +94,7 @@ class GarbageCollector:
             options["propagationPolicy"] = "Foreground"
         self._registry.delete(resource, *record.key, options)
 
-    def _set_owners(self, resource: Resource, record: Record, owners: list[Object]) -> None:
+    def _store_with_owners(self, resource: Resource, record: Record, owners: list[Object]) -> None:
         """Store the object with these owner references."""
         metadata = dict(record.object["metadata"])
         metadata.pop("ownerReferences", None)
@@ -118,7 +123,7 @@ class GarbageCollector:
             entry = self._find_object(key)
             if entry is not None:
                 others = [one for one in _owner_references(entry[1].object) if one["uid"] != uid]
-                self._set_owners(*entry, others)
+                self._store_with_owners(*entry, others)
 
     def _delete_dependents(self, uid: str) -> int:
         """Delete the dependents that block their owner; return how many still do."""

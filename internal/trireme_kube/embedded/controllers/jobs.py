@@ -58,6 +58,7 @@ def job_outcome(job: Object) -> str:
 
 
 def _completion_index(pod: Object) -> str:
+    """The pod's completion index in an indexed Job; empty if it has none."""
     return str((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
 
 
@@ -69,20 +70,21 @@ class JobController:
         self._pods = pods
         self._monotonic = monotonic
         self._tallies: dict[str, _FinishedPods] = {}
-        self._queue: WorkQueue[OwnerKey] = WorkQueue("jobs", self._sync, monotonic)
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("jobs", self._sync_job, monotonic)
         self.queues = (self._queue,)
         self._ref_manager = ControllerRefManager(registry, JOBS, pods, self._queue, lambda owner, pod: True)
         self._control = PodControl(registry, "job-controller")
-        registry.store.listen(JOBS, self._on_event)
+        registry.store.listen(JOBS, self._on_job)
         pods.queue_owner_on_change(JOBS.kind, self._queue)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_job(self, event: Event) -> None:
+        """Queue a Job that was created or changed; forget the counts of a deleted one."""
         if event.type == DELETED:
             self._tallies.pop(event.record.uid, None)
         else:
             self._queue.add(event.record.key)
 
-    def _sync(self, key: OwnerKey) -> None:
+    def _sync_job(self, key: OwnerKey) -> None:
         """Create or delete pods of a Job, find out whether it is complete or failed, and write its status."""
         record = self._registry.store.get(JOBS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
@@ -141,14 +143,14 @@ class JobController:
         if missing > 0 and wait > 0:
             self._queue.add(key, wait)
             return
-        indexes = self._free_indexes(record, tally, active)
+        indexes = self._missing_indexes(record, tally, active)
         for position in range(min(missing, _AT_ONCE)):
             self._create_pod(record, indexes[position] if indexes else None)
         if missing > _AT_ONCE:
             self._queue.add(key)
 
     @staticmethod
-    def _free_indexes(record: Record, tally: _FinishedPods, active: list[Record]) -> list[int]:
+    def _missing_indexes(record: Record, tally: _FinishedPods, active: list[Record]) -> list[int]:
         """Return the indexes without a pod that runs or succeeded; none for a Job without indexes."""
         spec = record.object["spec"]
         if spec.get("completionMode") != "Indexed":
@@ -193,7 +195,7 @@ class JobController:
         status["uncountedTerminatedPods"] = {}
         conditions = before.get("conditions")
         for condition in _outcome_conditions(outcome, suspended, bool(conditions)):
-            self._record_event(job, before, condition)
+            self._record_condition_event(job, before, condition)
             conditions = with_condition(conditions, {"lastProbeTime": now, **condition}, now)
         if conditions:
             status["conditions"] = conditions
@@ -201,7 +203,7 @@ class JobController:
             status["completionTime"] = before.get("completionTime") or now
         self._registry.store_update(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
 
-    def _record_event(self, job: Object, before: Object, condition: Object) -> None:
+    def _record_condition_event(self, job: Object, before: Object, condition: Object) -> None:
         """Record an event about a changed condition."""
         kind = condition["type"]
         if kind == "Suspended" and any(

@@ -19,11 +19,12 @@ class NamespaceController:
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._ending: set[str] = set()
-        self._queue: WorkQueue[str] = WorkQueue("namespaces", self._sync, monotonic)
+        self._queue: WorkQueue[str] = WorkQueue("namespaces", self._empty_and_release_namespace, monotonic)
         self.queues = (self._queue,)
-        registry.store.listen_to_all(self._on_event)
+        registry.store.listen_to_all(self._on_object_or_namespace)
 
-    def _on_event(self, resource: Resource, event: Event) -> None:
+    def _on_object_or_namespace(self, resource: Resource, event: Event) -> None:
+        """Queue a namespace that begins to be deleted, and again at each write of an object in it."""
         if resource is NAMESPACES:
             if event.type == DELETED:
                 self._ending.discard(event.record.name)
@@ -33,7 +34,7 @@ class NamespaceController:
         elif self._ending and event.record.namespace in self._ending:
             self._queue.add(event.record.namespace)
 
-    def _sync(self, name: str) -> None:
+    def _empty_and_release_namespace(self, name: str) -> None:
         """Delete all objects in a namespace that is being deleted; once it is empty, release the namespace."""
         record = self._registry.store.get(NAMESPACES, "", name)
         if record is None or name not in self._ending:

@@ -53,15 +53,16 @@ class NodeLifecycleController:
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
-        self._queue: WorkQueue[str] = WorkQueue("node lifecycle", self._sync, monotonic)
+        self._queue: WorkQueue[str] = WorkQueue("node lifecycle", self._sync_taints, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(NODES, self._on_node)
 
     def _on_node(self, event: Event) -> None:
+        """Queue a node that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.name)
 
-    def _sync(self, name: str) -> None:
+    def _sync_taints(self, name: str) -> None:
         """Give a node the taints that its conditions and its spec require, and no others of those it manages."""
         before = self._registry.store.get(NODES, "", name)
         if before is None:

@@ -53,7 +53,7 @@ class OwnerIndex:
         self._orphans: dict[_Label, dict[OwnerKey, Record]] = {}
         self._queues: dict[str, list[tuple[WorkQueue[OwnerKey], float]]] = {}
         self._orphan_listeners: list[Callable[[Record], None]] = []
-        store.listen(resource, self._on_event)
+        store.listen(resource, self._index_written_object)
 
     def of(self, uid: str) -> list[Record]:
         """The children of the owner with that UID, in order of creation."""
@@ -72,7 +72,7 @@ class OwnerIndex:
         """Call `listener` with each object without a managing controller that appears or changes."""
         self._orphan_listeners.append(listener)
 
-    def _on_event(self, event: Event) -> None:
+    def _index_written_object(self, event: Event) -> None:
         """Index a written object under its controller, or as an orphan, and queue the controllers concerned."""
         record, before = event.record, event.before
         reference = controller_of(record.object)
@@ -84,7 +84,7 @@ class OwnerIndex:
             for label in _labels_to_index_under(before):
                 self._remove_from_index(self._orphans, label, record.key)
         if reference is None:
-            self._on_orphan(event)
+            self._index_orphan(event)
             return
         if event.type == DELETED:
             self._remove_from_index(self._by_owner, reference["uid"], record.key)
@@ -92,7 +92,7 @@ class OwnerIndex:
             self._by_owner.setdefault(reference["uid"], {})[record.key] = record
         self._queue_owner(reference, record.namespace)
 
-    def _on_orphan(self, event: Event) -> None:
+    def _index_orphan(self, event: Event) -> None:
         """Index an object without a managing controller, and tell the listeners."""
         if event.type == DELETED:
             return

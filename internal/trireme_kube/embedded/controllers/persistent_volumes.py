@@ -82,14 +82,16 @@ class PersistentVolumeController:
         self._store.listen(CLAIMS, self._on_claim)
         self._store.listen(VOLUMES, self._on_volume)
         self._store.listen(PODS, self._on_pod)
-        self._store.listen(_CLASSES, self._on_class)
+        self._store.listen(_CLASSES, self._on_storage_class)
 
     def _on_claim(self, event: Event) -> None:
+        """Queue a written claim, and the volume that it names."""
         self._claims.add(event.record.key)
         if volume := event.record.object["spec"].get("volumeName"):
             self._volumes.add(volume)
 
     def _on_volume(self, event: Event) -> None:
+        """Queue a written volume and the claim that it names; one that names none may suit any unbound claim."""
         self._volumes.add(event.record.name)
         reference = event.record.object["spec"].get("claimRef")
         if reference:
@@ -97,7 +99,8 @@ class PersistentVolumeController:
         elif event.type != DELETED:
             self._queue_unbound_claims()
 
-    def _on_class(self, event: Event) -> None:
+    def _on_storage_class(self, event: Event) -> None:
+        """Queue the unbound claims, which a new class may provision."""
         self._queue_unbound_claims()
 
     def _queue_unbound_claims(self) -> None:
@@ -107,7 +110,7 @@ class PersistentVolumeController:
                 self._claims.add(record.key)
 
     def _on_pod(self, event: Event) -> None:
-        """A claim that is being deleted waits for its pods."""
+        """Queue the claims of a pod that ended: one that is being deleted waits for its pods."""
         if event.type == DELETED or not is_active(event.record.object):
             for name in claim_names(event.record.object):
                 self._claims.add((event.record.namespace, name))
@@ -123,7 +126,7 @@ class PersistentVolumeController:
             if not self._is_claim_in_use(claim):
                 self._remove_finalizer(CLAIMS, claim, CLAIM_PROTECTION)
         elif _phase_of(claim.object) != "Bound":
-            volume = self._find_volume(claim) or self._provision_volume(claim)
+            volume = self._find_volume_for_claim(claim) or self._provision_volume(claim)
             if volume is not None:
                 self._bind_claim(claim, volume)
 
@@ -139,7 +142,7 @@ class PersistentVolumeController:
         record = self._store.get(_CLASSES, "", name) if name else None
         return record.object if record is not None else None
 
-    def _find_volume(self, claim: Record) -> Record | None:
+    def _find_volume_for_claim(self, claim: Record) -> Record | None:
         """The volume named by the claim, or the one that names it, or else the smallest matching one."""
         if name := claim.object["spec"].get("volumeName"):
             return self._store.get(VOLUMES, "", name)
@@ -167,10 +170,10 @@ class PersistentVolumeController:
             return None
         name = f"pvc-{claim.uid}"
         if self._store.get(VOLUMES, "", name) is None:
-            self._registry.create(VOLUMES, "", self._new_volume(claim, storage, name, node))
+            self._registry.create(VOLUMES, "", self._provisioned_volume_body(claim, storage, name, node))
         return self._store.get(VOLUMES, "", name)
 
-    def _new_volume(self, claim: Record, storage: Object, name: str, node: str) -> Object:
+    def _provisioned_volume_body(self, claim: Record, storage: Object, name: str, node: str) -> Object:
         """Make the volume that is provisioned for a claim; with a selected `node` only for that node's zone."""
         requested = claim.object["spec"]
         spec: Object = {

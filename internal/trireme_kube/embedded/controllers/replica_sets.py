@@ -36,19 +36,21 @@ class ReplicaSetController:
         self._registry = registry
         self._resource = resource
         self._pods = pods
-        self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync, monotonic)
+        self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync_replica_set, monotonic)
         self.queues = (self._queue,)
         self._ref_manager = ControllerRefManager(registry, resource, pods, self._queue)
         component = "replicaset-controller" if resource.kind == "ReplicaSet" else "replication-controller"
         self._control = PodControl(registry, component)
-        registry.store.listen(resource, self._on_event)
+        registry.store.listen(resource, self._on_replica_set)
         pods.queue_owner_on_change(resource.kind, self._queue)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_replica_set(self, event: Event) -> None:
+        """Queue a ReplicaSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
-    def _sync(self, key: OwnerKey) -> None:
+    def _sync_replica_set(self, key: OwnerKey) -> None:
+        """Create or delete pods until there are as many as wanted, and write the status even if that fails."""
         record = self._registry.store.get(self._resource, *key)
         if record is None:
             return

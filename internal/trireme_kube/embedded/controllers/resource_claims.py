@@ -81,11 +81,12 @@ class ResourceClaimController:
             self._groups.add(key)
 
     def _on_claim(self, event: Event) -> None:
+        """Queue a claim that was created or changed."""
         if event.type != DELETED:
             self._claims.add(event.record.key)
 
     def _on_template(self, event: Event) -> None:
-        """Pods and groups may exist before the template that they name."""
+        """Queue the pods and groups of the namespace: they may exist before the template that they name."""
         for record in self._store.scan(GROUPS, event.record.namespace):
             if record.object["spec"].get("resourceClaims"):
                 self._groups.add(record.key)
@@ -127,7 +128,10 @@ class ResourceClaimController:
                 self._pods.add(pod.key)
 
     def _make_claims(self, resource: Resource, record: Record, group: Record | None) -> None:
-        """Make a claim for each template of the pod or group, and record the names in its status. `group`: of a pod."""
+        """Make a claim for each template of the pod or group, and record the names in its status.
+
+        `group` is that of a pod, whose claims the pod may use; None for a group itself.
+        """
         status = record.object.get("status") or {}
         statuses = {one["name"]: one for one in status.get("resourceClaimStatuses") or ()}
         changed = False
@@ -138,9 +142,9 @@ class ResourceClaimController:
             if not template or (present and self._store.get(CLAIMS, record.namespace, present)):
                 continue
             if group is not None and _group_has_claim(group.object, name, template):
-                claim = self._existing_claim(group, name)
+                claim = self._claim_made_for(group, name)
             else:
-                claim = self._existing_claim(record, name) or self._create_claim(record, name, template)
+                claim = self._claim_made_for(record, name) or self._create_claim(record, name, template)
             if claim is not None:
                 statuses[name] = {"name": name, "resourceClaimName": claim.name}
                 changed = True
@@ -149,7 +153,7 @@ class ResourceClaimController:
             obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
             self._registry.store_update(resource, record, obj)
 
-    def _existing_claim(self, user: Record, name: str) -> Record | None:
+    def _claim_made_for(self, user: Record, name: str) -> Record | None:
         """A claim made for the pod or group, even if its status does not have it yet."""
         for claim in self._generated.of(user.uid):
             if (claim.object["metadata"].get("annotations") or {}).get(_POD_CLAIM) == name:
@@ -181,14 +185,14 @@ class ResourceClaimController:
             return
         status = record.object.get("status") or {}
         reserved = status.get("reservedFor") or []
-        remaining = [one for one in reserved if self._still_needs(record.namespace, one)]
+        remaining = [one for one in reserved if self._may_still_use_claim(record.namespace, one)]
         ending = "deletionTimestamp" in record.object["metadata"]
         if len(remaining) < len(reserved) or (ending and not remaining):
-            record = self._release_consumers(record, remaining)
+            record = self._keep_remaining_consumers(record, remaining)
         if not remaining and not ending:
-            self._delete_unneeded(record)
+            self._delete_claim_of_done_pod(record)
 
-    def _still_needs(self, namespace: str, consumer: Object) -> bool:
+    def _may_still_use_claim(self, namespace: str, consumer: Object) -> bool:
         """Whether a user of a claim still exists and may run; one of an unknown kind is left alone."""
         kind = (consumer.get("apiGroup", ""), consumer.get("resource"))
         if kind == ("scheduling.k8s.io", "podgroups"):
@@ -199,7 +203,7 @@ class ResourceClaimController:
         pod = self._store.get(PODS, namespace, consumer["name"])
         return pod is not None and pod.uid == consumer["uid"] and not _will_not_run(pod.object)
 
-    def _release_consumers(self, record: Record, remaining: list[Object]) -> Record:
+    def _keep_remaining_consumers(self, record: Record, remaining: list[Object]) -> Record:
         """Store the claim with the remaining users; without any it loses its allocation and finalizer."""
         status = {key: value for key, value in (record.object.get("status") or {}).items() if key != "reservedFor"}
         metadata = dict(record.object["metadata"])
@@ -213,7 +217,7 @@ class ResourceClaimController:
                 del metadata["finalizers"]
         return self._registry.store_update(CLAIMS, record, {**record.object, "metadata": metadata, "status": status})
 
-    def _delete_unneeded(self, record: Record) -> None:
+    def _delete_claim_of_done_pod(self, record: Record) -> None:
         """Delete a pod's claim once the pod is done; the garbage collector would wait for the pod's deletion."""
         for owner in record.object["metadata"].get("ownerReferences") or ():
             pod = self._store.get(PODS, record.namespace, owner["name"]) if owner["kind"] == "Pod" else None

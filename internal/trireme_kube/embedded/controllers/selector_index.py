@@ -43,7 +43,7 @@ class SelectorIndex:
         self._selector_of = selector_of
         self._selectors: dict[Key, SelectorEntry] = {}
         self._by_label: dict[_Label, dict[Key, SelectorEntry]] = {}
-        store.listen(resource, self._on_event)
+        store.listen(resource, self._index_written_object)
 
     def __bool__(self) -> bool:
         return bool(self._selectors)
@@ -59,7 +59,7 @@ class SelectorIndex:
                 if one.matches(labels):
                     yield key
 
-    def _on_event(self, event: Event) -> None:
+    def _index_written_object(self, event: Event) -> None:
         """Follow a write of an object: index it under its selector, if that has changed."""
         key, namespace = event.record.key, event.record.namespace
         old = self._selectors.get(key)

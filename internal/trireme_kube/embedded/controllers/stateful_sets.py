@@ -21,12 +21,12 @@ STATEFUL_SETS, CLAIMS = BY_KEY["statefulsets.apps"], BY_KEY["persistentvolumecla
 REVISION = "controller-revision-hash"
 
 
-def _ordinal(record: Record) -> int:
+def _ordinal_of_pod(record: Record) -> int:
     """Return the number at the end of a pod's name."""
     return int(record.name.rpartition("-")[2])
 
 
-def _is_member(record: Record, pod: Record) -> bool:
+def _is_pod_of_set(record: Record, pod: Record) -> bool:
     """Whether the pod's name is one of the StatefulSet's."""
     parent, _, ordinal = pod.name.rpartition("-")
     return parent == record.name and ordinal.isdecimal()
@@ -46,18 +46,20 @@ class StatefulSetController:
     def __init__(self, registry: Registry, pods: OwnerIndex, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._pods = pods
-        self._queue: WorkQueue[OwnerKey] = WorkQueue("statefulsets", self._sync, monotonic)
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("statefulsets", self._sync_stateful_set, monotonic)
         self.queues = (self._queue,)
-        self._ref_manager = ControllerRefManager(registry, STATEFUL_SETS, pods, self._queue, _is_member)
+        self._ref_manager = ControllerRefManager(registry, STATEFUL_SETS, pods, self._queue, _is_pod_of_set)
         self._recorder = EventRecorder(registry, "statefulset-controller")
-        registry.store.listen(STATEFUL_SETS, self._on_event)
+        registry.store.listen(STATEFUL_SETS, self._on_stateful_set)
         pods.queue_owner_on_change(STATEFUL_SETS.kind, self._queue)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_stateful_set(self, event: Event) -> None:
+        """Queue a StatefulSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
-    def _sync(self, key: OwnerKey) -> None:
+    def _sync_stateful_set(self, key: OwnerKey) -> None:
+        """Take the next step unless the StatefulSet is being deleted, and write its status."""
         record = self._registry.store.get(STATEFUL_SETS, *key)
         if record is None:
             return
@@ -70,7 +72,9 @@ class StatefulSetController:
         spec = record.object["spec"]
         in_order = spec["podManagementPolicy"] == "OrderedReady"
         first = int((spec.get("ordinals") or {}).get("start", 0))
-        pods = {_ordinal(pod): pod for pod in self._ref_manager.claim_objects(record) if _is_member(record, pod)}
+        pods = {
+            _ordinal_of_pod(pod): pod for pod in self._ref_manager.claim_objects(record) if _is_pod_of_set(record, pod)
+        }
         for ordinal in range(first, first + spec["replicas"]):
             pod = pods.get(ordinal)
             if pod is None:
@@ -120,23 +124,23 @@ class StatefulSetController:
         if spec.get("serviceName"):
             pod["spec"]["subdomain"] = spec["serviceName"]
         for template in spec.get("volumeClaimTemplates") or ():
-            claim = self._ensure_claim(record, template, name)
+            claim = self._create_claim_if_missing(record, template, name)
             volume = template["metadata"]["name"]
             others = [one for one in pod["spec"].get("volumes") or () if one["name"] != volume]
             pod["spec"]["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": claim}}]
         try:
             self._registry.create(PODS, record.namespace, pod)
         except api_errors.ApiError as error:
-            self._record_event(record, "create", "Create", name, error)
+            self._record_pod_event(record, "create", "Create", name, error)
             raise
-        self._record_event(record, "create", "Create", name)
+        self._record_pod_event(record, "create", "Create", name)
 
     def _delete_pod(self, record: Record, pod: Record) -> None:
         """Delete a pod, with an event about it."""
         self._registry.delete(PODS, *pod.key)
-        self._record_event(record, "delete", "Delete", pod.name)
+        self._record_pod_event(record, "delete", "Delete", pod.name)
 
-    def _record_event(
+    def _record_pod_event(
         self, record: Record, verb: str, noun: str, pod: str, error: api_errors.ApiError | None = None
     ) -> None:
         """Record that a pod was created or deleted, or that this failed."""
@@ -146,7 +150,7 @@ class StatefulSetController:
         else:
             self._recorder.warning(record.object, f"Failed{noun}", f"{about} failed error: {error}")
 
-    def _ensure_claim(self, record: Record, template: Object, pod_name: str) -> str:
+    def _create_claim_if_missing(self, record: Record, template: Object, pod_name: str) -> str:
         """Create a pod's claim if missing; return its name."""
         name = f"{template['metadata']['name']}-{pod_name}"
         if self._registry.store.get(CLAIMS, record.namespace, name) is None:

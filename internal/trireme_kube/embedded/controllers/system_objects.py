@@ -24,6 +24,7 @@ Key = tuple[str, str, str]
 
 
 def _kubernetes_service() -> Object:
+    """Make the Service `kubernetes`, which stands for the API server."""
     labels = {"component": "apiserver", "provider": "kubernetes"}
     ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]
     return {"metadata": {"name": _NAME, "labels": labels}, "spec": {"clusterIP": SERVICE_ADDRESS, "ports": ports}}
@@ -35,32 +36,36 @@ class SystemObjectsController:
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._address: tuple[str, int] | None = None
-        self._queue: WorkQueue[Key] = WorkQueue("system objects", self._sync, monotonic)
+        self._queue: WorkQueue[Key] = WorkQueue("system objects", self._restore_system_object, monotonic)
         self.queues = (self._queue,)
         for resource in (NAMESPACES, _SERVICES, _SLICES, _ENDPOINTS):
-            registry.store.listen(resource, functools.partial(self._on_event, resource))
+            registry.store.listen(resource, functools.partial(self._queue_deleted_system_object, resource))
 
     def create(self, host: str, port: int) -> None:
         """Create all system objects; `host` and `port` are the API server's address."""
         self._address = (host, port)
         for name in SYSTEM_NAMESPACES:
-            self._sync((NAMESPACES.key, "", name))
+            self._restore_system_object((NAMESPACES.key, "", name))
         for resource in (_SERVICES, _SLICES, _ENDPOINTS):
-            self._sync((resource.key, "default", _NAME))
+            self._restore_system_object((resource.key, "default", _NAME))
 
-    def _on_event(self, resource: Resource, event: Event) -> None:
+    def _queue_deleted_system_object(self, resource: Resource, event: Event) -> None:
+        """Queue a system object that was deleted, to be created again."""
         if event.type != DELETED:
             return
         names = SYSTEM_NAMESPACES if resource is NAMESPACES else (_NAME,)
         if event.record.name in names and event.record.namespace in ("", "default"):
             self._queue.add((resource.key, *event.record.key))
 
-    def _sync(self, key: Key) -> None:
+    def _restore_system_object(self, key: Key) -> None:
+        """Create the system object unless it exists."""
         resource, namespace, name = BY_KEY[key[0]], key[1], key[2]
-        if self._registry.store.get(resource, namespace, name) is None and (body := self._object_body(resource, name)):
+        if self._registry.store.get(resource, namespace, name) is None and (
+            body := self._system_object_body(resource, name)
+        ):
             self._registry.create(resource, namespace, body)
 
-    def _object_body(self, resource: Resource, name: str) -> Object | None:
+    def _system_object_body(self, resource: Resource, name: str) -> Object | None:
         """Make the body of a system object; None: the server's address, which it names, is not known yet."""
         if resource is NAMESPACES:
             return {"metadata": {"name": name}}

@@ -28,7 +28,7 @@ class TaintEvictionController:
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._store = registry.store
-        self._queue: WorkQueue[Key] = WorkQueue("taint eviction", self._sync, monotonic)
+        self._queue: WorkQueue[Key] = WorkQueue("taint eviction", self._evict_when_due, monotonic)
         self.queues = (self._queue,)
         self._monotonic = monotonic
         self._since: dict[Key, float] = {}
@@ -63,7 +63,7 @@ class TaintEvictionController:
         elif event.record.object["spec"].get("nodeName") in self._tainted:
             self._queue.add(event.record.key)
 
-    def _sync(self, key: Key) -> None:
+    def _evict_when_due(self, key: Key) -> None:
         """Evict a pod from its node once it has tolerated the node's NoExecute taints for long enough."""
         record = self._store.get(PODS, *key)
         if record is None or not is_active(record.object):

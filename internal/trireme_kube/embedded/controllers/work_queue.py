@@ -28,7 +28,7 @@ _FOLDER = Path(__file__).parent
 
 
 @dataclass(slots=True)
-class _Failure:
+class _ConsecutiveFailures:
     """The consecutive failures of one key."""
 
     count: int = 0
@@ -60,7 +60,7 @@ class WorkQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._order = itertools.count()
         self._wake = asyncio.Event()
-        self._failures: dict[K, _Failure] = {}
+        self._failures: dict[K, _ConsecutiveFailures] = {}
 
     def __len__(self) -> int:
         return len(self._due)
@@ -92,15 +92,15 @@ class WorkQueue(Generic[K]):
                 self._work(key)
             except Exception as error:
                 # One object that a controller cannot process must not stop it for all others.
-                self._retry(key, error)
+                self._retry_later(key, error)
             else:
                 self._failures.pop(key, None)
         return self._seconds_until_next()
 
-    def _retry(self, key: K, error: Exception) -> None:
+    def _retry_later(self, key: K, error: Exception) -> None:
         """Retry the key, with a growing delay, and log each delay once."""
         now = self._clock()
-        failure = self._failures.setdefault(key, _Failure())
+        failure = self._failures.setdefault(key, _ConsecutiveFailures())
         if now >= failure.quiet_until:
             wait = min(_RETRY_SECONDS * 2**failure.count, _RETRY_LIMIT_SECONDS)
             failure.count, failure.quiet_until = failure.count + 1, now + wait

@@ -48,11 +48,16 @@ _OPENAPI_PROTOBUF = "protobuf of /openapi/v2"
 
 
 def _group_version_text(group_version: GroupVersion) -> str:
+    """Group and version as `apiVersion` has them."""
     group, version = group_version
     return f"{group}/{version}" if group else version
 
 
-def _subresource(resource: Resource, name: str) -> tuple[str, str, str, list[str]]:
+def _kind_and_verbs_of_subresource(resource: Resource, name: str) -> tuple[str, str, str, list[str]]:
+    """Group, version, kind and verbs of a subresource.
+
+    They are the resource's own with get, patch and update, except for special ones.
+    """
     own = (resource.group, resource.version, resource.kind, ["get", "patch", "update"])
     return _SUBRESOURCE_KINDS.get(name, own)
 
@@ -74,7 +79,7 @@ def resource_list(group_version: GroupVersion, resources: list[Resource]) -> Obj
             entry["categories"] = list(one.categories)
         entries.append(entry)
         for name in one.subresources:
-            group, version, kind, verbs = _subresource(one, name)
+            group, version, kind, verbs = _kind_and_verbs_of_subresource(one, name)
             sub: Object = {"name": f"{one.plural}/{name}", "singularName": "", "namespaced": one.namespaced}
             if (group, version) != group_version:
                 sub |= {"group": group, "version": version}
@@ -93,6 +98,7 @@ def resource_list(group_version: GroupVersion, resources: list[Resource]) -> Obj
 
 
 def _group_version_kind(group: str, version: str, kind: str) -> Object:
+    """Group, version and kind as discovery writes them."""
     return {"group": group, "version": version, "kind": kind}
 
 
@@ -111,7 +117,7 @@ def _aggregated_resource(resource: Resource) -> Object:
         entry["categories"] = list(resource.categories)
     subresources = []
     for name in resource.subresources:
-        group, version, kind, verbs = _subresource(resource, name)
+        group, version, kind, verbs = _kind_and_verbs_of_subresource(resource, name)
         subresources.append(
             {"subresource": name, "responseKind": _group_version_kind(group, version, kind), "verbs": verbs}
         )
@@ -147,13 +153,15 @@ def _aggregated_groups(core: bool, served: dict[GroupVersion, list[Resource]]) -
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def _api_group(name: str, served: Iterable[GroupVersion]) -> Object:
+def _api_group_document(name: str, served: Iterable[GroupVersion]) -> Object:
+    """The APIGroup of a group, its versions in clients' order of preference."""
     versions = sorted((version for group, version in served if group == name), key=version_order)
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
 def _group_version_path(group_version: GroupVersion) -> str:
+    """The path of a group and version, without a leading slash."""
     group, version = group_version
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
@@ -186,7 +194,7 @@ class Discovery:
         served = self._served
         groups = list(dict.fromkeys(group for group, _ in served if group))
         root = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}
-        names = [_api_group(name, served) for name in groups]
+        names = [_api_group_document(name, served) for name in groups]
         plain: dict[str, Object] = {
             "/version": VERSION,
             "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [root]},

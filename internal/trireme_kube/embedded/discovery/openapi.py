@@ -25,7 +25,8 @@ GroupVersion = tuple[str, str]
 
 
 @functools.cache
-def _schemas() -> dict[str, Object]:
+def _load_all_schemas() -> dict[str, Object]:
+    """Read the schemas of all built-in types, by name, from the file beside this module."""
     loaded: dict[str, Object] = orjson.loads(gzip.decompress(SCHEMA_FILE.read_bytes()))
     return loaded
 
@@ -35,7 +36,7 @@ def _schema_names_by_kind() -> dict[tuple[str, str, str], str]:
     """Names of the schemas by group, version and kind."""
     return {
         (one["group"], one["version"], one["kind"]): name
-        for name, schema in _schemas().items()
+        for name, schema in _load_all_schemas().items()
         for one in schema.get(_KINDS) or ()
         if len(schema[_KINDS]) == 1
     }
@@ -54,14 +55,14 @@ def references(schema: Any) -> Iterator[str]:
             yield from references(value)
 
 
-def _with_references(names: Iterable[str]) -> dict[str, Object]:
+def _schemas_with_references(names: Iterable[str]) -> dict[str, Object]:
     """These schemas with all that they refer to, directly or not."""
     closure: dict[str, Object] = {}
     waiting = list(names)
     while waiting:
         name = waiting.pop()
         if name not in closure:
-            closure[name] = _schemas()[name]
+            closure[name] = _load_all_schemas()[name]
             waiting += references(closure[name])
     return closure
 
@@ -93,12 +94,13 @@ def _all_schemas(resources: Iterable[Resource]) -> dict[str, Object]:
     """Return the schemas of these resources, and all that they refer to, by name."""
     resources = list(resources)
     fixed = [_schema_name(one) for one in resources if not one.custom]
-    result = _with_references([*fixed, _METADATA])
+    result = _schemas_with_references([*fixed, _METADATA])
     result.update({_schema_name(one): _custom_schema(one) for one in resources if one.custom})
     return result
 
 
 def _query_parameters_of_writes() -> list[Object]:
+    """The query parameters that writes take, as OpenAPI describes them."""
     names = ("dryRun", "fieldManager", "fieldValidation", "force")
     return [{"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}} for name in names]
 
@@ -110,7 +112,7 @@ def _path_items(resource: Resource) -> Object:
     collection = f"{root}/{resource.version}{scope}/{resource.plural}"
     body = {"content": {"application/json": {"schema": {"$ref": f"{_V3}{_schema_name(resource)}"}}}}
 
-    def operation(action: str) -> Object:
+    def describe_operation(action: str) -> Object:
         return {
             "parameters": _query_parameters_of_writes(),
             "responses": {"200": {"description": "OK", **body}},
@@ -118,8 +120,16 @@ def _path_items(resource: Resource) -> Object:
             _KINDS: _group_version_kinds(resource),
         }
 
-    one = {"get": operation("get"), "put": operation("put"), "patch": operation("patch"), "delete": operation("delete")}
-    return {collection: {"get": operation("list"), "post": operation("post")}, collection + "/{name}": one}
+    one = {
+        "get": describe_operation("get"),
+        "put": describe_operation("put"),
+        "patch": describe_operation("patch"),
+        "delete": describe_operation("delete"),
+    }
+    return {
+        collection: {"get": describe_operation("list"), "post": describe_operation("post")},
+        collection + "/{name}": one,
+    }
 
 
 def version_3(resources: Iterable[Resource], version: str) -> bytes:

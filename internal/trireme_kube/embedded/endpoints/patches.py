@@ -72,10 +72,10 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
 
 def apply_strategic_patch(document: Any, patch: dict[str, Any]) -> Any:
     """Return the object with a strategic merge patch of Kubernetes applied."""
-    return _merge_object(document if isinstance(document, dict) else {}, patch)
+    return _merge_strategically(document if isinstance(document, dict) else {}, patch)
 
 
-def _merge_object(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+def _merge_strategically(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     """Merge a strategic patch into an object; returns a copy. `$patch` and its kind are directives, null removes."""
     directive = patch.get("$patch")
     if directive == "replace":
@@ -95,16 +95,16 @@ def _merge_object(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, 
             result.pop(key, None)
         elif isinstance(value, dict):
             below = result.get(key)
-            result[key] = _merge_object(below if isinstance(below, dict) else {}, value)
+            result[key] = _merge_strategically(below if isinstance(below, dict) else {}, value)
         elif isinstance(value, list):
-            result[key] = _merge_list(key, result.get(key), value, patch.get(_ORDER + key))
+            result[key] = _merge_list_by_key(key, result.get(key), value, patch.get(_ORDER + key))
         else:
             result[key] = value
-    _order_lists(result, patch)
+    _order_lists_by_patch(result, patch)
     return result
 
 
-def _order_lists(result: dict[str, Any], patch: dict[str, Any]) -> None:
+def _order_lists_by_patch(result: dict[str, Any], patch: dict[str, Any]) -> None:
     """Order the lists whose order the patch states, but not their elements."""
     for key, order in patch.items():
         field = key.removeprefix(_ORDER)
@@ -112,7 +112,7 @@ def _order_lists(result: dict[str, Any], patch: dict[str, Any]) -> None:
             result[field] = _ordered_items(result[field], result[field], order, merge_key(field, result[field]))
 
 
-def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list[Any]:
+def _merge_list_by_key(field: str, document: Any, patch: list[Any], order: Any) -> list[Any]:
     """Merge a list by its merge key; lists of names are united, and lists without a key replaced."""
     items = document if isinstance(document, list) else []
     if field in _PRIMITIVE_LISTS:
@@ -132,9 +132,9 @@ def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list
             if position is not None:
                 del result[position]
         elif position is None:
-            result.append(_merge_object({}, change))
+            result.append(_merge_strategically({}, change))
         else:
-            result[position] = _merge_object(result[position], change)
+            result[position] = _merge_strategically(result[position], change)
     return _ordered_items(result, items, order or patch, key)
 
 
@@ -161,16 +161,18 @@ def _ordered_items(items: list[Any], before: list[Any], order: list[Any], key: s
     preceded, so that new items precede those that the patch does not name.
     """
 
-    def name(item: Any) -> Any:
+    def name_of_item(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    positions = {name(item): index for index, item in enumerate(order)}
-    place = {name(item): index for index, item in enumerate(before)}
-    named = sorted((item for item in items if name(item) in positions), key=lambda item: positions[name(item)])
-    others = [item for item in items if name(item) not in positions]
+    positions = {name_of_item(item): index for index, item in enumerate(order)}
+    place = {name_of_item(item): index for index, item in enumerate(before)}
+    named = sorted(
+        (item for item in items if name_of_item(item) in positions), key=lambda item: positions[name_of_item(item)]
+    )
+    others = [item for item in items if name_of_item(item) not in positions]
     result: list[Any] = []
     while named and others:
-        first, second = place.get(name(others[0])), place.get(name(named[0]))
+        first, second = place.get(name_of_item(others[0])), place.get(name_of_item(named[0]))
         result.append(others.pop(0) if first is not None and second is not None and first < second else named.pop(0))
     return [*result, *named, *others]
 

@@ -226,7 +226,7 @@ class ReadHandler:
             stored_as(resource),
             namespace=target.namespace,
             matches=self._selector_predicate(target, query),
-            render=self._renderer(resource, form),
+            render=self._make_renderer(resource, form),
             limit=self._watch_buffer,
         )
         from_present_objects = is_true(initial) if initial is not None else not requested
@@ -237,7 +237,7 @@ class ReadHandler:
         timeout = _number_parameter(query, "timeoutSeconds")
         return WatchRequest(watcher, float(timeout or default_timeout), bookmarks)
 
-    def _renderer(self, resource: Resource, form: ResponseForm) -> Render | None:
+    def _make_renderer(self, resource: Resource, form: ResponseForm) -> Render | None:
         """Return the function that writes a watched object in the form; None: as it is stored."""
         if form.table:
             headed = False

@@ -43,7 +43,9 @@ _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _PLAIN_FORM = ResponseForm()
 
 
-def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
+def _make_low_level_request(
+    message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]
+) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_BODY_LIMIT)
 
@@ -100,7 +102,7 @@ class ApiServer:
         """Listen; return the port."""
         server = web.Server(
             self._handle_request,
-            request_factory=_make_request,
+            request_factory=_make_low_level_request,
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
@@ -148,7 +150,7 @@ class ApiServer:
         """Answer a request; every error becomes a response, except where a fault drops the connection."""
         self._requests += 1
         try:
-            return await self._dispatch(request)
+            return await self._answer_with_faults(request)
         except api_errors.ApiError as error:
             return self._error_response(error)
         except _ConnectionDroppedError:
@@ -162,13 +164,14 @@ class ApiServer:
 
     @staticmethod
     def _error_response(error: api_errors.ApiError) -> web.Response:
+        """The response to a request that failed: the error as a Status object."""
         headers = dict(_JSON_HEADERS)
         retry = (error.details or {}).get("retryAfterSeconds")
         if retry:
             headers["Retry-After"] = str(retry)
         return web.Response(body=orjson.dumps(error.status()), status=error.code, headers=headers)
 
-    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer_with_faults(self, request: web.BaseRequest) -> web.StreamResponse:
         """Find what a request is for, inject a fault if one is armed for it, and answer it. Raises: ApiError."""
         url = request.rel_url
         query: Mapping[str, str] = url.query if url.raw_query_string else {}
@@ -178,7 +181,7 @@ class ApiServer:
         if self.faults and not url.path.startswith("/trireme/"):
             fault = self.faults.strike(_verbs_for_faults(request.method, target, watching), str(url))
             if fault is not None:
-                await _inject_before(fault)
+                await _inject_fault_before(fault)
         if target is None:
             return await self._serve_other_path(request, url.path)
         if watching:
@@ -187,7 +190,7 @@ class ApiServer:
             return await self._send_pod_log(request, target, query)
         reply = await self._reply_for_resource(request, target, query)
         if fault is not None:
-            await _inject_after(fault)
+            await _inject_fault_after(fault)
         return web.Response(body=reply.body, status=reply.code, headers=_JSON_HEADERS)
 
     async def _reply_for_resource(
@@ -383,7 +386,7 @@ async def _read_body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
         raise api_errors.bad_request(text) from error
 
 
-async def _inject_before(fault: Fault) -> None:
+async def _inject_fault_before(fault: Fault) -> None:
     """Do what a fault does before the request is executed: fail, delay, hang or drop it."""
     if fault.action is FaultAction.STATUS:
         details = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else None
@@ -397,7 +400,7 @@ async def _inject_before(fault: Fault) -> None:
         raise _ConnectionDroppedError
 
 
-async def _inject_after(fault: Fault) -> None:
+async def _inject_fault_after(fault: Fault) -> None:
     """Do what a fault does after the request was executed: delay or drop the response."""
     if fault.action is FaultAction.DELAY_REPLY:
         await asyncio.sleep(fault.seconds)

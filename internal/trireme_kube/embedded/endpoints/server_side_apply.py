@@ -26,7 +26,7 @@ _IDENTITY = ("apiVersion", "kind", "name", "namespace", "uid", "resourceVersion"
 _SET_LISTS = frozenset({"finalizers"})
 
 
-def _item_name(key: str, item: Object) -> str:
+def _managed_field_name_of_item(key: str, item: Object) -> str:
     """Return a list item's name among managed fields, by its merge key."""
     return "k:" + orjson.dumps({key: item[key]}).decode()
 
@@ -52,7 +52,7 @@ def _fields_below(name: str, value: Any) -> Fields:
             return {"v:" + orjson.dumps(one).decode(): {} for one in value}
         key = merge_key(name, value)
         if key and value and all(isinstance(one, dict) and key in one for one in value):
-            return {_item_name(key, one): {".": {}, **fields_of(one)} for one in value}
+            return {_managed_field_name_of_item(key, one): {".": {}, **fields_of(one)} for one in value}
     return {}
 
 
@@ -103,7 +103,7 @@ def _list_without_fields(value: list[Any], name: str, fields: Fields) -> list[An
     for item in value:
         field = "v:" + orjson.dumps(item).decode()
         if key and isinstance(item, dict) and key in item:
-            field = _item_name(key, item)
+            field = _managed_field_name_of_item(key, item)
         if field not in fields:
             remaining.append(item)
         elif fields[field] and "." not in fields[field]:
@@ -111,12 +111,12 @@ def _list_without_fields(value: list[Any], name: str, fields: Fields) -> list[An
     return remaining
 
 
-def _set_fields(value: Any, applied: Any, name: str) -> Any:
+def _set_applied_fields(value: Any, applied: Any, name: str) -> Any:
     """Set the applied fields in the value. Lists are merged by their key, or united if they are sets, else replaced."""
     if isinstance(value, dict) and isinstance(applied, dict):
         result = dict(value)
         for key, below in applied.items():
-            result[key] = _set_fields(result.get(key), below, key)
+            result[key] = _set_applied_fields(result.get(key), below, key)
         return result
     if isinstance(applied, list) and isinstance(value, list):
         if name in _SET_LISTS:
@@ -129,12 +129,12 @@ def _set_fields(value: Any, applied: Any, name: str) -> Any:
                 if index is None:
                     result_list.append(item)
                 else:
-                    result_list[index] = _set_fields(result_list[index], item, "")
+                    result_list[index] = _set_applied_fields(result_list[index], item, "")
             return result_list
     return applied
 
 
-def _conflicts(fields: Fields, owned: Fields, value: Any, applied: Any, name: str, path: str) -> list[str]:
+def _paths_in_conflict(fields: Fields, owned: Fields, value: Any, applied: Any, name: str, path: str) -> list[str]:
     """Paths of fields that another manager owns and the applied object would change."""
     conflicts: list[str] = []
     for field in fields.keys() & owned.keys():
@@ -151,7 +151,7 @@ def _conflicts(fields: Fields, owned: Fields, value: Any, applied: Any, name: st
         else:
             continue
         if fields[field] and owned[field]:
-            conflicts += _conflicts(fields[field], owned[field], old, new, own, where)
+            conflicts += _paths_in_conflict(fields[field], owned[field], old, new, own, where)
         elif old != new and not fields[field] and not owned[field]:
             conflicts.append(where)
     return conflicts
@@ -212,7 +212,7 @@ class ApplyRequest:
         for entry in others:
             owned_elsewhere = _united_fields(owned_elsewhere, entry.get("fieldsV1") or {})
         released = _fields_without(_fields_without((mine or {}).get("fieldsV1") or {}, fields), owned_elsewhere)
-        result = _set_fields(_without_fields(obj, "", released), self.body, "")
+        result = _set_applied_fields(_without_fields(obj, "", released), self.body, "")
         updates = [one for one in entries if one.get("operation") != "Apply"]
         result["metadata"] = {**result["metadata"]}
         result["metadata"]["managedFields"] = [*updates, *others, self._updated_entry(mine, fields)]
@@ -226,7 +226,7 @@ class ApplyRequest:
         """Raise ApiError 409 if another manager owns a field that the request changes."""
         causes: list[Object] = []
         for entry in others:
-            for path in sorted(_conflicts(fields, entry.get("fieldsV1") or {}, obj, self.body, "", "")):
+            for path in sorted(_paths_in_conflict(fields, entry.get("fieldsV1") or {}, obj, self.body, "", "")):
                 message = f'conflict with "{entry["manager"]}"'
                 causes.append({"reason": "FieldManagerConflict", "message": message, "field": path})
         if causes:

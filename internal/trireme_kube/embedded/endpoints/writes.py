@@ -58,11 +58,12 @@ class WriteHandler:
         self._registry = registry
         self._reader = reader
 
-    def _reply(self, target: RequestInfo, record: Record, form: ResponseForm, code: int = 200) -> Reply:
+    def _reply_with_object(self, target: RequestInfo, record: Record, form: ResponseForm, code: int = 200) -> Reply:
+        """Make the reply that has the object in the form and version that were requested."""
         return Reply(code, self._reader.object_in_form(target.resource, record, form))
 
     @staticmethod
-    def _checked_body(target: RequestInfo, query: Mapping[str, str], body: Object) -> Object:
+    def _body_to_store(target: RequestInfo, query: Mapping[str, str], body: Object) -> Object:
         """The body of a write, of the right kind and shape, in the form that is stored."""
         check_kind(target.resource, body)
         body = type_checking.conform_to_type(target.resource, body, strict=query.get("fieldValidation") == "Strict")
@@ -80,10 +81,10 @@ class WriteHandler:
             )
         if target.name:
             raise api_errors.method_not_allowed()
-        body = self._checked_body(target, query, body)
+        body = self._body_to_store(target, query, body)
         stored = stored_as(target.resource)
         record = self._registry.create(stored, target.namespace, body, dry_run=dry_run)
-        return self._reply(target, record, form, 201)
+        return self._reply_with_object(target, record, form, 201)
 
     def put(self, target: RequestInfo, query: Mapping[str, str], body: Object, form: ResponseForm) -> Reply:
         """Replaces an object, its status, or its scale."""
@@ -97,11 +98,11 @@ class WriteHandler:
             stored,
             target.namespace,
             target.name,
-            self._checked_body(target, query, body),
+            self._body_to_store(target, query, body),
             subresource=target.subresource,
             dry_run=dry_run,
         )
-        return self._reply(target, record, form, 201 if created else 200)
+        return self._reply_with_object(target, record, form, 201 if created else 200)
 
     def patch(self, target: RequestInfo, query: Mapping[str, str], kind: str, body: Any, form: ResponseForm) -> Reply:
         """Changes an object by one of the four kinds of patch."""
@@ -118,22 +119,24 @@ class WriteHandler:
         }[kind]
         if target.subresource == "scale":
 
-            def rescale(obj: Object) -> Object:
+            def with_patched_scale(obj: Object) -> Object:
                 return subresources.rescale(
                     obj, change(subresources.scale_of(obj, stored.scale_paths), body), stored.scale_paths
                 )
 
-            record = self._registry.edit_object(stored, target.namespace, target.name, rescale, dry_run=dry_run)
+            record = self._registry.edit_object(
+                stored, target.namespace, target.name, with_patched_scale, dry_run=dry_run
+            )
             return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
 
-        def edit(obj: Object) -> Object:
+        def with_patch(obj: Object) -> Object:
             view = conversion.object_to_view(target.resource, obj)
-            return self._checked_body(target, query, change(view, body))
+            return self._body_to_store(target, query, change(view, body))
 
         record = self._registry.edit_object(
-            stored, target.namespace, target.name, edit, subresource=target.subresource, dry_run=dry_run
+            stored, target.namespace, target.name, with_patch, subresource=target.subresource, dry_run=dry_run
         )
-        return self._reply(target, record, form)
+        return self._reply_with_object(target, record, form)
 
     def _apply_server_side(
         self, target: RequestInfo, query: Mapping[str, str], body: Any, form: ResponseForm, dry_run: bool
@@ -155,18 +158,18 @@ class WriteHandler:
         )
         stored = stored_as(target.resource)
         if self._registry.store.get(stored, target.namespace, target.name) is None and not target.subresource:
-            obj = self._checked_body(target, query, apply_request.new_object(target.name))
+            obj = self._body_to_store(target, query, apply_request.new_object(target.name))
             record, _ = self._registry.update(stored, target.namespace, target.name, obj, dry_run=dry_run, create=True)
-            return self._reply(target, record, form, 201)
+            return self._reply_with_object(target, record, form, 201)
         record = self._registry.edit_object(
             stored,
             target.namespace,
             target.name,
-            lambda obj: self._checked_body(target, query, apply_request.apply_to(obj)),
+            lambda obj: self._body_to_store(target, query, apply_request.apply_to(obj)),
             subresource=target.subresource,
             dry_run=dry_run,
         )
-        return self._reply(target, record, form)
+        return self._reply_with_object(target, record, form)
 
     def delete(self, target: RequestInfo, query: Mapping[str, str], options: Object, form: ResponseForm) -> Reply:
         """Deletes one object."""
@@ -177,7 +180,7 @@ class WriteHandler:
         record, deleted = self._registry.delete(stored, target.namespace, target.name, options)
         if not deleted or stored.returns_deleted:
             code = 202 if not deleted and options.get("orphanDependents") is False else 200
-            return self._reply(target, record, form, code)
+            return self._reply_with_object(target, record, form, code)
         details: Object = {"name": record.name, "kind": target.resource.plural, "uid": record.uid}
         if target.resource.group:
             details["group"] = target.resource.group

@@ -58,7 +58,7 @@ class Kubelets:
         """Names of the nodes in the order of Lease renewal."""
         self._next_lease = 0
         self._pods: WorkQueue[Key] = WorkQueue("kubelet", self._sync_pod, monotonic)
-        self._new_nodes: WorkQueue[str] = WorkQueue("kubelet registration", self._register, monotonic)
+        self._new_nodes: WorkQueue[str] = WorkQueue("kubelet registration", self._register_node, monotonic)
         self.queues: tuple[WorkQueue[Any], ...] = (self._new_nodes, self._pods)
         self._addresses = 0
         self._store.listen(NODES, self._on_node)
@@ -93,7 +93,7 @@ class Kubelets:
         elif not enabled and self._nodes.pop(name, None) is not None:
             self._leases = [one for one in self._leases if one != name]
 
-    def _register(self, name: str) -> None:
+    def _register_node(self, name: str) -> None:
         """Start to simulate a node: report it ready, create its Lease, and run its pods."""
         before = self._store.get(NODES, "", name)
         if before is None or name in self._nodes:
@@ -186,11 +186,12 @@ class Kubelets:
         if "deletionTimestamp" in pod["metadata"]:
             self._registry.delete(PODS, *key, {"gracePeriodSeconds": 0, "preconditions": {"uid": record.uid}})
         elif status.get("phase") == "Pending":
-            self._write_status(record, self._running_status(pod))
+            self._write_pod_status(record, self._running_status(pod))
         elif status.get("phase") == "Running" and self._run_seconds(pod) is not None:
-            self._write_status(record, self._ended_status(pod))
+            self._write_pod_status(record, self._ended_status(pod))
 
-    def _write_status(self, record: Record, status: Object) -> None:
+    def _write_pod_status(self, record: Record, status: Object) -> None:
+        """Store the pod with another status."""
         pod = record.object
         self._registry.store_update(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 

@@ -15,7 +15,7 @@ from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.storage.store import DELETED, Event, Record, Store
 
 
-def _container(pod: Object, requested: str) -> str:
+def _requested_container(pod: Object, requested: str) -> str:
     """The requested container; raises ApiError 400 if that is ambiguous."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     everything = [one["name"] for part in ("initContainers", "containers") for one in spec.get(part) or ()]
@@ -39,7 +39,7 @@ def _number_parameter(query: Mapping[str, str], name: str) -> int | None:
 def log_text(pod: Object, query: Mapping[str, str]) -> bytes:
     """The log of a container. Raises: ApiError 400 if it has not started, or the request is ambiguous."""
     metadata, status = pod["metadata"], pod.get("status") or {}
-    container = _container(pod, query.get("container", ""))
+    container = _requested_container(pod, query.get("container", ""))
     if not pod["spec"].get("nodeName"):
         return b""
     about = f'container "{container}" in pod "{metadata["name"]}"'
@@ -65,11 +65,11 @@ async def wait_for_end(store: Store, record: Record) -> None:
     """Wait until the pod has ended or is gone."""
     ended = asyncio.Event()
 
-    def look(event: Event) -> None:
+    def notice_end(event: Event) -> None:
         if event.record.key == record.key and (event.type == DELETED or has_ended(event.record.object)):
             ended.set()
 
-    stop = store.listen(PODS, look)
+    stop = store.listen(PODS, notice_end)
     try:
         if not has_ended(record.object):
             await ended.wait()

@@ -42,22 +42,27 @@ def value_at(obj: Any, path: str, default: Any = None) -> Any:
 
 
 def _text_column(name: str, path: str, default: str = "", *, wide: bool = False) -> Column:
+    """A column with the text at the path."""
     return Column(name, lambda obj, now: str(value_at(obj, path, default)), wide=wide)
 
 
 def _number_column(name: str, path: str) -> Column:
+    """A column with the number at the path; 0 if it is missing."""
     return Column(name, lambda obj, now: value_at(obj, path, 0), "integer")
 
 
 def _flag_column(name: str, path: str) -> Column:
+    """A column that says whether the value at the path is true."""
     return Column(name, lambda obj, now: bool(value_at(obj, path, False)), "boolean")
 
 
 def _age_column(name: str, path: str, *, wide: bool = False) -> Column:
+    """A column with the time since the moment at the path."""
     return Column(name, lambda obj, now: human_durations.age_text(value_at(obj, path), now), wide=wide)
 
 
 def _count_column(name: str, path: str) -> Column:
+    """A column with the number of elements of the list at the path."""
     return Column(name, lambda obj, now: len(value_at(obj, path, ())), "string")
 
 
@@ -65,15 +70,16 @@ _NAME = Column("Name", lambda obj, now: obj["metadata"]["name"], description="Na
 _AGE = _age_column("Age", "metadata.creationTimestamp")
 
 
-def _template_containers(part: str) -> Cell:
+def _template_containers_cell(part: str) -> Cell:
+    """The cell that lists a field of all containers of a workload's template."""
     return lambda obj, now: ",".join(
         str(one.get(part, "")) for one in value_at(obj, "spec.template.spec.containers", ())
     )
 
 
 _CONTAINERS = (
-    Column("Containers", _template_containers("name"), wide=True),
-    Column("Images", _template_containers("image"), wide=True),
+    Column("Containers", _template_containers_cell("name"), wide=True),
+    Column("Images", _template_containers_cell("image"), wide=True),
 )
 _SELECTOR = Column("Selector", lambda obj, now: selector_text(value_at(obj, "spec.selector")) or "<none>", wide=True)
 
@@ -95,17 +101,20 @@ _GROUP = (
 )
 
 
-def _ratio(part: str, whole: str, whole_default: int = 0) -> Cell:
+def _ratio_cell(part: str, whole: str, whole_default: int = 0) -> Cell:
+    """The cell `part/whole`, from the numbers at two paths."""
     return lambda obj, now: f"{value_at(obj, part, 0)}/{value_at(obj, whole, whole_default)}"
 
 
 def _node_status(obj: Object, now: float) -> str:
+    """The cell STATUS of a Node."""
     ready = next((one["status"] for one in value_at(obj, "status.conditions", ()) if one["type"] == "Ready"), None)
     status = "Unknown" if ready is None else ("Ready" if ready == "True" else "NotReady")
     return f"{status},SchedulingDisabled" if value_at(obj, "spec.unschedulable", False) else status
 
 
 def _node_roles(obj: Object, now: float) -> str:
+    """The cell ROLES of a Node, from its labels."""
     prefix = "node-role.kubernetes.io/"
     labels = value_at(obj, "metadata.labels", {})
     roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix) and key != prefix}
@@ -114,21 +123,25 @@ def _node_roles(obj: Object, now: float) -> str:
     return ",".join(sorted(roles)) or "<none>"
 
 
-def _node_address(kind: str) -> Cell:
-    def cell(obj: Object, now: float) -> str:
+def _node_address_cell(kind: str) -> Cell:
+    """The cell of a Node's first address of this kind."""
+
+    def address_of_kind(obj: Object, now: float) -> str:
         addresses = value_at(obj, "status.addresses", ())
         return next((str(one["address"]) for one in addresses if one.get("type") == kind), "<none>")
 
-    return cell
+    return address_of_kind
 
 
 def _kernel_version(obj: Object, now: float) -> str:
+    """The cell KERNEL-VERSION of a Node."""
     info = value_at(obj, "status.nodeInfo", {})
     kernel = info.get("kernelVersion") or "<unknown>"
     return f"{kernel} ({info['architecture']})" if info.get("architecture") else kernel
 
 
 def _job_completions(obj: Object, now: float) -> str:
+    """The cell COMPLETIONS of a Job."""
     succeeded, completions = value_at(obj, "status.succeeded", 0), value_at(obj, "spec.completions")
     if completions is not None:
         return f"{succeeded}/{completions}"
@@ -137,6 +150,7 @@ def _job_completions(obj: Object, now: float) -> str:
 
 
 def _job_status(obj: Object, now: float) -> str:
+    """The cell STATUS of a Job."""
     true = {one["type"] for one in value_at(obj, "status.conditions", ()) if one["status"] == "True"}
     for condition in ("Complete", "Failed"):
         if condition in true:
@@ -147,6 +161,7 @@ def _job_status(obj: Object, now: float) -> str:
 
 
 def _job_duration(obj: Object, now: float) -> str:
+    """The cell DURATION of a Job."""
     started, ended = value_at(obj, "status.startTime"), value_at(obj, "status.completionTime")
     if not started:
         return ""
@@ -154,6 +169,7 @@ def _job_duration(obj: Object, now: float) -> str:
 
 
 def _service_ports(obj: Object, now: float) -> str:
+    """The cell PORT(S) of a Service."""
     ports = []
     for port in value_at(obj, "spec.ports", ()):
         node = f":{port['nodePort']}" if port.get("nodePort") else ""
@@ -162,21 +178,25 @@ def _service_ports(obj: Object, now: float) -> str:
 
 
 def _event_object(obj: Object, now: float) -> str:
+    """The cell OBJECT of an Event: what it is about."""
     about = obj.get("involvedObject") or obj.get("regarding") or {}
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
 def _event_first_seen(obj: Object, now: float) -> str:
+    """The cell FIRST SEEN of an Event."""
     first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp")
     return human_durations.age_text(first or obj.get("eventTime"), now)
 
 
 def _event_last_seen(obj: Object, now: float) -> str:
+    """The cell LAST SEEN of an Event."""
     last = value_at(obj, "series.lastObservedTime") or obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")
     return human_durations.age_text(last, now) if last else _event_first_seen(obj, now)
 
 
 def _event_source(obj: Object, now: float) -> str:
+    """The cell SOURCE of an Event."""
     source = obj.get("source") or obj.get("deprecatedSource") or {}
     component = source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""
     host = source.get("host") or obj.get("reportingInstance") or ""
@@ -197,21 +217,25 @@ _EVENT = (
 )
 
 
-def _access_modes(path: str) -> Cell:
+def _access_modes_cell(path: str) -> Cell:
+    """The cell of the access modes at the path, in their short form."""
     short = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
     return lambda obj, now: ",".join(short.get(mode, mode) for mode in value_at(obj, path, ()))
 
 
 def _phase_or_terminating(obj: Object, now: float) -> str:
+    """The cell STATUS of an object with a phase, `Terminating` while it is being deleted."""
     return "Terminating" if value_at(obj, "metadata.deletionTimestamp") else str(value_at(obj, "status.phase", ""))
 
 
 def _claim_reference(obj: Object, now: float) -> str:
+    """The cell CLAIM of a PersistentVolume."""
     claim = value_at(obj, "spec.claimRef")
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
 
 def _storage_class_name(obj: Object, now: float) -> str:
+    """The cell NAME of a StorageClass, with `(default)` for the default one."""
     name = obj["metadata"]["name"]
     annotations = value_at(obj, "metadata.annotations", {})
     default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
@@ -219,6 +243,7 @@ def _storage_class_name(obj: Object, now: float) -> str:
 
 
 def _device_claim_state(obj: Object, now: float) -> str:
+    """The cell STATE of a ResourceClaim."""
     states = ["deleted"] if value_at(obj, "metadata.deletionTimestamp") else []
     if value_at(obj, "status.allocation"):
         states.append("allocated")
@@ -230,16 +255,19 @@ def _device_claim_state(obj: Object, now: float) -> str:
 
 
 def _nominated_column(name: str, path: str) -> Column:
+    """A wide column with the text at the path, `<none>` without one."""
     return Column(name, lambda obj, now: str(value_at(obj, path, "") or "<none>"), wide=True)
 
 
 def _readiness_gates(obj: Object, now: float) -> str:
+    """The cell READINESS GATES of a Pod."""
     gates = [one["conditionType"] for one in value_at(obj, "spec.readinessGates", ())]
     true = {one["type"] for one in value_at(obj, "status.conditions", ()) if one["status"] == "True"}
     return f"{sum(gate in true for gate in gates)}/{len(gates)}" if gates else "<none>"
 
 
 def _class_parameters(obj: Object, now: float) -> str:
+    """The cell PARAMETERS of an IngressClass."""
     parameters = value_at(obj, "spec.parameters", {})
     if not parameters:
         return "<none>"
@@ -257,6 +285,7 @@ def _certificate_request_condition(obj: Object, now: float) -> str:
 
 
 def _certificate_duration(obj: Object, now: float) -> str:
+    """The cell REQUESTEDDURATION of a CertificateSigningRequest."""
     seconds = value_at(obj, "spec.expirationSeconds")
     return "<none>" if seconds is None else human_durations.human_duration(seconds)
 
@@ -279,8 +308,8 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("Roles", _node_roles),
         _AGE,
         _text_column("Version", "status.nodeInfo.kubeletVersion"),
-        Column("Internal-IP", _node_address("InternalIP"), wide=True),
-        Column("External-IP", _node_address("ExternalIP"), wide=True),
+        Column("Internal-IP", _node_address_cell("InternalIP"), wide=True),
+        Column("External-IP", _node_address_cell("ExternalIP"), wide=True),
         _text_column("OS-Image", "status.nodeInfo.osImage", "<unknown>", wide=True),
         Column("Kernel-Version", _kernel_version, wide=True),
         _text_column("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", "<unknown>", wide=True),
@@ -306,7 +335,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     "persistentvolumes": (
         _NAME,
         _text_column("Capacity", "spec.capacity.storage"),
-        Column("Access Modes", _access_modes("spec.accessModes")),
+        Column("Access Modes", _access_modes_cell("spec.accessModes")),
         _text_column("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
         Column("Status", _phase_or_terminating),
         Column("Claim", _claim_reference),
@@ -321,7 +350,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("Status", _phase_or_terminating),
         _text_column("Volume", "spec.volumeName"),
         _text_column("Capacity", "status.capacity.storage"),
-        Column("Access Modes", _access_modes("status.accessModes")),
+        Column("Access Modes", _access_modes_cell("status.accessModes")),
         _text_column("StorageClass", "spec.storageClassName"),
         _text_column("VolumeAttributesClass", "spec.volumeAttributesClassName", "<unset>"),
         _AGE,
@@ -329,14 +358,19 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "deployments.apps": (
         _NAME,
-        Column("Ready", _ratio("status.readyReplicas", "spec.replicas")),
+        Column("Ready", _ratio_cell("status.readyReplicas", "spec.replicas")),
         _number_column("Up-to-date", "status.updatedReplicas"),
         _number_column("Available", "status.availableReplicas"),
         _AGE,
         *_CONTAINERS,
         _SELECTOR,
     ),
-    "statefulsets.apps": (_NAME, Column("Ready", _ratio("status.readyReplicas", "spec.replicas")), _AGE, *_CONTAINERS),
+    "statefulsets.apps": (
+        _NAME,
+        Column("Ready", _ratio_cell("status.readyReplicas", "spec.replicas")),
+        _AGE,
+        *_CONTAINERS,
+    ),
     "daemonsets.apps": (
         _NAME,
         _number_column("Desired", "status.desiredNumberScheduled"),
@@ -481,7 +515,7 @@ def _custom_column(column: PrintedColumn) -> Column:
     """A column that a definition declares. Supports fields and numbers in brackets of JSONPath."""
     parts = _INDEX.sub(r".\1", column.path).strip(".").split(".")
 
-    def cell(obj: Object, now: float) -> Any:
+    def value_of_path(obj: Object, now: float) -> Any:
         value: Any = obj
         for part in parts:
             if isinstance(value, dict):
@@ -494,10 +528,11 @@ def _custom_column(column: PrintedColumn) -> Column:
             return human_durations.age_text(value, now) if isinstance(value, str) else None
         return value if column.type != "string" or value is None or isinstance(value, str) else str(value)
 
-    return Column(column.name, cell, column.type, column.priority > 0, column.description)
+    return Column(column.name, value_of_path, column.type, column.priority > 0, column.description)
 
 
 def _custom_columns(resource: Resource) -> tuple[Column, ...]:
+    """The columns that a custom resource's definition declares."""
     return (_NAME, *(_custom_column(one) for one in resource.printed)) if resource.printed else _DEFAULT
 
 

@@ -10,7 +10,7 @@ from trireme_kube.embedded.api.timestamps import parse_timestamp
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 31_536_000
 
 
-def _two_units(first: int, unit: str, second: int, smaller: str) -> str:
+def _text_of_two_units(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 
 
@@ -25,19 +25,19 @@ def human_duration(seconds: float) -> str:
         return f"{whole}s"
     minutes, hours = whole // _MINUTE, whole // _HOUR
     if minutes < 10:
-        return _two_units(minutes, "m", whole % _MINUTE, "s")
+        return _text_of_two_units(minutes, "m", whole % _MINUTE, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two_units(hours, "h", minutes % 60, "m")
+        return _text_of_two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if hours < 192:
-        return _two_units(hours // 24, "d", hours % 24, "h")
+        return _text_of_two_units(hours // 24, "d", hours % 24, "h")
     if whole < 2 * _YEAR:
         return f"{whole // _DAY}d"
     if whole < 8 * _YEAR:
-        return _two_units(whole // _YEAR, "y", whole // _DAY % 365, "d")
+        return _text_of_two_units(whole // _YEAR, "y", whole // _DAY % 365, "d")
     return f"{whole // _YEAR}y"
 
 

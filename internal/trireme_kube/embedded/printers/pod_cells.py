@@ -10,23 +10,25 @@ from typing import Any
 from trireme_kube.embedded.api.resources import Object
 
 
-def _statuses(pod: Object, part: str = "containerStatuses") -> list[Any]:
+def _container_statuses(pod: Object, part: str = "containerStatuses") -> list[Any]:
+    """The pod's statuses of its containers, or of other parts such as `initContainerStatuses`."""
     return (pod.get("status") or {}).get(part) or []
 
 
-def _conditions(pod: Object) -> list[Any]:
+def _pod_conditions(pod: Object) -> list[Any]:
+    """The pod's conditions."""
     return (pod.get("status") or {}).get("conditions") or []
 
 
 def ready_cell(pod: Object) -> str:
-    """Ready containers of all."""
-    ready = sum(bool(one.get("ready")) and "running" in (one.get("state") or {}) for one in _statuses(pod))
+    """The READY cell of a pod: how many of its containers are ready."""
+    ready = sum(bool(one.get("ready")) and "running" in (one.get("state") or {}) for one in _container_statuses(pod))
     return f"{ready}/{len(pod['spec'].get('containers') or ())}"
 
 
 def restarts_cell(pod: Object) -> str:
-    """How often containers were restarted."""
-    return str(sum(int(one.get("restartCount", 0)) for one in _statuses(pod)))
+    """The RESTARTS cell of a pod: how often its containers were restarted, all together."""
+    return str(sum(int(one.get("restartCount", 0)) for one in _container_statuses(pod)))
 
 
 def _terminated_reason(terminated: Object) -> str:
@@ -38,9 +40,9 @@ def _terminated_reason(terminated: Object) -> str:
     return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _init_container_status(pod: Object) -> str:
+def _status_by_init_containers(pod: Object) -> str:
     """The status of an init container that has not succeeded yet, or empty."""
-    for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
+    for index, status in enumerate(_container_statuses(pod, "initContainerStatuses")):
         state = status.get("state") or {}
         terminated, waiting = state.get("terminated"), state.get("waiting") or {}
         if terminated and not terminated.get("exitCode"):
@@ -53,10 +55,10 @@ def _init_container_status(pod: Object) -> str:
     return ""
 
 
-def _container_status(pod: Object, reason: str) -> str:
+def _status_by_containers(pod: Object, reason: str) -> str:
     """Return what the STATUS column says by a pod's containers, else `reason`; the first container's failure counts."""
     running, failure = False, ""
-    for status in reversed(_statuses(pod)):
+    for status in reversed(_container_statuses(pod)):
         state = status.get("state") or {}
         waiting, terminated = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
@@ -67,7 +69,7 @@ def _container_status(pod: Object, reason: str) -> str:
         elif status.get("ready") and "running" in state:
             running = True
     if reason == "Completed":
-        if running and any(one["type"] == "Ready" and one["status"] == "True" for one in _conditions(pod)):
+        if running and any(one["type"] == "Ready" and one["status"] == "True" for one in _pod_conditions(pod)):
             return "Running"
         return failure or ("NotReady" if running else reason)
     return reason
@@ -78,9 +80,9 @@ def status_cell(pod: Object) -> str:
     status = pod.get("status") or {}
     phase = str(status.get("phase", ""))
     reason = str(status.get("reason") or phase)
-    if any(one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated" for one in _conditions(pod)):
+    if any(one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated" for one in _pod_conditions(pod)):
         reason = "SchedulingGated"
-    reason = _init_container_status(pod) or _container_status(pod, reason)
+    reason = _status_by_init_containers(pod) or _status_by_containers(pod, reason)
     if "deletionTimestamp" in pod["metadata"] and phase not in ("Succeeded", "Failed"):
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
     return reason

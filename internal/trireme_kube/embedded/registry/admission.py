@@ -33,14 +33,14 @@ class Admission:
         self._steps: dict[str, Callable[[Resource, Object], None]] = {
             "pods": self._admit_pod,
             "nodes": self._admit_node,
-            "persistentvolumeclaims": self._admit_claim,
-            "persistentvolumes": self._admit_volume,
+            "persistentvolumeclaims": self._admit_volume_claim,
+            "persistentvolumes": self._admit_persistent_volume,
             "podgroups.scheduling.k8s.io": self._set_priority,
             "compositepodgroups.scheduling.k8s.io": self._set_priority,
             "services": self._admit_service,
             "jobs.batch": self._admit_job,
             "certificatesigningrequests.certificates.k8s.io": self._admit_signing_request,
-            DEFINITIONS.key: self._admit_definition,
+            DEFINITIONS.key: self._admit_custom_resource_definition,
         }
         self._addresses = 0
 
@@ -140,10 +140,10 @@ class Admission:
         if all((one.get("key"), one.get("effect")) != (pod_defaults.NOT_READY, "NoSchedule") for one in taints):
             node["spec"]["taints"] = [*taints, {"key": pod_defaults.NOT_READY, "effect": "NoSchedule"}]
 
-    def _admit_volume(self, resource: Resource, volume: Object) -> None:
+    def _admit_persistent_volume(self, resource: Resource, volume: Object) -> None:
         _add_finalizer(volume, "kubernetes.io/pv-protection")
 
-    def _admit_claim(self, resource: Resource, claim: Object) -> None:
+    def _admit_volume_claim(self, resource: Resource, claim: Object) -> None:
         """Give a claim its finalizer and, if it names no storage class, the newest default one."""
         _add_finalizer(claim, "kubernetes.io/pvc-protection")
         if claim["spec"].get("storageClassName") is not None:
@@ -170,7 +170,7 @@ class Admission:
         """The requesting user is set by the server: here always the same one."""
         request["spec"] |= {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 
-    def _admit_definition(self, resource: Resource, definition: Object) -> None:
+    def _admit_custom_resource_definition(self, resource: Resource, definition: Object) -> None:
         _add_finalizer(definition, CLEANUP)
 
     def _admit_job(self, resource: Resource, job: Object) -> None:

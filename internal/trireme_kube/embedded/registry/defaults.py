@@ -26,7 +26,8 @@ def _set_if_missing(target: Object, **values: Any) -> Object:
     return target
 
 
-def _default_template(spec: Object) -> None:
+def _default_pod_template(spec: Object) -> None:
+    """Fill in the defaults of a workload's pod template, in place."""
     template = spec.get("template")
     if isinstance(template, dict):
         template.setdefault("metadata", {})
@@ -35,11 +36,13 @@ def _default_template(spec: Object) -> None:
 
 
 def _default_pod(obj: Object) -> None:
+    """Fill in the defaults of a Pod, in place."""
     if isinstance(obj.get("spec"), dict):
         pod_defaults.default_pod(obj)
 
 
 def _default_deployment(obj: Object) -> None:
+    """Fill in the defaults of a Deployment, in place."""
     spec = _set_if_missing(obj.setdefault("spec", {}), replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
     strategy = _set_if_missing(spec, strategy={})["strategy"]
     _set_if_missing(strategy, type="RollingUpdate")
@@ -47,18 +50,20 @@ def _default_deployment(obj: Object) -> None:
         _set_if_missing(
             _set_if_missing(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable="25%", maxSurge="25%"
         )
-    _default_template(spec)
+    _default_pod_template(spec)
 
 
 def _default_replica_set(obj: Object) -> None:
+    """Fill in the defaults of a ReplicaSet, in place."""
     spec = _set_if_missing(obj.setdefault("spec", {}), replicas=1)
-    _default_template(spec)
+    _default_pod_template(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
         obj["metadata"]["labels"] = dict(labels)
 
 
 def _default_replication_controller(obj: Object) -> None:
+    """Fill in the defaults of a ReplicationController, in place."""
     _default_replica_set(obj)
     if not obj["spec"].get("selector"):
         obj["spec"]["selector"] = dict(obj["metadata"].get("labels") or {})
@@ -82,19 +87,21 @@ def _default_stateful_set(obj: Object) -> None:
     for claim in spec.get("volumeClaimTemplates") or ():
         claim.setdefault("kind", "PersistentVolumeClaim")
         claim.setdefault("apiVersion", "v1")
-        _default_claim(claim)
-    _default_template(spec)
+        _default_volume_claim(claim)
+    _default_pod_template(spec)
 
 
 def _default_daemon_set(obj: Object) -> None:
+    """Fill in the defaults of a DaemonSet, in place."""
     spec = _set_if_missing(obj.setdefault("spec", {}), revisionHistoryLimit=10, updateStrategy={})
     strategy = _set_if_missing(spec["updateStrategy"], type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         _set_if_missing(_set_if_missing(strategy, rollingUpdate={})["rollingUpdate"], maxUnavailable=1, maxSurge=0)
-    _default_template(spec)
+    _default_pod_template(spec)
 
 
 def _default_job(obj: Object) -> None:
+    """Fill in the defaults of a Job, in place."""
     spec = obj.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
@@ -102,13 +109,14 @@ def _default_job(obj: Object) -> None:
         spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False
     )
     _set_if_missing(spec, podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
-    _default_template(spec)
+    _default_pod_template(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
         obj["metadata"]["labels"] = dict(labels)
 
 
 def _default_service(obj: Object) -> None:
+    """Fill in the defaults of a Service, in place."""
     spec = _set_if_missing(obj.setdefault("spec", {}), type="ClusterIP", sessionAffinity="None")
     if spec["type"] != "ExternalName":
         _set_if_missing(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
@@ -118,6 +126,7 @@ def _default_service(obj: Object) -> None:
 
 
 def _default_node(obj: Object) -> None:
+    """Fill in the defaults of a Node, in place."""
     obj.setdefault("spec", {})
     status = obj.setdefault("status", {})
     if status.get("capacity") and not status.get("allocatable"):
@@ -125,6 +134,7 @@ def _default_node(obj: Object) -> None:
 
 
 def _default_namespace(obj: Object) -> None:
+    """Fill in the defaults of a Namespace, in place."""
     metadata = obj["metadata"]
     if metadata.get("name"):
         metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
@@ -133,18 +143,21 @@ def _default_namespace(obj: Object) -> None:
         finalizers.append("kubernetes")
 
 
-def _default_claim(obj: Object) -> None:
+def _default_volume_claim(obj: Object) -> None:
+    """Fill in the defaults of a PersistentVolumeClaim, in place."""
     _set_if_missing(obj.setdefault("spec", {}), volumeMode="Filesystem")
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def _default_volume(obj: Object) -> None:
+def _default_persistent_volume(obj: Object) -> None:
+    """Fill in the defaults of a PersistentVolume, in place."""
     spec = _set_if_missing(obj.setdefault("spec", {}), persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
     if isinstance(path := spec.get("hostPath"), dict):
         path.setdefault("type", "")
 
 
 def _default_cron_job(obj: Object) -> None:
+    """Fill in the defaults of a CronJob and its Job template, in place."""
     _set_if_missing(
         obj.setdefault("spec", {}),
         concurrencyPolicy="Allow",
@@ -158,15 +171,18 @@ def _default_cron_job(obj: Object) -> None:
 
 
 def _default_ingress_class(obj: Object) -> None:
+    """Fill in the defaults of an IngressClass, in place."""
     if parameters := (obj.get("spec") or {}).get("parameters"):
         _set_if_missing(parameters, scope="Cluster")
 
 
 def _default_storage_class(obj: Object) -> None:
+    """Fill in the defaults of a StorageClass, in place."""
     _set_if_missing(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
 
 def _default_csi_driver(obj: Object) -> None:
+    """Fill in the defaults of a CSIDriver, in place."""
     _set_if_missing(
         obj.setdefault("spec", {}),
         attachRequired=True,
@@ -181,15 +197,18 @@ def _default_csi_driver(obj: Object) -> None:
 
 
 def _default_priority_class(obj: Object) -> None:
+    """Fill in the defaults of a PriorityClass, in place."""
     _set_if_missing(obj, preemptionPolicy="PreemptLowerPriority")
     obj.setdefault("value", 0)
 
 
 def _default_pod_group(obj: Object) -> None:
+    """Fill in the defaults of a PodGroup, in place."""
     _set_if_missing(obj.setdefault("spec", {}), preemptionPolicy="PreemptLowerPriority", disruptionMode={"single": {}})
 
 
 def _default_device_requests(spec: Object) -> None:
+    """Fill in the defaults of a claim's requests for devices, in place."""
     for request in (spec.get("devices") or {}).get("requests") or ():
         for part in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if (
@@ -200,14 +219,17 @@ def _default_device_requests(spec: Object) -> None:
 
 
 def _default_resource_claim(obj: Object) -> None:
+    """Fill in the defaults of a ResourceClaim, in place."""
     _default_device_requests(obj.get("spec") or {})
 
 
 def _default_resource_claim_template(obj: Object) -> None:
+    """Fill in the defaults of a ResourceClaimTemplate, in place."""
     _default_device_requests((obj.get("spec") or {}).get("spec") or {})
 
 
 def _default_secret(obj: Object) -> None:
+    """Fill in the defaults of a Secret, in place."""
     _set_if_missing(obj, type="Opaque")
     text = obj.pop("stringData", None)
     if text:
@@ -221,8 +243,8 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "namespaces": _default_namespace,
     "services": _default_service,
     "secrets": _default_secret,
-    "persistentvolumeclaims": _default_claim,
-    "persistentvolumes": _default_volume,
+    "persistentvolumeclaims": _default_volume_claim,
+    "persistentvolumes": _default_persistent_volume,
     "replicationcontrollers": _default_replication_controller,
     "deployments.apps": _default_deployment,
     "replicasets.apps": _default_replica_set,

@@ -39,6 +39,7 @@ def _image_tag(image: str) -> str:
 
 
 def _default_probe(probe: Object) -> None:
+    """Fill in the defaults of a probe, in place."""
     for key, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
         probe.setdefault(key, value)
     if http := probe.get("httpGet"):
@@ -47,6 +48,7 @@ def _default_probe(probe: Object) -> None:
 
 
 def _default_container(container: Object) -> None:
+    """Fill in the defaults of a container, in place."""
     pull = "Always" if _image_tag(container.get("image", "")) == "latest" else "IfNotPresent"
     container.setdefault("imagePullPolicy", pull)
     container.setdefault("resources", {})
@@ -128,10 +130,10 @@ def mount_token(spec: Object, suffix: str) -> None:
             container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}]
             needed = True
     if needed and not present:
-        spec["volumes"] = [*volumes, {"name": name, "projected": _token_sources()}]
+        spec["volumes"] = [*volumes, {"name": name, "projected": _token_volume()}]
 
 
-def _token_sources() -> Object:
+def _token_volume() -> Object:
     """Return the projected volume with a service account's token."""
     field_reference = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
     return {
@@ -168,7 +170,7 @@ def _merge_all_label_keys(spec: Object, labels: dict[str, str]) -> None:
             _merge_label_keys(weighted.get("podAffinityTerm"), labels)
 
 
-def _requirements_class(resources: Object) -> str:
+def _qos_class_of_resources(resources: Object) -> str:
     """Return the QoS class by a container's, or the pod's, cpu and memory."""
     relevant = ("cpu", "memory")
     requests = {name: quantities.value(one) for name, one in (resources.get("requests") or {}).items()}
@@ -185,8 +187,8 @@ def _requirements_class(resources: Object) -> str:
 def qos_class(spec: Object) -> str:
     """Guaranteed, Burstable or BestEffort."""
     if spec.get("resources"):
-        return _requirements_class(spec["resources"])
-    classes = {_requirements_class(container.get("resources") or {}) for container in containers(spec)}
+        return _qos_class_of_resources(spec["resources"])
+    classes = {_qos_class_of_resources(container.get("resources") or {}) for container in containers(spec)}
     if len(classes) > 1:
         return "Burstable"
     return classes.pop() if classes else "BestEffort"

@@ -216,9 +216,9 @@ class Registry:
         if version and version != old["metadata"]["resourceVersion"]:
             raise api_errors.conflict(resource, before.name, api_errors.MODIFIED)
         if subresource in ("status", "approval"):
-            obj = self._with_status_of(resource, old, body)
+            obj = self._with_new_status(resource, old, body)
         else:
-            obj = self._with_spec_of(resource, old, body)
+            obj = self._with_all_but_status(resource, old, body)
         return self.store_update(resource, before, obj, dry_run=dry_run)
 
     def _merged_metadata(self, old: Object, new: Object) -> Object:
@@ -228,7 +228,7 @@ class Registry:
         merged["resourceVersion"] = old["resourceVersion"]
         return merged
 
-    def _with_status_of(self, resource: Resource, old: Object, body: Object) -> Object:
+    def _with_new_status(self, resource: Resource, old: Object, body: Object) -> Object:
         """Return the stored object with the body's status, and with what of its metadata may change so."""
         metadata = old["metadata"]
         if not resource.status_keeps_metadata:
@@ -245,7 +245,7 @@ class Registry:
         defaults.complete_pod_status(resource.key, obj, old)
         return obj
 
-    def _with_spec_of(self, resource: Resource, old: Object, body: Object) -> Object:
+    def _with_all_but_status(self, resource: Resource, old: Object, body: Object) -> Object:
         """Return the body as it is to be stored, with defaults and the status of before. Raises: ApiError 422."""
         obj: Object = {
             "kind": resource.kind,

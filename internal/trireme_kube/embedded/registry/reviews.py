@@ -15,18 +15,22 @@ _USER = {"username": "system:admin", "groups": ["system:masters", "system:authen
 
 
 def _grant_access(spec: Object) -> Object:
+    """The status of an access review: everything is allowed."""
     return {"allowed": True}
 
 
 def _authentication_status(spec: Object) -> Object:
+    """The status of a TokenReview: any token is that of the one user."""
     return {"authenticated": True, "user": _USER, "audiences": spec.get("audiences") or []}
 
 
-def _self_subject(spec: Object) -> Object:
+def _self_subject_status(spec: Object) -> Object:
+    """The status of a SelfSubjectReview: the one user that there is."""
     return {"userInfo": _USER}
 
 
 def _allow_all_rules(spec: Object) -> Object:
+    """The status of a SelfSubjectRulesReview: rules that allow everything."""
     everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
     anywhere = {"verbs": ["*"], "nonResourceURLs": ["*"]}
     return {"resourceRules": [everything], "nonResourceRules": [anywhere], "incomplete": False}
@@ -48,7 +52,7 @@ class Review:
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 REVIEWS = (
     Review(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", _authentication_status),
-    Review(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", _self_subject),
+    Review(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", _self_subject_status),
     Review(_AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", _grant_access),
     Review(_AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", _grant_access),
     Review(

@@ -52,14 +52,14 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
     if not node_name:
         raise api_errors.ApiError(500, "", "target.name: Required value")
     before = registry.get(PODS, namespace, name)
-    _check_binding(before, metadata, name)
+    _check_may_be_bound(before, metadata, name)
     pod = _pod_with_node(registry, before.object, node_name, metadata)
     if not dry_run:
         registry.store.put(PODS, pod)  # unchanged: assigning a pod is not a new generation of it
     return SUCCESS
 
 
-def _check_binding(before: Record, metadata: Object, name: str) -> None:
+def _check_may_be_bound(before: Record, metadata: Object, name: str) -> None:
     """Check that a pod may be bound: it is the one meant, has no node, is not going, and has no gates.
 
     Raises: ApiError 409.
@@ -111,7 +111,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dr
     if phase not in ("Succeeded", "Failed", "Pending") and "deletionTimestamp" not in pod["metadata"]:
         _use_disruption_budget(registry, before, dry_run=dry_run)
     if not dry_run:
-        marked = _mark_disrupted(registry, before)
+        marked = _set_disruption_target(registry, before)
         if "resourceVersion" in (options.get("preconditions") or {}):
             version = marked.object["metadata"]["resourceVersion"]
             options = {**options, "preconditions": {**options["preconditions"], "resourceVersion": version}}
@@ -119,7 +119,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dr
     return SUCCESS
 
 
-def _mark_disrupted(registry: Registry, before: Record) -> Record:
+def _set_disruption_target(registry: Registry, before: Record) -> Record:
     """Store the pod with the condition DisruptionTarget."""
     condition = {
         "type": "DisruptionTarget",

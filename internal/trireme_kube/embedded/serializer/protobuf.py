@@ -85,7 +85,7 @@ def _read_fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             raise MalformedMessageError(f"wire type {wire}")
 
 
-def _to_signed(value: int) -> int:
+def _to_signed_int64(value: int) -> int:
     """Return a varint as a signed 64-bit integer."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
@@ -96,37 +96,44 @@ def _fields_by_number(data: memoryview) -> dict[int, Any]:
 
 
 def _decode_text(value: Any) -> str:
+    """Decode UTF-8 text; empty if the field is missing."""
     return str(bytes(value), "utf-8") if isinstance(value, memoryview) else ""
 
 
 def _decode_quantity(data: memoryview) -> str:
+    """Decode a Quantity to its text; `0` if it is empty."""
     return _decode_text(_fields_by_number(data).get(1)) or "0"
 
 
 def _decode_int_or_string(data: memoryview) -> int | str:
+    """Decode an IntOrString to the one that it is."""
     fields = _fields_by_number(data)
-    return _decode_text(fields.get(3)) if fields.get(1) else _to_signed(fields.get(2, 0))
+    return _decode_text(fields.get(3)) if fields.get(1) else _to_signed_int64(fields.get(2, 0))
 
 
 def _decode_time(data: memoryview) -> str | None:
+    """Decode a Time to RFC 3339; None for the zero time."""
     fields = _fields_by_number(data)
-    return timestamp(_to_signed(fields[1])) if fields.get(1) else None
+    return timestamp(_to_signed_int64(fields[1])) if fields.get(1) else None
 
 
 def _decode_micro_time(data: memoryview) -> str | None:
+    """Decode a MicroTime to RFC 3339 with microseconds; None for the zero time."""
     fields = _fields_by_number(data)
     if not fields.get(1):
         return None
-    return f"{timestamp(_to_signed(fields[1]))[:-1]}.{fields.get(2, 0) // 1000:06d}Z"
+    return f"{timestamp(_to_signed_int64(fields[1]))[:-1]}.{fields.get(2, 0) // 1000:06d}Z"
 
 
-def _decode_json(data: memoryview) -> Any:
+def _decode_json_bytes(data: memoryview) -> Any:
+    """Decode a message whose first field is a JSON text; None if it is empty."""
     raw = _fields_by_number(data).get(1)
     return orjson.loads(raw) if raw else None
 
 
 def _decode_duration(data: memoryview) -> str:
-    return f"{_to_signed(_fields_by_number(data).get(1, 0)) / 1e9:g}s"
+    """Decode a Duration to seconds, as text."""
+    return f"{_to_signed_int64(_fields_by_number(data).get(1, 0)) / 1e9:g}s"
 
 
 def _decode_raw_json(data: memoryview) -> Any:
@@ -136,11 +143,13 @@ def _decode_raw_json(data: memoryview) -> Any:
 
 
 def _decode_schema_or_bool(data: memoryview) -> Any:
+    """Decode a JSONSchemaPropsOrBool to the one that it is."""
     fields = _fields_by_number(data)
     return _decode_message_value(_JSON_SCHEMA, fields[2]) if 2 in fields else bool(fields.get(1))
 
 
 def _decode_schema_or_list(data: memoryview) -> Any:
+    """Decode a JSONSchemaPropsOrArray to the one that it is."""
     fields = _fields_by_number(data)
     return (
         _decode_message_value(_JSON_SCHEMA, fields[1])
@@ -150,6 +159,7 @@ def _decode_schema_or_list(data: memoryview) -> Any:
 
 
 def _decode_schema_or_names(data: memoryview) -> Any:
+    """Decode a JSONSchemaPropsOrStringArray to the one that it is."""
     fields = _fields_by_number(data)
     return (
         _decode_message_value(_JSON_SCHEMA, fields[1])
@@ -159,6 +169,7 @@ def _decode_schema_or_names(data: memoryview) -> Any:
 
 
 def _decode_string_list(data: memoryview) -> list[str]:
+    """Decode a message that is a list of texts."""
     return [_decode_text(value) for number, value in _read_fields(data) if number == 1]
 
 
@@ -168,8 +179,8 @@ _SPECIAL: dict[str, Callable[[memoryview], Any]] = {
     "meta.v1.Time": _decode_time,
     "meta.v1.MicroTime": _decode_micro_time,
     "meta.v1.Duration": _decode_duration,
-    "meta.v1.FieldsV1": _decode_json,
-    "runtime.RawExtension": _decode_json,
+    "meta.v1.FieldsV1": _decode_json_bytes,
+    "runtime.RawExtension": _decode_json_bytes,
     "apiextensions.v1.JSON": _decode_raw_json,
     "apiextensions.v1.JSONSchemaPropsOrBool": _decode_schema_or_bool,
     "apiextensions.v1.JSONSchemaPropsOrArray": _decode_schema_or_list,
@@ -184,7 +195,7 @@ def _decode_scalar(code: str, value: int | memoryview) -> Any:
     if code == "s":
         return _decode_text(value)
     if code == "n":
-        return _to_signed(value) if isinstance(value, int) else 0
+        return _to_signed_int64(value) if isinstance(value, int) else 0
     if code == "b":
         return bool(value)
     if code == "d":
@@ -195,6 +206,10 @@ def _decode_scalar(code: str, value: int | memoryview) -> Any:
 
 
 def _decode_message_value(name: str, value: int | memoryview) -> Any:
+    """Decode a message, by its own function where JSON has no object for it.
+
+    Raises: MalformedMessageError for a number.
+    """
     if not isinstance(value, memoryview):
         raise MalformedMessageError(name)
     special = _SPECIAL.get(name)

@@ -60,6 +60,7 @@ def zero_message(message: str) -> Object:
 
 
 def _zero_value(code: str) -> Any:
+    """The value that JSON shows for a field of this type that is not set; None for lists and maps."""
     if not code:
         return None
     return _NO_VALUE[code] if code in _NO_VALUE else zero_message(code)
@@ -71,11 +72,13 @@ def initial_status(resource: Resource) -> Object:
     return zero_message(fields["status"][1]) if "status" in fields else {}
 
 
-def _go_type(code: str) -> str:
+def _go_type_name(code: str) -> str:
+    """The name of the type in Go, for messages."""
     return _GO_TYPES.get(code) or ".".join(code.split(".")[-2:])
 
 
-def _json_type(value: object) -> str:
+def _json_type_name(value: object) -> str:
+    """The name of the type of a JSON value in Go, for messages."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):
@@ -92,10 +95,11 @@ class _TypeCheck:
         self.unknown: list[str] = []
 
     @staticmethod
-    def _mismatch(value: object, path: str, expected: str, owner: str) -> api_errors.ApiError:
+    def _mismatch_error(value: object, path: str, expected: str, owner: str) -> api_errors.ApiError:
+        """Make the error of a value of the wrong type, in the words of the API server."""
         struct, place = owner.rpartition(".")[2], _INDEX.sub("", path)
         return api_errors.bad_request(
-            f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{place} of type {expected}"
+            f"json: cannot unmarshal {_json_type_name(value)} into Go struct field {struct}.{place} of type {expected}"
         )
 
     def check_value(self, code: str, value: Any, path: str, owner: str) -> Any:
@@ -103,7 +107,7 @@ class _TypeCheck:
         expected = _PYTHON_TYPES.get(code)
         if expected is not None:
             if type(value) is not expected:
-                raise self._mismatch(value, path, _GO_TYPES[code], owner)
+                raise self._mismatch_error(value, path, _GO_TYPES[code], owner)
             return value
         if code == "api.resource.Quantity":
             try:
@@ -114,7 +118,7 @@ class _TypeCheck:
             return value
         if code == "util.intstr.IntOrString":
             if type(value) not in (str, int):
-                raise self._mismatch(value, path, "int32", owner)
+                raise self._mismatch_error(value, path, "int32", owner)
             return value
         if code in _TEXT:
             return self._check_text(code, value, path, owner)
@@ -123,26 +127,29 @@ class _TypeCheck:
         return self.check_object(code, value, path, owner)
 
     def _check_text(self, code: str, value: Any, path: str, owner: str) -> str:
+        """Check a text; one that stands for a time must begin like one. Raises: ApiError 400."""
         if not isinstance(value, str):
-            raise self._mismatch(value, path, code.rpartition(".")[2], owner)
+            raise self._mismatch_error(value, path, code.rpartition(".")[2], owner)
         if code in _LAYOUTS and not _TIME.match(value):
             text = f'parsing time "{value}" as "{_LAYOUTS[code]}": cannot parse "{value}" as "2006"'
             raise api_errors.bad_request(text)
         return value
 
     def _check_list(self, code: str, value: Any, path: str, owner: str) -> list[Any]:
+        """Check a list and its elements, and return it cleaned. Raises: ApiError 400."""
         if not isinstance(value, list):
-            raise self._mismatch(value, path, f"[]{_go_type(code)}", owner)
+            raise self._mismatch_error(value, path, f"[]{_go_type_name(code)}", owner)
         if code == "s":
             for item in value:
                 if type(item) is not str:
-                    raise self._mismatch(item, path, "string", owner)
+                    raise self._mismatch_error(item, path, "string", owner)
             return value
         return [self.check_value(code, item, f"{path}[{index}]", owner) for index, item in enumerate(value)]
 
     def _check_map(self, code: str, value: Any, path: str, owner: str) -> Object:
+        """Check a map and its values, and return it cleaned, without nulls. Raises: ApiError 400."""
         if not isinstance(value, dict):
-            raise self._mismatch(value, path, f"map[string]{_go_type(code)}", owner)
+            raise self._mismatch_error(value, path, f"map[string]{_go_type_name(code)}", owner)
         return {
             key: self.check_value(code, item, f"{path}.{key}", owner) for key, item in value.items() if item is not None
         }
@@ -153,7 +160,7 @@ class _TypeCheck:
         Raises: ApiError 400 for a value of the wrong type. Unknown fields are left out and noted.
         """
         if not isinstance(value, dict):
-            raise self._mismatch(value, path, _go_type(name), owner)
+            raise self._mismatch_error(value, path, _go_type_name(name), owner)
         fields = _fields_by_name(name)
         result: Object = {}
         for key, item in value.items():
@@ -193,10 +200,10 @@ def conform_to_type(resource: Resource, body: Object, *, strict: bool) -> Object
             return _conform_custom_resource(check, body)
         cleaned = check.check_object(protobuf.message_name(resource.api_version, resource.kind), body, "")
     except api_errors.ApiError as error:
-        raise api_errors.bad_request(_cannot_be_handled(resource, error.message)) from error
+        raise api_errors.bad_request(_cannot_be_handled_text(resource, error.message)) from error
     if strict and check.unknown:
         text = ", ".join(f'unknown field "{path}"' for path in check.unknown)
-        raise api_errors.bad_request(_cannot_be_handled(resource, f"strict decoding error: {text}"))
+        raise api_errors.bad_request(_cannot_be_handled_text(resource, f"strict decoding error: {text}"))
     return cleaned
 
 
@@ -209,6 +216,7 @@ def _conform_custom_resource(check: _TypeCheck, body: Object) -> Object:
     return {**body, "metadata": metadata}
 
 
-def _cannot_be_handled(resource: Resource, why: str) -> str:
+def _cannot_be_handled_text(resource: Resource, why: str) -> str:
+    """The API server's message for a body that it cannot decode."""
     kind = resource.kind
     return f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}'

@@ -70,7 +70,7 @@ class Watcher:
         if since is None:
             for record in self._store.scan(self.resource, self._namespace):
                 if self._matches is None or self._matches(record.object):
-                    self._append(ADDED, record)
+                    self._append_line(ADDED, record)
         else:
             for event in self._store.events_since(self.resource, since):
                 self._append_if_selected(event)
@@ -122,20 +122,21 @@ class Watcher:
         if self._namespace and record.namespace != self._namespace:
             return
         if self._matches is None:
-            self._append(event.type, record)
+            self._append_line(event.type, record)
             return
         was = before is not None and self._matches(before.object)
         if event.type == DELETED:
             if was:
-                self._append(DELETED, record)
+                self._append_line(DELETED, record)
             return
         if self._matches(record.object):
-            self._append(MODIFIED if was else ADDED, record)
+            self._append_line(MODIFIED if was else ADDED, record)
         elif was and before is not None:
             metadata = {**before.object["metadata"], "resourceVersion": str(event.revision)}
-            self._append(DELETED, Record({**before.object, "metadata": metadata}, event.revision))
+            self._append_line(DELETED, Record({**before.object, "metadata": metadata}, event.revision))
 
-    def _append(self, kind: str, record: Record) -> None:
+    def _append_line(self, kind: str, record: Record) -> None:
+        """Append the line of an event to those that wait to be taken."""
         body = record.json() if self._render is None else self._render(record)
         self._pieces += (_OPENING[kind], body, _CLOSING)
         self._waiting += 1

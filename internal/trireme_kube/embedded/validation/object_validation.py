@@ -42,10 +42,12 @@ _UPDATABLE = (
 
 
 def _validate_pod(obj: Object) -> list[Cause]:
+    """Return what is wrong with a new Pod."""
     return validate_pod_spec("spec", obj.get("spec"))
 
 
 def _validate_node(obj: Object) -> list[Cause]:
+    """Return what is wrong with a Node: its taints and amounts."""
     causes: list[Cause] = []
     for index, taint in enumerate(obj["spec"].get("taints") or ()):
         path = f"metadata.taints[{index}]"
@@ -99,7 +101,8 @@ def _validate_service_port(path: str, port: Object, *, needs_name: bool) -> list
     return causes
 
 
-def _validate_claim(obj: Object) -> list[Cause]:
+def _validate_volume_claim(obj: Object) -> list[Cause]:
+    """Return what is wrong with a PersistentVolumeClaim."""
     spec = obj.get("spec") or {}
     modes = spec.get("accessModes") or ()
     causes = [] if modes else [field_errors.required("spec.accessModes", "at least 1 access mode is required")]
@@ -144,6 +147,7 @@ def _validate_persistent_volume(obj: Object) -> list[Cause]:
 
 
 def _validate_disruption_budget(obj: Object) -> list[Cause]:
+    """Return what is wrong with a PodDisruptionBudget."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     for part in ("minAvailable", "maxUnavailable"):
@@ -156,6 +160,7 @@ def _validate_disruption_budget(obj: Object) -> list[Cause]:
 
 
 def _validate_storage_class(obj: Object) -> list[Cause]:
+    """Return what is wrong with a StorageClass."""
     causes = [] if obj.get("provisioner") else [field_errors.required("provisioner")]
     for part, supported in (("reclaimPolicy", ("Delete", "Retain")), ("volumeBindingMode", _BINDING)):
         if obj.get(part) not in supported:
@@ -189,6 +194,7 @@ def _validate_ingress(obj: Object) -> list[Cause]:
 
 
 def _validate_backend(path: str, backend: Object) -> list[Cause]:
+    """Return what is wrong with an Ingress's backend."""
     service = backend.get("service")
     if service is None:
         text = "resource or service backend is required"
@@ -205,15 +211,18 @@ def _validate_backend(path: str, backend: Object) -> list[Cause]:
 
 
 def _validate_ingress_class(obj: Object) -> list[Cause]:
+    """Return what is wrong with an IngressClass."""
     return [] if (obj.get("spec") or {}).get("controller") else [field_errors.required("spec.controller")]
 
 
 def _validate_runtime_class(obj: Object) -> list[Cause]:
+    """Return what is wrong with a RuntimeClass."""
     handler = obj.get("handler")
     return name_validation.validate_label("handler", handler) if handler else [field_errors.required("handler")]
 
 
 def _validate_signing_request(obj: Object) -> list[Cause]:
+    """Return what is wrong with a CertificateSigningRequest."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     try:
@@ -227,6 +236,7 @@ def _validate_signing_request(obj: Object) -> list[Cause]:
 
 
 def _validate_priority_class(obj: Object) -> list[Cause]:
+    """Return what is wrong with a PriorityClass."""
     name, value = obj["metadata"]["name"], obj["value"]
     if not name.startswith("system-") and isinstance(value, int) and value > 1_000_000_000:
         text = "maximum allowed value of a user defined priority is 1000000000"
@@ -238,7 +248,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "pods": _validate_pod,
     "nodes": _validate_node,
     "services": _validate_service,
-    "persistentvolumeclaims": _validate_claim,
+    "persistentvolumeclaims": _validate_volume_claim,
     "priorityclasses.scheduling.k8s.io": _validate_priority_class,
     "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.validate_definition,
     "persistentvolumes": _validate_persistent_volume,
@@ -253,7 +263,8 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
 }
 
 
-def _raise_if_any(resource: Resource, name: str, causes: list[Cause]) -> None:
+def _raise_if_invalid(resource: Resource, name: str, causes: list[Cause]) -> None:
+    """Raise ApiError 422 if there are causes."""
     if causes:
         raise api_errors.invalid_object(resource.group, resource.kind, name, causes)
 
@@ -267,7 +278,7 @@ def validate_create(resource: Resource, obj: Object) -> None:
     specific = _CREATE.get(resource.key)
     if specific is not None:
         causes += specific(obj)
-    _raise_if_any(resource, metadata.get("name", ""), causes)
+    _raise_if_invalid(resource, metadata.get("name", ""), causes)
 
 
 def _validate_pod_update(obj: Object, before: Object) -> list[Cause]:
@@ -292,18 +303,19 @@ def _validate_pod_update(obj: Object, before: Object) -> list[Cause]:
     if old.get("schedulingGates"):
         ignored |= {"nodeSelector", "affinity"}
 
-    def rest(spec: Object) -> Object:
+    def without_changeable_fields(spec: Object) -> Object:
         compared = {key: value for key, value in spec.items() if key not in ignored}
         for part in ("containers", "initContainers"):
             compared[part] = [{**one, "image": ""} for one in spec.get(part) or ()]
         return compared
 
-    if rest(new) != rest(old):
+    if without_changeable_fields(new) != without_changeable_fields(old):
         causes.append(field_errors.forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}"))
     return causes
 
 
 def _validate_selector_update(obj: Object, before: Object) -> list[Cause]:
+    """Return what is wrong with an update that changes a selector."""
     if obj["spec"].get("selector") != before["spec"].get("selector"):
         return [field_errors.invalid("spec.selector", obj["spec"].get("selector"), "field is immutable")]
     return []
@@ -331,7 +343,7 @@ def validate_update(resource: Resource, obj: Object, before: Object) -> None:
     validate_kind = _UPDATE.get(resource.key)
     if validate_kind is not None:
         causes += validate_kind(obj, before)
-    _raise_if_any(resource, metadata["name"], causes)
+    _raise_if_invalid(resource, metadata["name"], causes)
 
 
 def validate_identity(resource: Resource, metadata: Object, before: Object) -> None:
@@ -346,4 +358,4 @@ def validate_identity(resource: Resource, metadata: Object, before: Object) -> N
             text = "no new finalizers can be added if the object is being deleted, "
             text += f"found new finalizers []string{{{listed}}}"
             causes.append(field_errors.forbidden("metadata.finalizers", text))
-    _raise_if_any(resource, str(before.get("name", "")), causes)
+    _raise_if_invalid(resource, str(before.get("name", "")), causes)

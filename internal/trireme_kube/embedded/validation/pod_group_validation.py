@@ -29,7 +29,7 @@ _IMMUTABLE = (
 )
 
 
-def _validate_policy(spec: Object, minimum: str) -> list[Cause]:
+def _validate_scheduling_policy(spec: Object, minimum: str) -> list[Cause]:
     """Return what is wrong with a scheduling policy; `minimum` is the field of a gang's minimum."""
     policy = spec.get("schedulingPolicy") or {}
     present = [name for name in ("basic", "gang") if policy.get(name) is not None]
@@ -47,7 +47,7 @@ def _validate_policy(spec: Object, minimum: str) -> list[Cause]:
     return [] if count > 0 else [field_errors.invalid(field, count, "must be greater than or equal to 1")]
 
 
-def _validate_topology(spec: Object) -> list[Cause]:
+def _validate_topology_constraints(spec: Object) -> list[Cause]:
     topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
     field = "spec.schedulingConstraints.topology"
     if len(topology) > _MOST_TOPOLOGIES:
@@ -71,7 +71,7 @@ def _validate_workload_reference(spec: Object, detail: str) -> list[Cause]:
 def validate_pod_group(obj: Object) -> list[Cause]:
     """The problems of a PodGroup."""
     spec = obj.get("spec") or {}
-    causes = _validate_policy(spec, "minCount") + _validate_topology(spec)
+    causes = _validate_scheduling_policy(spec, "minCount") + _validate_topology_constraints(spec)
     if spec.get("parentCompositePodGroupName") is not None or spec.get("workloadRef") is not None:
         causes += _validate_workload_reference(spec, "must be set when parentCompositePodGroupName is set")
     return causes
@@ -80,7 +80,11 @@ def validate_pod_group(obj: Object) -> list[Cause]:
 def validate_composite_pod_group(obj: Object) -> list[Cause]:
     """The problems of a CompositePodGroup."""
     spec = obj.get("spec") or {}
-    return _validate_policy(spec, "minGroupCount") + _validate_topology(spec) + _validate_workload_reference(spec, "")
+    return (
+        _validate_scheduling_policy(spec, "minGroupCount")
+        + _validate_topology_constraints(spec)
+        + _validate_workload_reference(spec, "")
+    )
 
 
 def validate_immutable_fields(obj: Object, before: Object) -> list[Cause]:

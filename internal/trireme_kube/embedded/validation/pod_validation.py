@@ -30,6 +30,7 @@ def validate_not_negative_amounts(path: str, quantities_by_name: Any) -> list[Ca
 
 
 def _validate_resources(path: str, resources: Object) -> list[Cause]:
+    """Return what is wrong with a container's requests and limits."""
     limits = resources.get("limits") or {}
     causes = validate_not_negative_amounts(f"{path}.limits", limits)
     for name, amount in (resources.get("requests") or {}).items():
@@ -41,6 +42,7 @@ def _validate_resources(path: str, resources: Object) -> list[Cause]:
 
 
 def _validate_ports(path: str, container: Object) -> list[Cause]:
+    """Return what is wrong with a container's ports."""
     causes: list[Cause] = []
     for index, port in enumerate(container.get("ports") or ()):
         where, number = f"{path}.ports[{index}]", port.get("containerPort", 0)
@@ -91,6 +93,7 @@ def _validate_volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
 
 
 def _validate_containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
+    """Return what is wrong with a pod's containers and init containers."""
     if not spec.get("containers"):
         return [field_errors.required(f"{path}.containers")]
     causes: list[Cause] = []

@@ -177,10 +177,10 @@ def validate_cron_job(obj: Object) -> list[Cause]:
     causes: list[Cause] = []
     schedule, zone = spec.get("schedule"), spec.get("timeZone")
     if schedule:
-        causes += _validate_readable("spec.schedule", schedule, cron.parse)
+        causes += _validate_parseable("spec.schedule", schedule, cron.parse)
     causes += validate_not_negative("spec", spec, "startingDeadlineSeconds")
     if zone is not None:
-        causes += _validate_readable("spec.timeZone", zone, cron.zone_of)
+        causes += _validate_parseable("spec.timeZone", zone, cron.zone_of)
     if spec.get("concurrencyPolicy") not in _CONCURRENCY:
         causes.append(field_errors.unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
     for cause in validate_job({"spec": (spec.get("jobTemplate") or {}).get("spec") or {}}):
@@ -189,7 +189,7 @@ def validate_cron_job(obj: Object) -> list[Cause]:
     return causes if schedule else [*causes, field_errors.required("spec.schedule")]
 
 
-def _validate_readable(path: str, text: str, read: Callable[[str], object]) -> list[Cause]:
+def _validate_parseable(path: str, text: str, read: Callable[[str], object]) -> list[Cause]:
     try:
         read(text)
     except cron.ScheduleError as error:

@@ -48,7 +48,7 @@ async def _standing(api: _Api, *objects: Json) -> tuple[lease_candidate.LeaseCan
     candidacy = lease_candidate.Candidacy("me", "1.37.0", "1.36.0")
     client: Any = api
     candidate = lease_candidate.LeaseCandidate(client, candidacy, lambda: WALL)
-    writing = asyncio.create_task(candidate._write_candidate())
+    writing = asyncio.create_task(candidate._write_candidate_when_due())
     candidate.on_events(_listed(*objects))
     return candidate, writing
 
