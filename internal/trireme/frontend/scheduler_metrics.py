@@ -288,8 +288,9 @@ class SchedulerMetrics:
     def _with_timing_of_hint(self, registration: queueing_hint_map.EventRegistration) -> queueing_hint_map.HintFunction:
         """Wrap a registration's hint so that its duration is recorded, once for each pod with the pod's share.
 
-        A registration without a hint answers QUEUE for every pod. If the hint raises, all its answers count as errors,
-        and the exception goes on.
+        A registration without a hint answers QUEUE for every pod. If the hint raises, or returns anything but one
+        answer for each pod, all its answers count as errors, as HintEvaluator counts them; what it raised or returned
+        goes on to the caller.
         """
         plugin, hint = registration.plugin, registration.hint
 
@@ -297,15 +298,17 @@ class SchedulerMetrics:
             event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
         ) -> Sequence[queueing_hint_map.Hint]:
             started = self.clock()
-            # Missing answers count as errors, as do all of them if the hint raised.
-            answers: Sequence[queueing_hint_map.Hint] = [queueing_hint_map.Hint.ERROR] * len(pods)
+            answers: Sequence[queueing_hint_map.Hint] | None = None
+            errors = [queueing_hint_map.Hint.ERROR] * len(pods)
             try:
                 # Without a function every event helps.
                 answers = [queueing_hint_map.Hint.QUEUE] * len(pods) if hint is None else hint(event, old, new, pods)
                 return answers
             finally:
                 share = (self.clock() - started) / max(len(pods), 1)
-                for answer in answers:
+                # A broken plugin may return anything.
+                valid = isinstance(answers, Sequence) and len(answers) == len(pods)
+                for answer in answers if answers is not None and valid else errors:
                     self.instruments.hint_seconds.observe(share, (plugin, event.label, answer.value))
 
         return timed

@@ -1,0 +1,47 @@
+"""What the metrics say of hints that fail."""
+
+from typing import Any
+
+import pytest
+from queue_builders import NODE_ADD, record
+
+from trireme.frontend import scheduler_metrics
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
+from trireme.queueing.queued_pod import QueuedPodInfo
+
+
+def _hint_returning(answers: Any) -> Any:
+    def hint(event: Any, old: Any, new: Any, pods: Any) -> Any:
+        if isinstance(answers, Exception):
+            raise answers
+        return answers
+
+    return hint
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        pytest.param([Hint.QUEUE, Hint.SKIP], {"Queue": 1, "QueueSkip": 1}, id="one-for-each"),
+        pytest.param([Hint.QUEUE], {"Error": 2}, id="too-few"),
+        pytest.param([Hint.QUEUE] * 3, {"Error": 2}, id="too-many"),
+        pytest.param(None, {"Error": 2}, id="none"),
+        pytest.param(ValueError("broken"), {"Error": 2}, id="raises"),
+    ],
+)
+def test_a_hint_without_one_answer_for_each_pod_counts_as_an_error_for_all(
+    answers: Any, expected: dict[str, int]
+) -> None:
+    """Else the durations of hints have fewer errors than the queue counts, or the metric raises itself."""
+    metrics = scheduler_metrics.SchedulerMetrics()
+    (timed,) = metrics.with_timing_of_hints([EventRegistration("P", NODE_ADD, _hint_returning(answers))])
+    assert timed.hint is not None
+    pods = [QueuedPodInfo(record(name), 0) for name in ("a", "b")]
+    if isinstance(answers, Exception):
+        with pytest.raises(ValueError, match="broken"):
+            timed.hint(NODE_ADD, None, None, pods)
+    else:
+        assert timed.hint(NODE_ADD, None, None, pods) == answers
+    metric = metrics.instruments.hint_seconds.family()
+    counts = {one.labels["hint"]: one.value for one in metric.samples if one.name.endswith("_count")}
+    assert counts == expected
