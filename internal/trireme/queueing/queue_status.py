@@ -12,9 +12,9 @@ class QueueStatistics:
 
     #: Pods that may be tried now.
     active: int
-    #: Pods that back off after a refusal; taken early when nothing is active.
+    #: Pods that back off after a refusal; those outside groups are taken early when nothing is active.
     backoff: int
-    #: Pods that back off after an error.
+    #: Pods that back off after an error; without SchedulerPopFromBackoffQ those outside groups after a refusal, too.
     error_backoff: int
     #: Pods that wait for an event.
     unschedulable: int
@@ -36,13 +36,13 @@ class QueueStatistics:
     open_hint_calls: int
     #: Pods popped.
     scheduling_cycle: int
-    #: Batches popped.
+    #: Batches popped; a pod group is one.
     batches: int
     #: (queue, event label) -> pods that entered: queue_incoming_pods_total.
     incoming: Mapping[tuple[str, str], int]
     #: (profile, plugin) -> queued pods that the plugin refused: unschedulable_pods.
     refused_by: Mapping[tuple[str, str], int]
-    #: (plugin, event label, answer) -> pods evaluated.
+    #: (plugin, event label, answer) -> pods evaluated, of which one may stand for a group of refused pods.
     hints: Mapping[tuple[str, str, str], int]
     #: Members of groups of which an object is missing.
     waiting_for_group: int = 0

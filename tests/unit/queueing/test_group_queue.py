@@ -154,6 +154,22 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
 @pytest.mark.parametrize(
     "how", [GroupAttemptResult.UNSCHEDULABLE, GroupAttemptResult.WAITING, GroupAttemptResult.ERROR]
 )
+def test_members_of_a_group_that_backs_off_count_by_how_it_failed(how: GroupAttemptResult) -> None:
+    """Else the numbers show errors where plugins refused, and whoever is called at night looks for a defect."""
+    queue = grouping_queue()
+    of_three(queue)
+    group, pods = popped(queue)
+    for pod in pods:
+        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    queue.groups.finish_attempt(group, how, T0)
+    statistics, by_error = queue.statistics(), how is GroupAttemptResult.ERROR
+    assert (statistics.backoff, statistics.error_backoff) == ((0, 3) if by_error else (3, 0))
+    assert statistics.pending["backoff"] == statistics.members_by_queue["backoff"] == 3
+
+
+@pytest.mark.parametrize(
+    "how", [GroupAttemptResult.UNSCHEDULABLE, GroupAttemptResult.WAITING, GroupAttemptResult.ERROR]
+)
 def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how: GroupAttemptResult) -> None:
     """Hints are not evaluated for groups: time alone brings them back, and not before."""
     queue = grouping_queue()

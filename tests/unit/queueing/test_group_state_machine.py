@@ -197,6 +197,7 @@ class Machine:
         statistics = self.queue.statistics()
         counted = (
             statistics.active
+            + statistics.backoff
             + statistics.error_backoff
             + statistics.gated
             + statistics.pre_enqueue_pending

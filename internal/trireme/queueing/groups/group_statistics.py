@@ -26,18 +26,27 @@ _QUEUES: dict[str, tuple[type[QueueState], ...]] = {
 
 
 def count_group_members(whole: QueueStatistics, groups: PodGroups) -> QueueStatistics:
-    """The statistics, which count a group that is queued as one pod and its members not at all, with the members."""
+    """The statistics, which count a group that is queued as one pod and its members not at all, with the members.
+
+    Members of a group that backs off count by how the group's last attempt failed. The group itself is in `whole` among
+    the errors either way: groups are never taken early.
+    """
     counts: Counter[type[QueueState]] = Counter()
     queued: Counter[type[QueueState]] = Counter()
+    refused_members = 0
     calls = 0
     for group in groups:
-        counts.update(type(pod.state) for pod in group.members.values())
+        of_group = Counter(type(pod.state) for pod in group.members.values())
+        counts += of_group
+        if not group.consecutive_errors:
+            refused_members += of_group[BackOff]
         calls += len(group.calls.open)
         queued[type(group.state)] += 1
     return dataclasses.replace(
         whole,
         active=whole.active + counts[Active] - queued[Active],
-        error_backoff=whole.error_backoff + counts[BackOff] - queued[BackOff],
+        backoff=whole.backoff + refused_members,
+        error_backoff=whole.error_backoff + counts[BackOff] - refused_members - queued[BackOff],
         gated=whole.gated + counts[Gated],
         pre_enqueue_pending=whole.pre_enqueue_pending + counts[PreEnqueuePending] - calls,
         in_flight=whole.in_flight + counts[InFlight],
