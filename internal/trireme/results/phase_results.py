@@ -1,7 +1,7 @@
 """What filter, score and PostFilter answer about pods of one class."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trireme.framework import status
 from trireme.results import class_answer
@@ -79,6 +79,10 @@ class PlaceResult:
     more: bool
     timings: Sequence[filter_phase_pb2.Timing] = ()
     evaluated: Sequence[str] = ()
+
+    def for_pods(self, start: int, end: int) -> "PlaceResult":
+        """The result for some of the pods, by their positions. Every field with one value for each pod is cut here."""
+        return replace(self, slots=self.slots[start:end])
 
 
 @dataclass(frozen=True, slots=True)

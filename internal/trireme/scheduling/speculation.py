@@ -36,7 +36,7 @@ class SpeculativePlacement:
         """The places of the next pods; the caller assumes each of them."""
         start, self.used = self.used, self.used + pods
         self.revision += pods
-        return dataclasses.replace(self.placed, slots=self.placed.slots[start : self.used])
+        return self.placed.for_pods(start, self.used)
 
 
 class Speculation:
