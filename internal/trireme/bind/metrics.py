@@ -36,7 +36,10 @@ def _binding_instruments(service: BindPhase) -> Iterable[Instrument]:
         return {("bound",): binder.bound, ("failed",): binder.failed, ("unknown",): binder.unknown}
 
     yield CountedElsewhere(
-        "trireme_bind_pods_total", "Pods by what became of their binding.", bindings_by_result, ("result",)
+        "trireme_bind_pods_total",
+        "Pods whose Bind step the in-tree plugin did, by outcome; other Bind plugins and extenders are not counted.",
+        bindings_by_result,
+        ("result",),
     )
     yield CountedElsewhere("trireme_bind_posts_total", "Bindings posted.", reading_of("posts"))
     yield CountedElsewhere(

@@ -229,7 +229,10 @@ class SchedulerInstruments:
     def _declare_trireme_metrics(self) -> None:
         """Declare the metrics that kube-scheduler does not have."""
         self.batch_size = Histogram(
-            "trireme_batch_size_pods", "Pods in a batch from the queue.", exponential(1, 2, 11), ("profile",)
+            "trireme_batch_size_pods",
+            "Pods in a batch from the queue; batches of pod groups are not counted here.",
+            exponential(1, 2, 11),
+            ("profile",),
         )
         self.rpc_seconds = Histogram(
             "trireme_rpc_duration_seconds",

@@ -123,7 +123,7 @@ def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
     )
     yield CountedElsewhere(
         "trireme_batches_total",
-        "Batches taken from the queue.",
+        "Batches taken from the queue, each attempt at a pod group included.",
         lambda: _unlabelled(state.scheduling.queue.statistics().batches),
     )
     yield CountedElsewhere(
