@@ -81,9 +81,15 @@ class ResourceClaimController:
             self._groups.add(key)
 
     def _on_claim(self, event: Event) -> None:
-        """Queue a claim that was created or changed."""
+        """Queue the claim, to release it; of a deleted one the pod or group it was made for, to make it anew."""
         if event.type != DELETED:
             self._claims.add(event.record.key)
+            return
+        for owner in event.record.object["metadata"].get("ownerReferences") or ():
+            if owner["kind"] == "Pod":
+                self._pods.add((event.record.namespace, owner["name"]))
+            elif owner["kind"] == "PodGroup":
+                self._groups.add((event.record.namespace, owner["name"]))
 
     def _on_template(self, event: Event) -> None:
         """Queue the pods and groups of the namespace: they may exist before the template that they name."""
@@ -130,7 +136,8 @@ class ResourceClaimController:
     def _make_claims(self, resource: Resource, record: Record, group: Record | None) -> None:
         """Make a claim for each template of the pod or group, and record the names in its status.
 
-        `group` is that of a pod, whose claims the pod may use; None for a group itself.
+        A claim that was made before and is not in the status yet is adopted. `group`: the group of the pod, None for a
+        group; a claim that is the group's own is only referred to, and waited for.
         """
         status = record.object.get("status") or {}
         statuses = {one["name"]: one for one in status.get("resourceClaimStatuses") or ()}

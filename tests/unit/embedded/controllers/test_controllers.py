@@ -421,6 +421,25 @@ def test_a_claim_of_a_group_is_made_once_for_all_of_its_pods() -> None:
     assert cluster.objects(CLAIMS) == []
 
 
+def test_a_deleted_claim_is_made_anew() -> None:
+    """Else a pod, or a whole group, whose claim somebody deletes by mistake is never scheduled."""
+    cluster = Cluster(1, schedule=False)
+    cluster.create(TEMPLATES, claim_template())
+    cluster.create("pods", claiming_pod("alone"))
+    cluster.create(GROUPS, claiming_group({"name": "gpu", "resourceClaimTemplateName": "one-gpu"}))
+    cluster.create("pods", member("p"))
+    cluster.settle()
+    deleted = {claim["metadata"]["name"] for claim in cluster.objects(CLAIMS)}
+    assert len(deleted) == 2
+    for name in deleted:
+        cluster.delete(CLAIMS, name)
+    cluster.settle()
+    made = {claim["metadata"]["name"] for claim in cluster.objects(CLAIMS)}
+    assert len(made) == 2
+    assert made.isdisjoint(deleted)
+    assert {*claims_of(cluster, "alone"), *claims_of(cluster, "p")} == made
+
+
 def test_what_the_group_does_not_state_is_made_for_each_pod() -> None:
     """A pod in a group may have devices of its own, also where the group came after it."""
     cluster = Cluster(1, schedule=False)
