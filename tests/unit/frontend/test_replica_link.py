@@ -23,8 +23,12 @@ def _delta(generation: int) -> bytes:
 class Stream:
     """A stream to a replica that answers what the test says."""
 
-    def __init__(self, most: int | None) -> None:
-        """`most`: how many messages are written before `proceed` is called; None: all."""
+    def __init__(self, most: int | None, refusal: Exception | None = None) -> None:
+        """`most`: how many messages are written before `proceed` is called; None: all.
+
+        `refusal`: why the replica ended the stream before the first write.
+        """
+        self.refusal = refusal
         self.written: list[snapshot_pb2.SyncRequest] = []
         self.full = asyncio.Event()
         self._received = asyncio.Event()
@@ -33,6 +37,9 @@ class Stream:
         self._answers: asyncio.Queue[snapshot_pb2.SyncResponse | None] = asyncio.Queue()
 
     async def write(self, message: bytes) -> None:
+        if self.refusal is not None:
+            self.end()
+            raise asyncio.InvalidStateError("RPC already finished.")
         self.written.append(snapshot_pb2.SyncRequest.FromString(message))
         self._received.set()
         if len(self.written) == self._most:
@@ -58,6 +65,8 @@ class Stream:
                 self._received.clear()
                 await self._received.wait()
             yield answer
+        if self.refusal is not None:
+            raise self.refusal
 
     def _has(self, generation: int) -> bool:
         return any(one.HasField("delta") and one.delta.to_generation >= generation for one in self.written)
@@ -70,10 +79,12 @@ class Channel:
         self.opened: asyncio.Queue[Stream] = asyncio.Queue()
         #: How many messages the next stream takes before the test has it proceed.
         self.most: int | None = None
+        #: Why the replica refuses streams; None: it does not.
+        self.refusal: Exception | None = None
 
     def stream_stream(self, method: str, **serializers: Any) -> Any:
         def open_stream(requests: None) -> Stream:
-            stream, self.most = Stream(self.most), None
+            stream, self.most = Stream(self.most, self.refusal), None
             self.opened.put_nowait(stream)
             return stream
 
@@ -150,6 +161,16 @@ async def running() -> AsyncIterator[Setting]:
     finally:
         task.cancel()
         await asyncio.wait({task})
+
+
+async def test_a_stream_that_is_refused_before_a_write_ends_with_the_refusal() -> None:
+    """Else the status page says "RPC already finished" where the replica said that the caller has a wrong name."""
+    async with running() as setting:
+        setting.channel.refusal = OSError("PERMISSION_DENIED: not for you")
+        await setting.opened.get()
+        while not (text := setting.link.statistics().last_error):
+            await asyncio.sleep(0)
+        assert text == "PERMISSION_DENIED: not for you"
 
 
 async def test_an_acknowledgement_that_ends_a_silence_is_notified() -> None:

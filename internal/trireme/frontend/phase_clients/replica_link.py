@@ -307,6 +307,12 @@ class ReplicaLink:
                 if reader.done():
                     await reader
                     return
+        except asyncio.InvalidStateError:
+            # The stream ended before a write: why is known to the reader alone, at once or a moment later.
+            await asyncio.wait({reader}, timeout=CHECK_SECONDS)
+            if reader.done() and not reader.cancelled():
+                await reader
+            raise
         finally:
             call.cancel()
             reader.cancel()
