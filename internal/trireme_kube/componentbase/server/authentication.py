@@ -190,7 +190,11 @@ def _user_by_certificate(leaf: x509.Certificate, trust: Trust) -> User | None:
 
 
 def issued_by(leaf: x509.Certificate, authorities: Sequence[x509.Certificate]) -> bool:
-    """Whether one of the authorities signed it."""
+    """Whether one of the authorities signed it itself.
+
+    Go accepts intermediate authorities that the caller sends, too. TLS does so here, but Python 3.11 hands on the
+    caller's own certificate alone: an intermediate authority has to be listed beside its root.
+    """
     for authority in authorities:
         try:
             leaf.verify_directly_issued_by(authority)
