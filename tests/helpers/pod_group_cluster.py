@@ -22,7 +22,7 @@ from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import pod_info_by_priority
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import attempt, batch_limit, reservations
+from trireme.scheduling import attempt, batch_limit, reserve_calls
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -121,7 +121,7 @@ class Cluster:
         reporter: Any = _Reporter(self)
         preemptions: Any = _Preempting(self)
         binding: Any = _Binding(self)
-        reserved = reservations.Reservations(self.cache, evaluators, lambda changes: None)
+        reserved = reserve_calls.ReserveCalls(self.cache, evaluators, lambda changes: None)
         limit = batch_limit.BatchLimit(100)
         seen: dict[str, Any] = {
             "cache": self.cache,

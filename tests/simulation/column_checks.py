@@ -83,7 +83,7 @@ def _filter_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
         known = {plugin.name for plugin in of_profile.chain.asynchronous} <= cached.plugins.keys()
         if pod_class is None or number not in fresh.classes or not known or cached.generation < 0:
             continue
-        _finish(of_profile.preparation.prepare_synchronous(pod_class, cached))
+        _finish(of_profile.preparation.prepare_in_tree(pod_class, cached))
         of_profile.filter.refresh(pod_class, cached, timer)
         computed = _finish(anew.evaluate(profile, fresh.classes[number]))
         if cached.refusal is None and computed.refusal is None:

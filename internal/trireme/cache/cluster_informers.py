@@ -52,10 +52,11 @@ def make_informers(
     *,
     json: node_json.NodeJson,
 ) -> list[informer.Informer[Any]]:
-    """Make the informers of pods, of nodes and of each kind whose feature gates are on.
+    """Make the informers of pods, of nodes and of each kind whose feature gates are on, in this order.
 
-    `prefetched` are lists that were requested already, `paths` the fields of pods that plugins read in addition, which
-    may grow; `extender_cache` stores objects for extenders, and `json` the JSON of nodes for plugins.
+    `prefetched` are lists that were requested already, as streams: none while the gate for streaming lists is off.
+    `paths` are the fields of pods that plugins read in addition, which may grow; `extender_cache` stores objects for
+    extenders, and `json` the JSON of nodes for plugins.
     """
     pods: Decoders = (
         functools.partial(pod_projection.parse, extra=paths),

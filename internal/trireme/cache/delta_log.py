@@ -187,7 +187,10 @@ class DeltaLog:
             self.generation += 1
 
     def _take_changes(self) -> "tuple[_Changes, list[class_registry.ClassEntry], list[int]] | None":
-        """Return the changes since the last call; None if there are none."""
+        """Return the changes since the last call; None if there are none.
+
+        From now on they count as published: freed slots and rows may be given again.
+        """
         changes, self._changes = self._changes, _Changes()
         added, removed = self._registry.take_changes()
         if changes.empty and not added and not removed:

@@ -129,7 +129,8 @@ class FilterEngine:
         if nominated is None:
             return filter_answers.NominatedAnswer(0)
         cached, slot = nominated
-        found = [slot, *self._evaluator.admit_other_nominees(about, cached, [each.pod for each in nominees[1:]])]
+        others = [each.pod for each in nominees[1:]]
+        found = [slot, *self._evaluator.slots_of_next_nominees_that_fit(about, cached, others)]
         # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
         return self._answers[cycle.profile].answer_of_nominated(len(list(same)), cached, timer)

@@ -136,7 +136,7 @@ class ScoreEngine:
         extra_scores: Sequence[int] = (),
         seed: int = 0,
     ) -> PlaceAnswer:
-        """The hosts of the next pods; fewer than `count` where no more fit.
+        """The slots of the next pods, in order; fewer than `count` where no more fit.
 
         `capacities` and `constraints` are filter's answer, which may be a patch to the one before; `extra_scores`, by
         slot, are added to the plugins'. With one node to choose from, nothing is scored. Where a plugin has to be

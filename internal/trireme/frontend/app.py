@@ -145,12 +145,14 @@ def build(
         events_in,
         json=cluster.node_json,
     )
+    pod_informer, node_informer, *_ = informers
     updates = plugin_updates.PluginUpdates(
         completed=completed,
         registry=cluster.registry,
         pod_reads=cluster.pod_reads,
         nodes=cluster.node_json,
-        informers=informers,
+        pod_informer=pod_informer,
+        node_informer=node_informer,
         membership=membership,
         settings=settings,
         leader=leader,

@@ -26,7 +26,7 @@ from trireme.scheduling import (
     pacing,
     ports,
     preemption_executor,
-    reservations,
+    reserve_calls,
     scheduler,
     status_outbox,
     waiting_pods,
@@ -103,7 +103,7 @@ class Scheduling:
     waiting: waiting_pods.WaitingPods
     reporter: attempt_reporter.AttemptReporter
     outbox: status_outbox.StatusOutbox
-    reserved: reservations.Reservations
+    reserved: reserve_calls.ReserveCalls
     binding: binding_cycle.BindingCycle
     preemptions: preemption_executor.PreemptionExecutor
     pacer: pacing.Pacer

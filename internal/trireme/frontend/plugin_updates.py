@@ -58,7 +58,8 @@ class PluginUpdates:
         registry: class_registry.ClassRegistry,
         pod_reads: PodReads,
         nodes: node_json.NodeJson,
-        informers: Sequence[informer.Informer[Any]],
+        pod_informer: informer.Informer[Any],
+        node_informer: informer.Informer[Any],
         membership: plugin_membership.PluginMembership,
         settings: PhaseSettings,
         leader: LeaderStatus,
@@ -67,12 +68,12 @@ class PluginUpdates:
         streams: plugin_streams.PluginStreams,
         queue_executor: queue_executor.QueueExecutor,
     ) -> None:
-        """The first two of `informers` are those of pods and of nodes."""
         self._completed = completed
         self._registry = registry
         self._pod_reads = pod_reads
         self._nodes = nodes
-        self._informers = informers
+        self._pod_informer = pod_informer
+        self._node_informer = node_informer
         self._membership = membership
         self._settings = settings
         self._leader = leader
@@ -89,7 +90,7 @@ class PluginUpdates:
         """
         if self._pod_reads.extend(infos, self._registry):
             log.info("reading all pods again: remote plugins read more of them than before")
-            await self._informers[0].relist()
+            await self._pod_informer.relist()
         await self._read_node_json(infos)
         self._configure_phases(phase_configuration.make_configuration(self._completed, infos))
         self._membership.replace(infos)
@@ -106,8 +107,8 @@ class PluginUpdates:
             return
         self._nodes.enabled = True
         log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")
-        self._informers[1].request_json()
-        await self._informers[1].relist()
+        self._node_informer.request_json()
+        await self._node_informer.relist()
 
     def _configure_phases(self, configuration: snapshot_pb2.Configuration) -> None:
         """Send the phases the configuration, if it is another one; what is cached of their answers is dropped."""

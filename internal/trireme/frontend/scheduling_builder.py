@@ -21,7 +21,7 @@ from trireme.scheduling import (
     pre_binding,
     preemption_executor,
     preemption_retries,
-    reservations,
+    reserve_calls,
     scheduler,
     scheduling_cycle,
     speculation,
@@ -87,7 +87,7 @@ def build_scheduling(
         wall=context.clocks.wall,
         observer=context.metrics,
     )
-    reserved = reservations.Reservations(cache, phases.evaluators, handlers.on_assumed)
+    reserved = reserve_calls.ReserveCalls(cache, phases.evaluators, handlers.on_assumed)
     in_pre_bind = pods_in_pre_bind.PodsInPreBind()
     binding = _build_binding_cycle(
         context,
@@ -176,7 +176,7 @@ def _build_binding_cycle(
     binder: ports.Binder,
     waiting: waiting_pods.WaitingPods,
     reporter: attempt_reporter.AttemptReporter,
-    reserved: reservations.Reservations,
+    reserved: reserve_calls.ReserveCalls,
     in_pre_bind: pods_in_pre_bind.PodsInPreBind,
 ) -> binding_cycle.BindingCycle:
     """The binding cycle, with the profiles that have plugins at each of its points."""
@@ -215,7 +215,7 @@ def _build_scheduler(
     executor: queue_executor.QueueExecutor,
     *,
     reporter: attempt_reporter.AttemptReporter,
-    reserved: reservations.Reservations,
+    reserved: reserve_calls.ReserveCalls,
     binding: binding_cycle.BindingCycle,
     preemptions: preemption_executor.PreemptionExecutor,
     limit: batch_limit.BatchLimit,
@@ -284,7 +284,7 @@ def _build_attempt_runner(
     cluster: ClusterState,
     phases: PhaseClients,
     executor: queue_executor.QueueExecutor,
-    reserved: reservations.Reservations,
+    reserved: reserve_calls.ReserveCalls,
     limit: batch_limit.BatchLimit,
 ) -> attempt.AttemptRunner:
     """Build what filters, places, assumes and reserves pods; the cycles of batches and of groups share it."""

@@ -106,7 +106,9 @@ async def _score_feasible(
 ) -> NodeScores | status.Status:
     """Score the feasible slots; the result is in the order in which Place would choose them for one pod.
 
-    The status where a plugin fails. Raises: OutOfStepError if the snapshot was replaced meanwhile.
+    All of them are scored, also where the profile's percentageOfNodesToScore has Place compare a sample only: an
+    explanation may name a node that Place did not look at. The status where a plugin fails. Raises: OutOfStepError if
+    the snapshot was replaced meanwhile.
     """
     incarnation = evaluating.snap.incarnation
     raw = await evaluating.score.raw_scores(cycle, slots)

@@ -27,8 +27,8 @@ from trireme_kube.componentbase.logs import klog
 from trireme_kube.componentbase.tls import certificate_expiry
 
 
-class _Plugin(Protocol):
-    """A plugin of a chain, as the handshake names it."""
+class _HasName(Protocol):
+    """Whatever has a name: of a plugin the handshake needs no more."""
 
     @property
     def name(self) -> str: ...
@@ -38,7 +38,7 @@ class _Chain(Protocol):
     """The plugins of a profile, whichever phase's they are."""
 
     @property
-    def plugins(self) -> Sequence[_Plugin]: ...
+    def plugins(self) -> Sequence[_HasName]: ...
 
 
 class _PhaseService(Protocol):

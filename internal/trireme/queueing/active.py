@@ -1,4 +1,4 @@
-"""ActiveQueue: pods in QueueSort's order, handed out as batches of one class.
+"""ActiveQueue: pods by the levels of QueueSort's order, handed out as batches of one class.
 
 Pods of one *level* (by default: of one priority) are grouped by class, and are in order within it. The classes of a
 level take turns: the class with the earliest turn gives one batch. The turn of a class is the timestamp of its first
@@ -42,10 +42,10 @@ class NextClass(NamedTuple):
 class ClassPods:
     """The waiting pods of one class at one priority level, in the order in which they are tried."""
 
-    __slots__ = ("alive", "band", "heap", "key", "served", "turn")
+    __slots__ = ("alive", "heap", "key", "level_queue", "served", "turn")
 
-    def __init__(self, band: "LevelQueue", key: BatchKey, served: Turn) -> None:
-        self.band = band
+    def __init__(self, level_queue: "LevelQueue", key: BatchKey, served: Turn) -> None:
+        self.level_queue = level_queue
         self.key = key
         self.heap: list[tuple[bytes, float, int, QueuedEntity]] = []
         self.alive = 0
@@ -75,7 +75,7 @@ class ClassPods:
         """Takes the entity out, from wherever it is among those of its class."""
         entity.container = None
         self.alive -= 1
-        self.band.on_removed(self)
+        self.level_queue.on_removed(self)
         if len(self.heap) > 2 * self.alive + _SLACK:
             self.heap = [entry for entry in self.heap if entry[3].container is self and entry[3].stamp == entry[2]]
             heapq.heapify(self.heap)
@@ -152,7 +152,7 @@ class LevelQueue:
             self.owner.remove_level(self)
 
     def next_class(self) -> ClassPods:
-        """The class whose turn it is; the band must not be empty."""
+        """The class whose turn it is; the queue of the level must not be empty."""
         turns = self.turns
         while True:
             time, stamp, class_pods = turns[0]
@@ -216,11 +216,11 @@ class LevelQueue:
 class ActiveQueue:
     """The pods that may be tried now, by priority level and class. `size` is their number."""
 
-    __slots__ = ("_bands", "_levels", "_stale", "size")
+    __slots__ = ("_level_queues", "_levels", "_stale", "size")
 
     def __init__(self) -> None:
-        self._bands: dict[Level, LevelQueue] = {}
-        # A heap of the levels that have a band, and of those in `_stale`, whose band is gone.
+        self._level_queues: dict[Level, LevelQueue] = {}
+        # A heap of the levels that have a queue, and of those in `_stale`, whose queue is gone.
         self._levels: list[Level] = []
         self._stale: set[Level] = set()
         self.size = 0
@@ -230,56 +230,59 @@ class ActiveQueue:
 
     def __iter__(self) -> Iterator[QueuedEntity]:
         return (
-            entity for band in self._bands.values() for class_pods in band.classes.values() for entity in class_pods
+            entity
+            for level_queue in self._level_queues.values()
+            for class_pods in level_queue.classes.values()
+            for entity in class_pods
         )
 
     def add(self, entity: QueuedEntity, key: BatchKey) -> None:
         """Takes the entity in, where its record, timestamp and stamp order it among those of this key."""
         level = entity.record.level
-        band = self._bands.get(level)
-        if band is None:
-            band = self._bands[level] = LevelQueue(self, level)
+        level_queue = self._level_queues.get(level)
+        if level_queue is None:
+            level_queue = self._level_queues[level] = LevelQueue(self, level)
             if level in self._stale:
                 self._stale.remove(level)
             else:
                 heapq.heappush(self._levels, level)
-        band.add(entity, key)
+        level_queue.add(entity, key)
         self.size += 1
 
     def take(self, limit: int, now: float, stamp: int) -> list[QueuedEntity]:
         """Takes out the next batch; there must be an entity. `stamp` is that of this pop."""
-        band = self._first_level()
-        batch = band.take(limit, (now, stamp))
+        level_queue = self._first_level()
+        batch = level_queue.take(limit, (now, stamp))
         self.size -= len(batch)
-        if not band.size:
-            self.remove_level(band)
+        if not level_queue.size:
+            self.remove_level(level_queue)
         return batch
 
     def next_classes(self, count: int) -> list[NextClass]:
         """The classes of the next batches, at most `count`, in order."""
         found: list[NextClass] = []
-        for level in sorted(self._bands):
-            found.extend(self._bands[level].next_classes(count - len(found)))
+        for level in sorted(self._level_queues):
+            found.extend(self._level_queues[level].next_classes(count - len(found)))
             if len(found) >= count:
                 break
         return found
 
-    def remove_level(self, band: LevelQueue) -> None:
+    def remove_level(self, level_queue: LevelQueue) -> None:
         """Remove the queue of a level, which has become empty."""
-        del self._bands[band.level]
-        if self._levels[0] == band.level:
+        del self._level_queues[level_queue.level]
+        if self._levels[0] == level_queue.level:
             heapq.heappop(self._levels)
         else:
-            self._stale.add(band.level)
-            if len(self._stale) > len(self._bands) + _SLACK:
+            self._stale.add(level_queue.level)
+            if len(self._stale) > len(self._level_queues) + _SLACK:
                 # Nothing is taken from a standby's queue, so its heap would grow with each level that ever was.
-                self._levels = sorted(self._bands)
+                self._levels = sorted(self._level_queues)
                 self._stale.clear()
 
     def _first_level(self) -> LevelQueue:
         """The queue of the level that comes first; there must be an entity."""
         while True:
-            band = self._bands.get(self._levels[0])
-            if band is not None:
-                return band
+            level_queue = self._level_queues.get(self._levels[0])
+            if level_queue is not None:
+                return level_queue
             self._stale.remove(heapq.heappop(self._levels))

@@ -136,7 +136,8 @@ class QueueContents:
     def statistics(self) -> QueueStatistics:
         """Count the queue: pods by state, and what `Transitions`, hints and events in flight have counted.
 
-        With groups, members count as pods, and a group that is queued as one does not.
+        With groups, members count as pods, and a group that is queued as one does not
+        (`group_statistics.count_group_members`).
         """
         transitions = self._transitions
         whole = QueueStatistics(

@@ -438,7 +438,7 @@ class SchedulingQueue:
         return self._backoff.next_expiry()
 
     def statistics(self) -> QueueStatistics:
-        """The queue in numbers, of pods."""
+        """The queue in numbers, of pods; members of groups count as such (`groups.group_statistics`)."""
         return self.contents.statistics()
 
     # --- within ------------------------------------------------------------------------------------------------------

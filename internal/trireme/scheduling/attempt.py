@@ -23,7 +23,7 @@ from trireme.scheduling import (
     fit_error,
     ports,
     refusal,
-    reservations,
+    reserve_calls,
     trial_scope,
 )
 from trireme.scheduling.failure import Failure
@@ -73,7 +73,7 @@ class AttemptRunner:
         cache: cluster_cache.ClusterCache,
         nominations: nominator.Nominator,
         evaluators: ports.Evaluators,
-        reserved: reservations.Reservations,
+        reserved: reserve_calls.ReserveCalls,
         observer: ports.Observer,
         http_extenders: extenders.Extenders | None,
         limit: batch_limit.BatchLimit,

@@ -26,7 +26,7 @@ from trireme.scheduling import (
     post_binding,
     pre_binding,
     queue_notifier,
-    reservations,
+    reserve_calls,
     waiting_pods,
 )
 from trireme.scheduling.failure import Failure
@@ -86,7 +86,7 @@ class BindingCycle:
         cache: cluster_cache.ClusterCache,
         queue: scheduling_queue.SchedulingQueue,
         reporter: attempt_reporter.AttemptReporter,
-        reserved: reservations.Reservations,
+        reserved: reserve_calls.ReserveCalls,
         observer: ports.Observer,
         http_extenders: extenders.Extenders | None,
         execute: Callable[[remote_calls.Instructions], None],

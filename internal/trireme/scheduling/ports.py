@@ -125,7 +125,7 @@ class Evaluators(Protocol):
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
     ) -> PlaceResult:
-        """The hosts of the next pods; `extra_scores` are added to the plugins', by slot."""
+        """The slots of the next pods, in order; `extra_scores` are added to the plugins', by slot."""
         ...
 
     async def reserve(
@@ -251,7 +251,10 @@ POD = "pod"
 
 
 class Observer(Protocol):
-    """Measures each step. Units: seconds, of the observer's own clock unless stated otherwise."""
+    """Measures each step. Units: seconds, of the observer's own clock unless stated otherwise.
+
+    A batch is pods of one class that are scheduled by themselves; pod groups come in batches of their own.
+    """
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -261,7 +264,7 @@ class Observer(Protocol):
     # Attempts
 
     def on_batch_popped(self, profile: str, pods: int) -> None:
-        """A batch was taken from the queue."""
+        """A batch of pods was taken from the queue. SchedulingCycle alone calls it: batches of groups do not count."""
 
     def on_pods_placed(
         self,
@@ -272,74 +275,101 @@ class Observer(Protocol):
         placed: PlaceResult,
         again: bool = False,
     ) -> None:
-        """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
+        """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before.
+
+        AttemptRunner calls it, also for members of groups; SchedulingCycle for speculative placements.
+        """
 
     def on_pods_refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
-        """One answer of filter refused so many pods, at least one, on every node."""
+        """One answer of filter refused so many pods, at least one, on every node.
+
+        SchedulingCycle calls it after PostFilter, PodGroupTrials for a member that fits nowhere.
+        """
 
     def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
-        """The pod's attempt ended without a node: RESULT_UNSCHEDULABLE or RESULT_ERROR. `now` by the queue's clock."""
+        """The pod's attempt ended without a node: RESULT_UNSCHEDULABLE or RESULT_ERROR. `now` by the queue's clock.
+
+        AttemptReporter calls it, for pods and for members of groups.
+        """
 
     def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
-        """The pod is bound. `now` by the queue's clock."""
+        """The pod is bound. `now` by the queue's clock. AttemptReporter calls it, once for each bound pod."""
 
     # Groups of pods
 
     def on_group_attempted(self, profile: str, result: str, seconds: float) -> None:
-        """An attempt to schedule a group ended so."""
+        """An attempt to schedule a group ended with this result. PodGroupCycle calls it, however the attempt ended."""
 
     def on_group_evaluated(self, seconds: float) -> None:
-        """The trial of a group took so long."""
+        """The trial of a group took so long, without PodGroupPostFilter. PodGroupCycle calls it."""
 
     def on_placements_generated(self, profile: str, placements: int) -> None:
-        """A group is going to be tried in so many placements."""
+        """A group is going to be tried in so many placements. PodGroupPlacements calls it."""
 
     def on_placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
-        """A group was tried in a placement."""
+        """A group was tried in a placement. PodGroupPlacements calls it for each."""
 
     # Preemption
 
     def on_post_filter_run(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
-        """PostFilter answered, and its answer holds for so many pods."""
+        """PostFilter answered, and its answer holds for so many pods. PostFilters calls it; not for groups."""
 
     def on_group_preemption_evaluated(self, code: status.Code, seconds: float) -> None:
-        """Preemption was evaluated for a group."""
+        """Preemption was evaluated for a group. PodGroupPostFilters calls it, unless a phase failed."""
 
     def on_group_preemption_attempted(self, code: status.Code) -> None:
-        """A group tried to make room for itself."""
+        """A group tried to make room for itself, with this result. PodGroupPostFilters calls it."""
 
     def on_group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
-        """Room is made for a group of this kind."""
+        """Room is made for a group of this kind, at this cost. PodGroupPostFilters calls it."""
 
     def on_evictions_ended(self, kind: str, succeeded: bool, seconds: float) -> None:
-        """The evictions for a pod, or a group of this kind, were carried out, or failed."""
+        """The evictions for a pod, or a group of this kind, succeeded or failed, while scheduling waited for them.
+
+        PreemptionExecutor calls it.
+        """
 
     def on_background_evictions_ended(self, kind: str, succeeded: bool, seconds: float) -> None:
-        """As `on_evictions_ended`, beside the scheduling of others."""
+        """The evictions for a pod, or a group of this kind, succeeded or failed, while others were scheduled.
+
+        PreemptionExecutor calls it instead of `on_evictions_ended`.
+        """
 
     # Extension points
 
     def on_extension_point_run(
         self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1
     ) -> None:
-        """An extension point was run for so many pods at once."""
+        """An extension point was run for so many pods at once: Reserve and all that follow, and PodGroupPostFilter.
+
+        AttemptRunner, BindingCycle, PostBinding and PodGroupCycle call it; Filter and Score report their own timings.
+        """
 
     def on_extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
-        """So many pods passed these extension points, at which no plugin has anything to do for them."""
+        """So many pods passed these extension points, at which no plugin has anything to do for them.
+
+        BindingCycle and PostBinding call it.
+        """
 
     def on_permit_wait_ended(self, code: status.Code, seconds: float) -> None:
-        """A pod no longer waits on Permit."""
+        """A pod no longer waits on Permit. BindingCycle calls it, however the wait ended."""
 
     def on_volume_stage_ended(self, operation: str, result: status.Status) -> None:
-        """A pod was stopped by this at Filter (predicate), Reserve (assume) or PreBind (bind)."""
+        """A stage of a pod ended so: Filter with an error (`predicate`), Reserve (`assume`) or PreBind (`bind`).
+
+        PostFilters, AttemptRunner and BindingCycle call it; only errors of VolumeBinding count.
+        """
 
     def on_devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
-        """PreBind waited for devices of these drivers."""
+        """PreBind waited for devices of these drivers. BindingCycle calls it."""
 
     # Changes in the cluster
 
     def on_event_handled(self, label: str, started: float) -> None:
-        """The queue took in a change in the cluster, beginning at `started`."""
+        """The queue took in a change in the cluster, beginning at `started`.
+
+        QueueNotifier, PodEventHandlers and BindingCycle call it, and the frontend for events with remote hints.
+        """
 
     def on_event_ignored(self, label: str) -> None:
-        """Something changed while no pod could be helped by anything."""
+        """Something changed that can help no pod, so the queue did not look at it. QueueNotifier calls it."""

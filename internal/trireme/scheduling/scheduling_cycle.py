@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from trireme.cache import cluster_cache
+from trireme.cache.pod_projection import TERMINATING
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.scheduling import attempt, attempt_reporter, binding_cycle, ports, post_filtering, speculation
 from trireme.scheduling.failure import Failure
@@ -62,7 +63,7 @@ class SchedulingCycle:
     def _may_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the pod is to be tried. If it is being deleted, invalid or assumed already, its attempt ends here."""
         pending = pod.record.pod
-        if pending.parsed.flags:
+        if pending.parsed.flags & TERMINATING:
             self._reporter.report_skipped(pod)
             return False
         if not pending.class_id:

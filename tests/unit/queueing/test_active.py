@@ -198,7 +198,7 @@ def test_removed_pods_leave_no_memory_behind() -> None:
     """Else a queue whose pods are deleted before their turn, or whose classes are many, grows for ever."""
     pods, clock = ActiveQueue(), Clock()
     first = clock.pod(pods, record("first", 0))
-    (band,) = pods._bands.values()
+    (level_queue,) = pods._level_queues.values()
     for index in range(1, 5000):
         clock.now += 1
         pod = clock.pod(pods, record(f"p{index}", index))
@@ -208,9 +208,9 @@ def test_removed_pods_leave_no_memory_behind() -> None:
         else:
             clock.take(pods, 1)
     assert first.container is None
-    assert list(pods._bands.values()) == [band]
-    assert len(band.turns) < 500
-    assert len(band.served) < 1000
+    assert list(pods._level_queues.values()) == [level_queue]
+    assert len(level_queue.turns) < 500
+    assert len(level_queue.served) < 1000
     assert len(pods._levels) == 1
 
 

@@ -52,8 +52,8 @@ class ClassVerdicts:
     unanswered_statuses: set[int] = field(default_factory=set)
 
     @property
-    def is_undecided(self) -> bool:
-        """No node passes, and of some it is not known yet."""
+    def only_unanswered_may_pass(self) -> bool:
+        """Whether no node passes, and some are refused only because an AsyncFilter has not answered about them."""
         if not self.unanswered_statuses or ((self.index == interfaces.PASSES) & (self.capacity > 0)).any():
             return False
         return bool(np.isin(self.index, list(self.unanswered_statuses)).any())

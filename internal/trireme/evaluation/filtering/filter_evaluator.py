@@ -65,15 +65,17 @@ class FilterEvaluator:
     ) -> class_verdicts.ClassVerdicts:
         """Return the class's columns, no older than the snapshot was when called. `timer` gets what took how long.
 
-        If a remote plugin fails, or nodes change faster than it can be called about them, the columns refuse everywhere
-        by error. Raises: OutOfStepError where the snapshot was replaced while plugins prepared their answers.
+        If a remote plugin fails, the columns refuse everywhere by error; so they do if no node passes and nodes change
+        faster than the plugin can be called about them. A node that changed while the plugin was called is refused
+        without error where another one passes. Raises: OutOfStepError where the snapshot was replaced while plugins
+        prepared their answers.
         """
         cached = self._cache.columns_of(profile, pod_class)
         timer = timer or plugin_timer.PluginTimer()
         of_profile = self._profiles[profile]
         plugins = of_profile.chain.asynchronous
         if not plugins:
-            await of_profile.preparation.prepare_synchronous(pod_class, cached)
+            await of_profile.preparation.prepare_in_tree(pod_class, cached)
             of_profile.filter.refresh(pod_class, cached, timer)
             return cached
         for attempt in range(ATTEMPTS):
@@ -82,9 +84,9 @@ class FilterEvaluator:
             )
             if failed is not None:
                 return _refuse_class_everywhere(cached, failed)
-            await of_profile.preparation.prepare_synchronous(pod_class, cached)
+            await of_profile.preparation.prepare_in_tree(pod_class, cached)
             of_profile.filter.refresh(pod_class, cached, timer)
-            if cached.refusal is not None or not cached.is_undecided:
+            if cached.refusal is not None or not cached.only_unanswered_may_pass:
                 return cached
         text = f"nodes change faster than {_joined_plugin_names(plugins)} can be called about them"
         return _refuse_class_everywhere(cached, status.error("", text))
@@ -114,16 +116,22 @@ class FilterEvaluator:
         timer.record_point("Filter", started)
         return cached, verdict.slot
 
-    def admit_other_nominees(
+    def slots_of_next_nominees_that_fit(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
-        """As NominatedPodFilter.admit_other_nominees."""
-        return self._profiles[cycle.profile].nominated.admit_other_nominees(cycle, cached, pods)
+        """Return the nominated slots of the longest prefix of `pods` that may all go there beside the cycle's pod.
+
+        Each of `pods` is nominated to a node of its own; `cached` are the columns that admit_nominated returned.
+        """
+        return self._profiles[cycle.profile].nominated.slots_of_next_nominees_that_fit(cycle, cached, pods)
 
     def own_nomination_verdict(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
     ) -> nominated_filter.SlotVerdict | None:
-        """As NominatedPodFilter.own_nomination_verdict."""
+        """The verdict on the slot that the cycle's pod is nominated to itself: there it does not count for itself.
+
+        None where it is nominated nowhere, its node is gone or left out by PreFilter, or PreFilter refused the class.
+        """
         return self._profiles[cycle.profile].nominated.own_nomination_verdict(cycle, cached)
 
     def constraints(

@@ -82,13 +82,14 @@ class NominatedPodFilter:
         assert verdicts.capacity is not None
         return SlotVerdict(own.slot, int(verdicts.index[0]), int(verdicts.capacity[0]))
 
-    def admit_other_nominees(
+    def slots_of_next_nominees_that_fit(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
-        """The slots of the first of these pods, which may run where each is nominated to, beside the cycle's pod.
+        """Return the nominated slots of the longest prefix of `pods` that may all go there beside the cycle's pod.
 
-        Ends before the first pod that may not, or whose answer follows from that of another one: two are nominated to
-        one slot, or what is so on one slot may change the answer about another.
+        Each of `pods` is nominated to a node of its own. The prefix ends before the first pod that may not run where it
+        is nominated to, or whose answer follows from that of another one: two are nominated to one slot. It is empty
+        where a plugin's answer about one slot may depend on another, or the cycle's pod is not nominated.
         """
         own = self._nomination_of_pod(cycle.pod.metadata.uid, cached)
         if own is None or not pods:

@@ -59,8 +59,8 @@ class Preparation:
                     break
         return None
 
-    async def prepare_synchronous(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
-        """Let plugins of this process whose answers take long find them in steps, while other calls are answered.
+    async def prepare_in_tree(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
+        """Let in-tree plugins whose answers take long find them in steps, while other calls are answered.
 
         Only for slots that Filter will be called about, and nothing if the columns are up to date. Raises:
         OutOfStepError where the snapshot was replaced meanwhile.
@@ -80,7 +80,7 @@ class Preparation:
         self._snap.check_incarnation(incarnation)
 
     async def prepare_slot(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, slot: int) -> None:
-        """Do for one slot what `prepare_synchronous` does for all that are due."""
+        """As prepare_in_tree, for one slot, even if the columns are up to date."""
         incarnation = self._snap.incarnation
         for plugin in self._chain.preparing:
             if self._chain.skips_class(plugin.name, pod_class):

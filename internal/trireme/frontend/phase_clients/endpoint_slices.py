@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme_kube.client.informers import informer, resources, store, watch
+from trireme_kube.client.informers import informer, resources, small_collection, watch
 from trireme_kube.client.rest import client
 
 SCHEME = "endpointslice:///"
@@ -76,7 +76,9 @@ class _SliceStore:
     def __init__(self, port: str, take: Callable[[ServiceReplicas], None]) -> None:
         self._port = port
         self._take = take
-        self._slices: store.Store[EndpointSlice] = store.Store(lambda entry: entry.key)
+        self._slices: small_collection.SmallCollection[EndpointSlice] = small_collection.SmallCollection(
+            lambda entry: entry.key
+        )
         self._listed = False
 
     def on_events(self, events: Sequence[watch.Event[EndpointSlice]]) -> None:

@@ -152,9 +152,9 @@ class FollowerReplicas:
         candidates = self.preferred(profile, class_id)
         for link in candidates:
             # If no other replica can be called, a busy one is better than none.
-            alone = link is candidates[-1]
+            is_last = link is candidates[-1]
             try:
-                answer = await self._call_one(link, call, PROBE_SECONDS * 2 if not alone else self.deadline_seconds)
+                answer = await self._call_one(link, call, self.deadline_seconds if is_last else PROBE_SECONDS * 2)
             except aio.AioRpcError as error:
                 if error.code() not in _ELSEWHERE:
                     raise

@@ -196,16 +196,19 @@ def phases_of_configuration(completed: commandline.CompletedConfig, connection: 
     """The local phases of the configuration: those without endpoints. `connection` is to the forker that runs."""
     phases = {name: completed.trireme.phase(name) for name in _PHASES}
     counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
-    return LocalPhases(_arguments_by_phase(completed), counts, connection)
+    return LocalPhases(_inherited_flags_by_phase(completed), counts, connection)
 
 
 def fallback_phases(completed: commandline.CompletedConfig, phase: str) -> LocalPhases:
     """Local processes of one phase, whether or not it has endpoints."""
-    return LocalPhases(_arguments_by_phase(completed), {phase: completed.trireme.phase(phase).local_replicas})
+    return LocalPhases(_inherited_flags_by_phase(completed), {phase: completed.trireme.phase(phase).local_replicas})
 
 
-def _arguments_by_phase(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
-    """The flags that the frontend passes on to its own phases, by phase; those of addresses are not among them."""
+def _inherited_flags_by_phase(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
+    """The flags that follow from the frontend's own configuration, by phase.
+
+    Flags that each process has of its own, as its address, are added where it is started.
+    """
     config = completed.configuration
     connection = config.client_connection
     bind = [

@@ -114,16 +114,19 @@ def _round_up_to_step(requested: int, least: int, step: int) -> int:
 
 
 def _violates_policy(taken: quantity.Quantity, policy: devices.CapacityPolicy | None, fractional: bool) -> bool:
-    """Whether the capacity's policy forbids an amount: outside its range or steps, or none of its values."""
+    """Whether the capacity's policy forbids an amount: above its range, off its steps, or none of its values."""
     if policy is None or (policy.default is not None and taken == policy.default):
         return False
     if policy.valid_range is not None:
-        return _is_above_maximum_or_off_step(taken, policy.valid_range, fractional)
+        return _is_above_range_or_off_step(taken, policy.valid_range, fractional)
     return bool(policy.valid_values) and all(value.nanos != taken.nanos for value in policy.valid_values)
 
 
-def _is_above_maximum_or_off_step(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
-    """Whether the amount is above the range's maximum, or on none of its steps; the minimum is not checked."""
+def _is_above_range_or_off_step(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
+    """Whether the amount is above the range's maximum, or on none of its steps.
+
+    As in Kubernetes the minimum is not checked: a smaller request was raised to it (`_rounded_up_by_policy`).
+    """
     if limits.max is not None and taken.nanos > limits.max.nanos:
         return True
     if limits.step is None or limits.min is None:

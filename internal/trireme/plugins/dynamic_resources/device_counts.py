@@ -26,13 +26,14 @@ class DeviceCounter:
     ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
         """Count the devices that stand for the extended resource on each slot, and those that claims hold.
 
-        Both are 0 without a device class for it, and on slots where a selector or an expression fails. Shapes: (slot,).
+        Both are 0 without a device class for it, on slots of a device for which a selector of the class fails, and on
+        all slots if the node selector of any slice or device cannot be read. Shapes: (slot,).
         """
         known = inventory.inventory_of(snap, self._on)
         device_class = known.class_of_resource.get(resource)
-        total = np.zeros((2, slots.shape[0]), dtype=np.int64)
+        counts = np.zeros((2, slots.shape[0]), dtype=np.int64)
         if device_class is None:
-            return total[0], total[1]
+            return counts[0], counts[1]
         failed = np.zeros(slots.shape[0], dtype=np.bool_)
         for entry in (entry for of_pool in known.by_pool.values() for entry in of_pool):
             if not entry.per_device:
@@ -41,10 +42,10 @@ class DeviceCounter:
                     device_class,
                     entry.devices,
                     _slots_with_devices(snap, entry, entry.placement, slots),
-                    total,
+                    counts,
                     failed,
                 )
-                # A selector that cannot be read ends the count.
+                # A node selector that cannot be read makes the counts of all slots 0.
                 failed |= bool(entry.placement.problem)
                 continue
             for device in entry.devices:
@@ -53,12 +54,12 @@ class DeviceCounter:
                     device_class,
                     [device],
                     _slots_with_devices(snap, None, device.placement, slots),
-                    total,
+                    counts,
                     failed,
                 )
                 failed |= bool(device.placement.problem)
-        total[:, failed] = 0
-        return total[0], total[1]
+        counts[:, failed] = 0
+        return counts[0], counts[1]
 
 
 def _slots_with_devices(
@@ -83,10 +84,13 @@ def _count_devices(
     device_class: resource_pb2.DeviceClass,
     there: Sequence[devices.Device],
     at: arrays.BoolArray,
-    total: arrays.Int64Array,
+    counts: arrays.Int64Array,
     failed: arrays.BoolArray,
 ) -> None:
-    """Add these devices to the total of the slots; where a selector of the class fails, the slots have failed."""
+    """Add these devices to the counts of the slots `at`; where a selector of the class fails, mark them in `failed`.
+
+    Shapes: counts (2, slot): all devices, allocated ones; at, failed (slot,).
+    """
     if not at.any():
         return
     try:
@@ -94,8 +98,8 @@ def _count_devices(
     except (expressions.CompileError, expressions.DeviceExpressionError):
         failed |= at
         return
-    total[0, at] += len(chosen)
-    total[1, at] += sum(known.allocated.contains(device.id) for device in chosen)
+    counts[0, at] += len(chosen)
+    counts[1, at] += sum(known.allocated.contains(device.id) for device in chosen)
 
 
 def _matches_device_class(

@@ -72,9 +72,9 @@ def _make_hint_after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], Class
 
 
 def _after_neighbour_scale_up(old: Any, new: Any) -> ClassHint:
-    """Make the hint for another pod that grew on the node: it helps pods whose resize is deferred there.
+    """Make the hint for another pod that asks for more now: it helps a pod of its node whose resize is deferred.
 
-    The growth takes the room that they wait for, so that it may have to be made by preemption now.
+    The pod that grew takes the room that the resize waits for, so that preemption may have to make it.
     """
     return lambda pod_class: pod_class.resize_deferred and not _is_resized_elsewhere(pod_class, new.node_name)
 

@@ -2,9 +2,9 @@
 
 The hints that match the event are called with one pod for all pods of its class that the same plugins refused.
 
-A hint that fails counts as QUEUE, because a pod that sleeps through the event that would have helped it sleeps long.
-Where a plugin returned Pending, its QUEUE takes the pod to the active queue without back-off; so those are called
-first.
+A hint that fails counts as ERROR, which wakes as QUEUE does, because a pod that sleeps through the event that would
+have helped it sleeps long. Where a plugin returned Pending, its QUEUE takes the pod to the active queue without
+back-off; so those are called first.
 
 Who calls this, and what follows: docs/requeueing.md, "The way of an event".
 
@@ -83,8 +83,9 @@ class HintEvaluator:
     ) -> Sequence[Hint]:
         """Call a plugin's hint for these pods, and count what it returned, for the metric.
 
-        Without a function every event helps. A hint that raises, or returns too few answers, counts as ERROR for all:
-        that wakes the pods, so that a defect of a plugin cannot strand them.
+        Each of the pods may stand for a group of pods of its class that the same plugins refused. Without a function
+        every event helps. A hint that raises, or returns too few or too many answers, counts as ERROR for all: that
+        wakes the pods, so that a defect of a plugin cannot strand them.
         """
         hints: Sequence[Hint] = [Hint.QUEUE] * len(pods)
         if registration.hint is not None:

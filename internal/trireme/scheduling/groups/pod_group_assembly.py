@@ -16,7 +16,7 @@ from trireme.scheduling import (
     binding_cycle,
     ports,
     preemption_executor,
-    reservations,
+    reserve_calls,
 )
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -73,7 +73,7 @@ class PodGroupAssembly:
         evaluators: ports.Evaluators,
         attempts: attempt.AttemptRunner,
         reporter: attempt_reporter.AttemptReporter,
-        reserved: reservations.Reservations,
+        reserved: reserve_calls.ReserveCalls,
         observer: ports.Observer,
         limit: batch_limit.BatchLimit,
         publish: Callable[[], int],

@@ -32,7 +32,7 @@ _NO_CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"
 
 
 class _HasIdentity(Protocol):
-    """Whatever has namespace, name and UID: a pod, or the metadata of an object."""
+    """Whatever has namespace, name and UID: a pod, or the metadata of a PodGroup."""
 
     @property
     def namespace(self) -> str:
@@ -149,12 +149,12 @@ class PodGroupPostFilters:
         """The request with what each member's attempt found: the nodes' statuses, and what Reserve answered."""
         message = filter_phase_pb2.ListReleasableClaimsRequest(
             cycle=self._make_cycle(tried[0].pod),
-            pod_group=_pod_identity(group.metadata),
+            pod_group=_identity(group.metadata),
             scheduled=request.scheduled.get(request.tree.name, 0),
         )
         for member in tried:
             record = member.pod.record
-            entry = message.tried.add(pod=_pod_identity(record.pod.parsed), pod_class=record.class_id)
+            entry = message.tried.add(pod=_identity(record.pod.parsed), pod_class=record.class_id)
             if member.columns is not None:
                 entry.columns.CopyFrom(member.columns)
             if member.assumed is not None:
@@ -182,13 +182,13 @@ class PodGroupPostFilters:
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
                 return result
-            result = await self._select_victims_while_hidden(request, response.victims)
+            result = await self._hide_and_select_victims(request, response.victims)
             self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
 
-    async def _select_victims_while_hidden(
+    async def _hide_and_select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
         """Hide all potential victims from the replicas, and select those that have to be evicted; then show them."""
@@ -202,10 +202,10 @@ class PodGroupPostFilters:
     async def _select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
-        """Try the group while all potential victims are hidden, and have filter reprieve those that may stay.
+        """Try the group without the potential victims, and have filter reprieve those of them that may stay.
 
-        The result has the evictions, and the nodes that members are nominated to. Nothing stays assumed, whatever
-        happens.
+        The caller has hidden all potential victims. The result has the evictions, and the nodes that members are
+        nominated to. Nothing stays assumed, whatever happens.
         """
         result = await self._try(request)
         if not result.succeeded:
@@ -217,14 +217,14 @@ class PodGroupPostFilters:
         try:
             message = filter_phase_pb2.ReprievePodGroupVictimsRequest(
                 cycle=self._make_cycle(proposed[0][0].pod),
-                pod_group=_pod_identity(request.tree.message.metadata),
+                pod_group=_identity(request.tree.message.metadata),
                 composite=request.tree.composite,
                 priority=request.tree.message.spec.priority,
                 victims=potential,
             )
             for member, assumed in proposed:
                 record = member.pod.record
-                message.placed.add(pod=_pod_identity(record.pod.parsed), pod_class=record.class_id, slot=assumed.slot)
+                message.placed.add(pod=_identity(record.pod.parsed), pod_class=record.class_id, slot=assumed.slot)
             response = await self._evaluators.reprieve_pod_group_victims(message)
             if response.HasField("disruption"):
                 self._observer.on_group_disruption(request.tree.key.kind, response.disruption)
@@ -249,8 +249,8 @@ def _plugin_error_text(plugin: str, message: str) -> str:
     return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
 
 
-def _pod_identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
-    """The identity of a pod or object, for messages."""
+def _identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
+    """The identity of a pod or PodGroup, for messages."""
     return cycle_pb2.PodIdentity(namespace=named.namespace, name=named.name, uid=named.uid)
 
 

@@ -45,7 +45,10 @@ class GroupStatus:
 
 @dataclasses.dataclass(slots=True)
 class MemberAttempt:
-    """The result of the attempt for one member: where it is assumed, or why it failed."""
+    """The result of the attempt for one member: where it fitted, or why it failed.
+
+    `assumed` stays set where the trial is undone: it says where the member fitted, not that it is assumed now.
+    """
 
     pod: queued_pod.QueuedPodInfo
     assumed: binding_cycle.AssumedPod | None = None
@@ -103,7 +106,7 @@ class PodGroupResult:
         return self.status.code is GroupCode.SUCCESS
 
     def placed_members(self) -> Iterator[MemberAttempt]:
-        """The members that are assumed, in the order in which they were placed; none if the group failed."""
+        """The members that the attempt assumed, in the order in which they were placed; none if the group failed."""
         if self.succeeded:
             yield from (member for member in self.attempts if member.assumed is not None)
             for child in self.children:

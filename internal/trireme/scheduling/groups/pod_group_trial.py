@@ -18,7 +18,7 @@ from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
 from trireme.registry import group_sides
 from trireme.results.phase_results import FilterResult
-from trireme.scheduling import attempt, binding_cycle, ports, refusal, reservations, trial_scope
+from trireme.scheduling import attempt, binding_cycle, ports, refusal, reserve_calls, trial_scope
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE_TEXT,
@@ -44,7 +44,7 @@ class PodGroupTrials:
         evaluators: ports.Evaluators,
         attempts: attempt.AttemptRunner,
         observer: ports.Observer,
-        reserved: reservations.Reservations,
+        reserved: reserve_calls.ReserveCalls,
         publish: Callable[[], int],
     ) -> None:
         self._cache = cache

@@ -42,15 +42,15 @@ values.register(Url, "kubernetes.URL", lambda value: value.text)
 
 def url(text: str) -> Url:
     """CEL's url(string): parse a URL. Raises: EvaluationError."""
-    lead = "URL parse error during conversion from string: "
+    prefix = "URL parse error during conversion from string: "
     try:
         parse_request_url(text)
     except ValueError as error:
-        raise EvaluationError(f"{lead}{error}") from None
+        raise EvaluationError(f"{prefix}{error}") from None
     try:
         return _parse_url(*text.partition("#")[::2], request=False)
     except ValueError as error:
-        raise EvaluationError(f"{lead}parse {values.quoted(text)}: {error}") from None
+        raise EvaluationError(f"{prefix}parse {values.quoted(text)}: {error}") from None
 
 
 def parse_request_url(text: str) -> Url:
@@ -117,26 +117,26 @@ def _parse_url(text: str, fragment: str, *, request: bool) -> Url:
         raise ValueError("empty url")
     if text == "*":
         return Url("", "", "*", "", "*")
-    kind, rest = _without_scheme(text)
-    forced = rest.endswith("?") and rest.count("?") == 1
+    url_scheme, rest = _without_scheme(text)
+    has_bare_question_mark = rest.endswith("?") and rest.count("?") == 1
     rest, _, query_text = rest.partition("?")
-    tail = (f"?{query_text}" if forced or query_text else "") + (f"#{fragment}" if fragment else "")
+    tail = (f"?{query_text}" if has_bare_question_mark or query_text else "") + (f"#{fragment}" if fragment else "")
     if not rest.startswith("/"):
-        if kind:
-            return Url(kind, "", "", query_text, f"{kind}:{rest}{tail}")
+        if url_scheme:
+            return Url(url_scheme, "", "", query_text, f"{url_scheme}:{rest}{tail}")
         if request:
             raise ValueError("invalid URI for request")
         if ":" in rest.partition("/")[0]:
             raise ValueError("first path segment in URL cannot contain colon")
-    user, where, lead = "", "", f"{kind}:" if kind else ""
-    if rest.startswith("//") and (kind or (not request and not rest.startswith("///"))):
-        authority, slash, rest = rest[2:].partition("/")
+    user, authority, prefix = "", "", f"{url_scheme}:" if url_scheme else ""
+    if rest.startswith("//") and (url_scheme or (not request and not rest.startswith("///"))):
+        written, slash, rest = rest[2:].partition("/")
         rest = slash + rest
-        user, where = _parse_authority(kind, authority)
-        if where or rest or user:
-            lead += "//"
+        user, authority = _parse_authority(url_scheme, written)
+        if authority or rest or user:
+            prefix += "//"
     path = _escape_path(rest)
-    return Url(kind, where, path, query_text, f"{lead}{user}{_escape_host(where)}{path}{tail}")
+    return Url(url_scheme, authority, path, query_text, f"{prefix}{user}{_escape_host(authority)}{path}{tail}")
 
 
 def _without_scheme(text: str) -> tuple[str, str]:
@@ -149,30 +149,30 @@ def _without_scheme(text: str) -> tuple[str, str]:
     return match.group(1).lower(), text[match.end() :]
 
 
-def _parse_authority(kind: str, text: str) -> tuple[str, str]:
+def _parse_authority(url_scheme: str, text: str) -> tuple[str, str]:
     """Split user information from host and port, and check both. Raises: ValueError with Go's message."""
-    user, at, where = text.rpartition("@")
-    where = _parse_host(kind, where)
+    user, at, authority = text.rpartition("@")
+    authority = _parse_host(url_scheme, authority)
     if not at:
-        return "", where
+        return "", authority
     if not set(user) <= _USER:
         raise ValueError("net/url: invalid userinfo")
     _check_escapes(user)
     parts = [parse.quote(parse.unquote(part), safe=_USER_WRITTEN) for part in user.split(":", 1)]
-    return ":".join(parts) + "@", where
+    return ":".join(parts) + "@", authority
 
 
-def _parse_host(kind: str, text: str) -> str:
+def _parse_host(url_scheme: str, text: str) -> str:
     """Check host and port as Go does, and return them unescaped; an IPv6 address stays in its brackets.
 
-    `kind` is the scheme. Raises: ValueError with Go's message.
+    Raises: ValueError with Go's message.
     """
     at = text.rfind("[")
     if at > 0:
         raise ValueError("invalid IP-literal")
     if at < 0:
         # Only where hosts have never been lists of hosts may there be no more than one colon.
-        colon = text.find(":") if kind in ("http", "https") else text.rfind(":")
+        colon = text.find(":") if url_scheme in ("http", "https") else text.rfind(":")
         if colon >= 0 and not _PORT.fullmatch(text[colon:]):
             raise ValueError(f"invalid port {values.quoted(text[colon:])} after host")
         return _unescape_host(text)

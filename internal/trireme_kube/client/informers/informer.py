@@ -84,7 +84,8 @@ class Informer(Generic[T]):
         """An informer for `resource`, which `run` starts.
 
         `decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are requested, without it
-        JSON. `prefetch` is the first list if it was begun already. `streams`: lists may come as streams.
+        JSON. `prefetch` is the first list if it was begun already, as a stream. `streams`: lists may come as
+        streams. Without it the caller must not prefetch: the first list is read in pages then, a second time.
         """
         self.resource = resource
         self._api = api

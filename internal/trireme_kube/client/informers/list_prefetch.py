@@ -1,7 +1,8 @@
 """Prefetches a list before its informer runs: opens a streaming list and buffers its bytes in memory.
 
 Listing a large cluster takes an API server most of a second, and a starting scheduler spends as long importing
-modules; doing both at once shortens the start. Where the server refuses the stream, pages are requested instead.
+modules; doing both at once shortens the start. Where the server refuses the stream, pages are requested instead, except
+after a 404 or 429: paging would not help there, and the informer lists by itself.
 
 The prefetch decodes nothing and buffers at most AHEAD_BYTES; beyond that, back-pressure stops the server. Once the
 informer takes over, it reads the buffer first and then the stream itself.

@@ -56,7 +56,7 @@ class CustomResourceController:
             del self._storage[name]
 
     def _finalize_definition(self, record: Record) -> None:
-        """Delete the objects of a definition that is being deleted; once there are none, take its finalizer off."""
+        """Delete the objects of a definition that is being deleted; once there are none, take off its finalizer."""
         storage = self._storage.get(record.name)
         if storage is not None:
             for one in self._registry.store.scan(storage):

@@ -1,7 +1,8 @@
-"""A cache of a small collection: key to decoded object, updated by an informer's events.
+"""A small collection of objects: key to decoded object, updated by an informer's events.
 
-For kinds with few objects that are looked up by name; the cluster cache consumes the events of nodes and pods itself.
-As every consumer must, the store drops the objects that a list did not contain.
+An informer stores nothing. This is an optional consumer of its events, for kinds with few objects that are looked up by
+name; the cluster cache consumes the events of nodes and pods itself. As every consumer must, the collection drops the
+objects that a list did not contain.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ T = TypeVar("T")
 
 
 class Change(NamedTuple, Generic[T]):
-    """One change of the store. `old` None: added; `new` None: deleted."""
+    """One change of the collection. `old` None: added; `new` None: deleted."""
 
     key: str
     old: T | None
     new: T | None
 
 
-class Store(Generic[T]):
+class SmallCollection(Generic[T]):
     """Objects by key, `namespace/name` or `name`. Single-threaded."""
 
     def __init__(
         self, key_of: Callable[[T], str], on_changes: Callable[[Sequence[Change[T]]], None] | None = None
     ) -> None:
-        """`on_changes` is called after the store has applied a batch of events, with the changes."""
+        """`on_changes` is called after the collection has applied a batch of events, with the changes."""
         self._key_of = key_of
         self._on_changes = on_changes
         self._objects: dict[str, T] = {}

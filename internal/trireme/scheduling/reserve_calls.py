@@ -17,7 +17,7 @@ from trireme_kube.componentbase import supervision
 log = logging.getLogger(__name__)
 
 
-class Reservations:
+class ReserveCalls:
     """Calls Reserve in filter and assumes what it wants in the cache; undoes both when a pod is not bound."""
 
     def __init__(
