@@ -61,7 +61,7 @@ class DecisionRecords:
 
     def _observe_attempts(self) -> None:
         owner: Any = attempt.AttemptRunner
-        assume = owner.assume
+        assume = owner.assume_and_reserve
 
         def remembering(original: Callable[..., Any]) -> Callable[..., Any]:
             async def method(runner: Any, class_key: Any, pods: Any, within: Any = None, **named: Any) -> Any:
@@ -81,7 +81,7 @@ class DecisionRecords:
                 self._on_assume(runner, pods, choice)
             return await assume(runner, class_key, pods, choice, within)
 
-        owner.assume = observed
+        owner.assume_and_reserve = observed
         owner.attempt, owner.attempt_nominated = remembering(owner.attempt), remembering(owner.attempt_nominated)
 
     def _observe_post_filters(self) -> None:
