@@ -3,6 +3,7 @@
 import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import metrics_document
 import ports
@@ -18,6 +19,7 @@ from trireme.frontend.phase_clients import bind_phase_client, replica_link
 from trireme.frontend.serving import certificates_to_watch, metrics_resources, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2, filter_phase_pb2
+from trireme_kube.client.informers.resources import Resource
 from trireme_kube.componentbase.metrics import exposition
 from trireme_kube.componentbase.metrics.instruments import Instrument, Registry
 from trireme_kube.componentbase.server import http_site
@@ -93,6 +95,21 @@ def test_a_fallback_phase_is_in_the_metrics(site: serving_site.FrontendSite) -> 
     """Nothing would page anybody while a cluster's phases are gone and the frontend's own do their work."""
     samples = _instruments(site)["trireme_phase_fallback"].family().samples
     assert {sample.labels["phase"]: sample.value for sample in samples} == {"filter": 1, "score": 0, "bind": 0}
+
+
+def test_informers_are_labelled_by_the_plural_names_of_their_resources(tmp_path: Path) -> None:
+    """Dashboards of kube-scheduler's metric would find some kinds under no name that exists."""
+    frontend = support.FakeFrontend()
+    statistics = SimpleNamespace(version=7_000_000_000_000_012)
+    for path in ("/api/v1/pods", "/apis/storage.k8s.io/v1/storageclasses"):
+        frontend.informers.append(SimpleNamespace(resource=Resource("Any", path), statistics=lambda: statistics))
+    samples = (
+        _instruments(metrics_document.site(tmp_path, frontend))["informer_store_resource_version"].family().samples
+    )
+    assert [(one.labels["group"], one.labels["version"], one.labels["resource"], one.value) for one in samples] == [
+        ("", "v1", "pods", 12),
+        ("storage.k8s.io", "v1", "storageclasses", 12),
+    ]
 
 
 def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> None:

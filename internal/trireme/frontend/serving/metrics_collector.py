@@ -156,9 +156,9 @@ def _cache_instruments(state: FrontendState) -> Iterable[Instrument]:
     )
     yield Gauge(
         "informer_store_resource_version",
-        "Resource version up to which every event was delivered.",
+        "The 15 least significant digits of the resource version up to which every event was delivered.",
         lambda: {
-            (_NAME, *_group_version(entry.resource), f"{entry.resource.kind.lower()}s"): entry.statistics().version
+            (_NAME, *_group_version(entry.resource), entry.resource.name): entry.statistics().version % 10**15
             for entry in state.informers
         },
         ("name", "group", "version", "resource"),

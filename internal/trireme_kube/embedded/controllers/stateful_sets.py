@@ -64,11 +64,14 @@ class StatefulSetController:
         if record is None:
             return
         if not _is_terminating(record):
-            self._take_next_step(record)
+            self._create_delete_or_replace_pods(record)
         self._update_status(key)
 
-    def _take_next_step(self, record: Record) -> None:
-        """Take the next step; the events that it causes trigger the one after it."""
+    def _create_delete_or_replace_pods(self, record: Record) -> None:
+        """Create what is missing and delete what is surplus; without surplus, replace one pod of an older template.
+
+        If OrderedReady, one pod at a time; the event that it causes triggers the next one.
+        """
         spec = record.object["spec"]
         in_order = spec["podManagementPolicy"] == "OrderedReady"
         first = int((spec.get("ordinals") or {}).get("start", 0))
@@ -93,7 +96,11 @@ class StatefulSetController:
             self._replace_one_outdated_pod(record, pods)
 
     def _replace_one_outdated_pod(self, record: Record, pods: dict[int, Record]) -> None:
-        """Replace the highest pod of an older template, one at a time."""
+        """Replace the highest pod of an older template, unless one above it is not ready.
+
+        A pod of an older template need not be ready itself: it may never be. Source:
+        pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet).
+        """
         strategy = record.object["spec"]["updateStrategy"]
         if strategy["type"] != "RollingUpdate":
             return
@@ -101,11 +108,11 @@ class StatefulSetController:
         partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
         for ordinal in sorted(pods, reverse=True):
             pod = pods[ordinal]
-            if _is_terminating(pod) or not pod_ready(pod.object):
-                return
             labels = pod.object["metadata"].get("labels") or {}
-            if ordinal >= partition and labels.get(REVISION) != revision:
+            if ordinal >= partition and labels.get(REVISION) != revision and not _is_terminating(pod):
                 self._delete_pod(record, pod)
+                return
+            if _is_terminating(pod) or not pod_ready(pod.object):
                 return
 
     @staticmethod

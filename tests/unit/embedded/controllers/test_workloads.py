@@ -173,6 +173,22 @@ def test_a_stateful_set_is_updated_from_the_end() -> None:
     assert order == ["db-2", "db-1", "db-0"]
 
 
+def test_pods_that_never_become_ready_are_updated() -> None:
+    """Else a template that cannot run could not be mended: each pod would be waited for."""
+    cluster = Cluster(1)
+    stateful_set = workload("db", 2, podManagementPolicy="Parallel")
+    stateful_set["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/never"}]
+    cluster.create(STATEFUL_SETS, stateful_set)
+    cluster.run(4)
+    assert images(cluster) == {"v1": 2}
+    stateful_set["spec"]["template"] = workload("db", image="v2")["spec"]["template"]
+    cluster.edit(STATEFUL_SETS, "db", {"spec": {"template": {"spec": {"schedulingGates": None}}}})
+    cluster.edit(STATEFUL_SETS, "db", {"spec": {"template": stateful_set["spec"]["template"]}})
+    cluster.run(20)
+    assert images(cluster) == {"v2": 2}
+    assert cluster.get(STATEFUL_SETS, "db")["status"]["readyReplicas"] == 2
+
+
 def test_a_daemon_set_runs_on_every_node_that_it_tolerates() -> None:
     """New nodes get the pod too, tainted ones do not."""
     cluster = Cluster(2)
