@@ -98,7 +98,8 @@ def test_lists_and_watches_in_protobuf_have_the_same_objects(
     assert [protobuf.decode(item, message_class) for item in items] == in_json
     assert int(metadata["resourceVersion"]) >= int(listed["metadata"]["resourceVersion"])
     # From no version on: everything there is comes as added, and the server ends it after a second.
-    watched = protobuf.FrameDecoder().feed(read(cluster, f"{path}?watch=1&timeoutSeconds=1", content_types.PROTOBUF))
+    stream = read(cluster, f"{path}?watch=1&timeoutSeconds=1", content_types.PROTOBUF)
+    watched = protobuf.WatchEventDecoder().feed(stream)
     assert {event["type"] for event in watched} == {"ADDED"}
     assert {watch.version_of(event["object"]) for event in watched} == {watch.version_of(item) for item in items}
     found = {watch.version_of(item): protobuf.decode(item, message_class) for item in items}

@@ -65,7 +65,7 @@ def _states() -> Iterator[bytes]:
     for written in (False, True):
         bindings = volume_bindings.VolumeBindings(
             (volume_bindings.VolumeToBind("v0", "1", True, "d", "c0", UID, "1", written),),
-            (volume_bindings.ClaimToProvision("d", "c1", "1", written),),
+            (volume_bindings.SelectedNodeWrite("d", "c1", "1", written),),
         )
         yield _state("VolumeBinding", bindings.to_bytes())
     yield _state("VolumeBinding", b"{}")

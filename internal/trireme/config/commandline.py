@@ -141,7 +141,7 @@ class Start:
     def run(self) -> StartOutcome:
         """Run everything that needs no API server."""
         try:
-            return StartOutcome(0, completed=self._complete_configuration())
+            return StartOutcome(0, completed=self._configure_from_flags())
         except _StartStopped as stopped:
             return stopped.outcome
 
@@ -235,7 +235,7 @@ class Start:
             raise ConfigurationError(join_messages(problems))
         return config
 
-    def _complete_configuration(self) -> CompletedConfig:
+    def _configure_from_flags(self) -> CompletedConfig:
         """Everything from the flags to the checked configuration; logging is set up as soon as its flags are known."""
         parsed = self._parse_flags()
         gates = self._parse_gates(parsed)

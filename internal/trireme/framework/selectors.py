@@ -193,7 +193,7 @@ def term_problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
             )
         elif len(expression.values) != 1:
             out.append(
-                f"{path}.matchFields[{index}].values: {_invalid_value_text(expression.values)}: must have one element"
+                f"{path}.matchFields[{index}].values: {_invalid_value_prefix(expression.values)}: must have one element"
             )
     return out
 
@@ -204,22 +204,23 @@ def _node_requirement_problems(path: str, expression: core_pb2.NodeSelectorRequi
     values = expression.values
     about_key = "; ".join(key_faults(expression.key))
     if about_key:
-        out.append(f"{path}.key: {_invalid_value_text(expression.key)}: {about_key}")
+        out.append(f"{path}.key: {_invalid_value_prefix(expression.key)}: {about_key}")
     if expression.operator in (IN, NOT_IN) and not values:
         out.append(
-            f"{path}.values: {_invalid_value_text(values)}: for 'in', 'notin' operators, values set can't be empty"
+            f"{path}.values: {_invalid_value_prefix(values)}: for 'in', 'notin' operators, values set can't be empty"
         )
     if expression.operator in (EXISTS, DOES_NOT_EXIST) and values:
         out.append(
-            f"{path}.values: {_invalid_value_text(values)}: values set must be empty for exists and does not exist"
+            f"{path}.values: {_invalid_value_prefix(values)}: values set must be empty for exists and does not exist"
         )
     if expression.operator in (GREATER, LESS):
         if len(values) != 1:
             out.append(
-                f"{path}.values: {_invalid_value_text(values)}: for 'Gt', 'Lt' operators, exactly one value is required"
+                f"{path}.values: {_invalid_value_prefix(values)}: "
+                "for 'Gt', 'Lt' operators, exactly one value is required"
             )
         out += [
-            f"{path}.values[{index}]: {_invalid_value_text(value)}: "
+            f"{path}.values[{index}]: {_invalid_value_prefix(value)}: "
             "for 'Gt', 'Lt' operators, the value must be an integer"
             for index, value in enumerate(values)
             if parse_int64(value) is None
@@ -227,11 +228,11 @@ def _node_requirement_problems(path: str, expression: core_pb2.NodeSelectorRequi
     for index, value in enumerate(values):
         about_value = "; ".join(value_faults(value))
         if about_value:
-            out.append(f"{path}.values[{index}][{expression.key}]: {_invalid_value_text(value)}: {about_value}")
+            out.append(f"{path}.values[{index}][{expression.key}]: {_invalid_value_prefix(value)}: {about_value}")
     return out
 
 
-def _invalid_value_text(value: str | Sequence[str]) -> str:
+def _invalid_value_prefix(value: str | Sequence[str]) -> str:
     """Go's words for an invalid value, with the value as JSON."""
     # An empty list and none are the same once an API server has stored them: Go writes null for both.
     listed = value if isinstance(value, str) else list(value) or None

@@ -227,7 +227,8 @@ class PluginMonitor:
 
         A new description or instance is admitted or rejected, one plugin at a time (`lock`). A plugin that cannot be
         reached keeps its description: only its calls fail. One without an `instance` is configured anew at each check,
-        since its restart could not be seen.
+        since its restart could not be seen. Restarts are reported by `changed`, twice a minute at most; a plugin that
+        lacks the cluster's state for too long is checked as a new one is.
         """
         while True:
             await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.takes_part else MISSING_SECONDS)

@@ -132,7 +132,7 @@ def match_volumes(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Volume
     matcher = _ClaimMatcher(snap, matches)
     matcher.check_bound_claims(claims.bound)
     if claims.delayed:
-        matcher.match_delayed_claims(claims.delayed)
+        matcher.match_or_provision_delayed_claims(claims.delayed)
     return matches
 
 
@@ -181,7 +181,7 @@ class _ClaimMatcher:
             return reached
         return np.where(migrated, self._mask_of_slots(_slots_in_affinity(translated, self._snap, self._index)), reached)
 
-    def match_delayed_claims(self, claims: Sequence[core_pb2.PersistentVolumeClaim]) -> None:
+    def match_or_provision_delayed_claims(self, claims: Sequence[core_pb2.PersistentVolumeClaim]) -> None:
         """Find existing volumes for claims that wait for a node, smallest claim first, or room to make them.
 
         A claim whose node is chosen refuses all other slots. An error with one claim ends the matching.

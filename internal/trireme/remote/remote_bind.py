@@ -161,9 +161,11 @@ class RemoteBindPlugin:
             await self._client.connection.call(_POST_BIND, request.SerializeToString(), lambda _: None)
         except remote_connection.PluginError as error:
             if items and not self._client.ignores_failure:
-                self._log_failed_post_bind(items, error)
+                self._log_post_bind_failure_once(items, error)
 
-    def _log_failed_post_bind(self, items: Sequence[bind_pb2.BindItem], error: remote_connection.PluginError) -> None:
+    def _log_post_bind_failure_once(
+        self, items: Sequence[bind_pb2.BindItem], error: remote_connection.PluginError
+    ) -> None:
         """Log the failure in kube-scheduler's words; it names the first pod."""
         first = items[0]
         klog.error(

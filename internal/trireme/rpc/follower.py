@@ -34,12 +34,12 @@ ACK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class FollowerStatistics:
-    """FollowedState and counters of a follower."""
+    """The state and counters of a follower."""
 
     epoch: int
     generation: int
     streams: int  # streams accepted so far
-    deltas: int  # applied
+    deltas: int  # applied, changes of the queue included
     refused: int  # calls refused for their generation or configuration
 
 
@@ -179,10 +179,10 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             await stream.write(answer)
 
     async def wait_until_synced(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
-        """Wait until the snapshot has reached the cycle's generation, at most until the call's deadline.
+        """Admit the call's epoch, and wait until the snapshot has reached the cycle's generation.
 
-        Else the call is aborted: FAILED_PRECONDITION if it is not reached, or if it names a stale leader or another
-        configuration.
+        It waits two seconds, and not beyond the call's deadline. Else the call is aborted: FAILED_PRECONDITION if it is
+        not reached, or if it names a stale leader or another configuration.
         """
         fence = cycle.fence
         # Only a stream switches to another scheduler: a call of one is checked, and deposes nobody.

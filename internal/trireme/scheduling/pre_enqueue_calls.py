@@ -2,7 +2,7 @@
 
 A plugin that rejects a pod registers the events that may help the pod; a call that fails has no such events. So a pod
 whose call failed stays in this state, where no event and no queueing hint applies to it, and the call is repeated:
-after a back-off, and as soon as the plugin answers any other call after a failure.
+after a back-off, or once the plugin answers any other call after a failure, but not within a second of its own.
 """
 
 import asyncio
@@ -56,15 +56,15 @@ class PreEnqueueCalls:
         return self._failed.get(uid)
 
     def retry_failed_now(self) -> None:
-        """Repeat failed calls now, whatever their back-off: the plugins changed."""
+        """Repeat failed calls, a second after they failed, whatever their back-off: the plugins changed."""
         for name in list(self._recoveries):
             self._end_back_offs(name)
 
     async def call(self, request: remote_calls.CallPreEnqueue) -> None:
         """Call the plugins for one pod until there is an answer, or the queue wants none any more.
 
-        A call that failed is repeated after a back-off that doubles, or as soon as its plugin answers about another
-        pod. Meanwhile the pod stays held back.
+        A call that failed is repeated after a back-off that doubles, or after its first second once its plugin
+        answers about another pod. Meanwhile the pod stays held back.
         """
         uid = request.pod.uid
         backoff = FIRST_BACKOFF_SECONDS

@@ -106,12 +106,12 @@ class LabelColumn:
         """The integer of each value number, and whether it parses (strconv.ParseInt, base 10). Shape: (value,)."""
         parsed_count = self._numbers.shape[0]
         if parsed_count < len(self.dictionary):
-            new = [_parse_integer(value) for value in self.dictionary.values_from(parsed_count)]
+            new = [_integer_or_sentinel(value) for value in self.dictionary.values_from(parsed_count)]
             self._numbers = np.concatenate([self._numbers, np.array(new, dtype=np.int64)])
         return self._numbers, self._numbers != _NOT_A_NUMBER
 
 
-def _parse_integer(text: str) -> int:
+def _integer_or_sentinel(text: str) -> int:
     """The integer that the label value is, or a number that stands for none."""
     number = selectors.parse_int64(text)
     return _NOT_A_NUMBER if number is None else number

@@ -79,7 +79,7 @@ def _merge(obj: Json, patch: Mapping[str, Any]) -> None:
 
 
 TO_BIND = volume_bindings.VolumeBindings((volume_bindings.VolumeToBind("pv", "1", True, "default", "claim", "u", "1"),))
-TO_PROVISION = volume_bindings.VolumeBindings((), (volume_bindings.ClaimToProvision("default", "claim", "1"),))
+TO_PROVISION = volume_bindings.VolumeBindings((), (volume_bindings.SelectedNodeWrite("default", "claim", "1"),))
 
 
 class Pod:

@@ -94,9 +94,9 @@ class FilterEvaluator:
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
     ) -> tuple[class_verdicts.ClassVerdicts, int] | None:
-        """The slot that the cycle's pod is nominated to, if it may run there; no other one is looked at.
+        """The class's columns, and the slot that the cycle's pod is nominated to, if it may run there.
 
-        Of the columns beside it only PreFilter's part is up to date. None: look at all nodes.
+        No other slot is looked at: of the columns only PreFilter's part is up to date. None: look at all nodes.
 
         Source: pkg/scheduler/schedule_one.go (evaluateNominatedNode).
         Raises: as evaluate.

@@ -70,7 +70,8 @@ class NominatedPodFilter:
     ) -> SlotVerdict | None:
         """The verdict on the slot that the cycle's pod is nominated to itself: there it does not count for itself.
 
-        None where it is nominated nowhere, or no pod is named.
+        None where it is nominated nowhere or to a node that is gone or left out, where PreFilter refused the class, and
+        where no pod is named.
         """
         own = self._nomination_of_pod(cycle.pod.metadata.uid, cached)
         pod_class = self._snap.classes.get(cycle.pod_class)

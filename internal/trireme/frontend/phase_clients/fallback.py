@@ -113,7 +113,7 @@ class Fallback:
                 await self._stop_local_phases(ended)
 
     async def _check_steadily(self) -> None:
-        """Check every few seconds whether local phases are needed."""
+        """Check twice a second whether local phases are needed."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             await self._start_or_stop_local_phases()

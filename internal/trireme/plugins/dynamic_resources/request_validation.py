@@ -135,11 +135,11 @@ class RequestValidator:
                     device
                     for device in entry.devices
                     if self._matcher.matches(claim, request, device)
-                    and self._has_enough_capacity(where, request, device)
+                    and self._has_capacity_if_unused(where, request, device)
                 ]
         request.count = len(request.all_devices)
 
-    def _has_enough_capacity(self, where: str, request: DeviceRequest, device: devices.Device) -> bool:
+    def _has_capacity_if_unused(self, where: str, request: DeviceRequest, device: devices.Device) -> bool:
         """Whether the device, if it were unused, has the requested capacity; always without DRAConsumableCapacity.
 
         Raises: AllocationError if that cannot be computed.

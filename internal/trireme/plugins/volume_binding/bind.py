@@ -170,7 +170,7 @@ class _PodVolumesToBind:
         )
         return replace(one, volume_version=version, written=True)
 
-    async def _write_selected_node(self, one: volume_bindings.ClaimToProvision) -> volume_bindings.ClaimToProvision:
+    async def _write_selected_node(self, one: volume_bindings.SelectedNodeWrite) -> volume_bindings.SelectedNodeWrite:
         """Write the chosen node into the claim's annotations, for the provisioner; return the entry as written."""
         node = self._item.node_name
         annotations = {volumes_objects.SELECTED_NODE: node}
@@ -216,7 +216,7 @@ class _PodVolumesToBind:
         if not volumes_objects.fully_bound(claim):
             raise _NotYetBoundError
 
-    async def _check_provisioned(self, provisioning: volume_bindings.ClaimToProvision) -> None:
+    async def _check_provisioned(self, provisioning: volume_bindings.SelectedNodeWrite) -> None:
         """Check that the claim got its volume on the node. Raises: _NotYetBoundError; _PreBindError if that failed."""
         claim = await self._read_claim(provisioning.namespace, provisioning.claim, "failed to check provisioning pvc")
         if not claim.metadata.annotations:

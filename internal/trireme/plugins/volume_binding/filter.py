@@ -181,7 +181,7 @@ def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node:
             assumed.append(snapshot_pb2.ClusterObject(persistent_volume_claim=claim, assumed=True))
             identity = claim.metadata
             to_provision.append(
-                volume_bindings.ClaimToProvision(identity.namespace, identity.name, identity.resource_version)
+                volume_bindings.SelectedNodeWrite(identity.namespace, identity.name, identity.resource_version)
             )
     state = volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
     return interfaces.ReserveResult(None, tuple(assumed), state.to_bytes())

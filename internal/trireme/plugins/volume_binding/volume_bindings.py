@@ -26,7 +26,7 @@ class VolumeToBind:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimToProvision:
+class SelectedNodeWrite:
     """A claim into which PreBind is to write the node that its volume is to be provisioned for."""
 
     namespace: str
@@ -40,7 +40,7 @@ class VolumeBindings:
     """All that PreBind has to do for one pod."""
 
     to_bind: tuple[VolumeToBind, ...] = ()
-    to_provision: tuple[ClaimToProvision, ...] = ()
+    to_provision: tuple[SelectedNodeWrite, ...] = ()
 
     def to_bytes(self) -> bytes:
         """Encode it as the plugin's state between Reserve and PreBind."""
@@ -53,7 +53,7 @@ class VolumeBindings:
             fields: Mapping[str, Any] = orjson.loads(data)
             return VolumeBindings(
                 tuple(VolumeToBind(**_checked_fields(entry)) for entry in fields["to_bind"]),
-                tuple(ClaimToProvision(**_checked_fields(entry)) for entry in fields["to_provision"]),
+                tuple(SelectedNodeWrite(**_checked_fields(entry)) for entry in fields["to_provision"]),
             )
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error

@@ -289,8 +289,9 @@ class QueueGroups:
     ) -> None:
         """Take the answer of remote plugins about a member: they allow it (`gated_by` empty), or this one refused it.
 
-        The group enters the queue when all members have passed, and is gated when one is refused. If an event that may
-        help the refused member came during the call, it is called again.
+        The group enters the queue when all members have passed; those that no plugin was called for yet are first. It
+        is gated when one is refused. If an event that may help the refused member came during the call, or not all of
+        them are known, the plugins are called for that member again.
         """
         calls, label = group.calls, group.calls.open[pod.uid].label
         events = self._group_transitions.caller.close_answered_call(calls, pod)

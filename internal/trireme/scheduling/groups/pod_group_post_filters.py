@@ -100,9 +100,9 @@ class PodGroupPostFilters:
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
             if group_sides.releases_claims(plugin):
-                result = await self._release_claims(request, tried.attempts)
+                result = await self._list_claims_to_release(request, tried.attempts)
             elif group_sides.preempts(plugin):
-                result = await self._run_preemption(request)
+                result = await self._preempt_by_trial_without_victims(request)
                 self._observer.on_group_preemption_attempted(result.code)
             else:
                 continue
@@ -118,7 +118,7 @@ class PodGroupPostFilters:
         text = ", ".join(text for text in texts if text)
         return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
 
-    async def _release_claims(
+    async def _list_claims_to_release(
         self, request: PodGroupRequest, tried: Sequence[MemberAttempt]
     ) -> PodGroupPostFilterResult:
         """Have filter list the claims that may be released; UNSCHEDULABLE if nobody of the group has any.
@@ -161,7 +161,7 @@ class PodGroupPostFilters:
                 entry.state = member.assumed.state
         return message
 
-    async def _run_preemption(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
+    async def _preempt_by_trial_without_victims(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
         """Preempt for the group in the whole cluster: try it without all potential victims, then evict those needed.
 
         Without potential victims the group is not tried, and filter's status is the result. Never raises: an

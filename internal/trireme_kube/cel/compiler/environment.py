@@ -127,7 +127,7 @@ def _compile_uncached(expression: str, deepest_part: int, attribute: bool) -> pr
         if _TOO_DEEP.search(str(error)) is None:
             raise RefusedError(f"compilation failed: {_translated_messages(expression, whole, str(error))}") from error
         checked, result = _compile_in_parts(expression, whole, expressions_beyond_parser_limit.DEEPEST_PART)
-    problems = validation.validation_problems(expression, checked)
+    problems = validation.validation_message(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
     if attribute and result not in _ATTRIBUTES:

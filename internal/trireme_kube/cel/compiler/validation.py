@@ -14,7 +14,7 @@ from trireme_kube.cel.values import EvaluationError
 _Problem = tuple[int, str]
 
 
-def validation_problems(expression: str, checked: syntax.Checked) -> str:
+def validation_message(expression: str, checked: syntax.Checked) -> str:
     """Return what Kubernetes' validators find wrong with a checked expression, as compiler messages; empty: nothing."""
     placed_messages = [
         compiler_messages.message_at(expression, checked.positions.get(node, 0), message)

@@ -321,7 +321,7 @@ class Informer(Generic[T]):
           ApiUnreachable, watch.BrokenStream: it broke.
         """
         framed = content_types.is_protobuf(stream.content_type)
-        cut = protobuf.FrameDecoder() if framed else watch.LineDecoder()
+        cut = protobuf.WatchEventDecoder() if framed else watch.LineDecoder()
         while (self._protocol.streaming or not self._interrupt.is_set()) and (chunk := await stream.chunk()):
             listing = self._protocol.streaming
             deliveries, error = self._protocol.events(cut.feed(chunk))

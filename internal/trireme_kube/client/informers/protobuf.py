@@ -66,7 +66,7 @@ def page_of(body: bytes) -> tuple[list[bytes], dict[str, str]]:
     return list(page.items), {"resourceVersion": metadata.resource_version, "continue": metadata.continue_token}
 
 
-class FrameDecoder:
+class WatchEventDecoder:
     """Assembles frames from chunks and decodes them: the protobuf counterpart of `watch.LineDecoder`."""
 
     __slots__ = ("_rest",)

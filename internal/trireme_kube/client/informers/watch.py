@@ -1,8 +1,8 @@
 """Decodes the bytes of a JSON watch into events, and defines the events that consumers get.
 
 A JSON watch sends one object per line, and network chunks end anywhere in a line. `LineDecoder` reassembles lines; it
-is pure, buffers at most one incomplete line, and rejects a line longer than any API object. `protobuf.FrameDecoder` is
-its protobuf counterpart.
+is pure, buffers at most one incomplete line, and rejects a line longer than any API object.
+`protobuf.WatchEventDecoder` is its protobuf counterpart.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class _PooledConnection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._size = 0
         self._parser = httptools.HttpResponseParser(self)
-        self._timer = self._loop.call_at(end, self._on_timeout)
+        self._timer = self._loop.call_at(end, self._fail_answer_by_timeout)
         self.transport.write(request)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -271,7 +271,7 @@ class _PooledConnection(asyncio.Protocol):
         headers: multidict.CIMultiDict[str] = multidict.CIMultiDict(self._headers)
         self._finish_answer(Answer(status, self._reason, headers, b"".join(self._body)))
 
-    def _on_timeout(self) -> None:
+    def _fail_answer_by_timeout(self) -> None:
         """End the pending response with TimeoutError."""
         self._finish_answer(TimeoutError())
 

@@ -190,7 +190,7 @@ class _TypeCheck:
 
 
 def conform_to_type(resource: Resource, body: Object, *, strict: bool) -> Object:
-    """The body with only the fields of its type.
+    """The body with only the fields of its type; a custom resource has all its fields, and is never refused as strict.
 
     Raises: ApiError 400 for a value of the wrong type, and if `strict` for an unknown field.
     """

@@ -42,7 +42,7 @@ def _status(code: int = 410, reason: str = "Expired") -> bytes:
 def test_frames_are_found_in_any_chunks(count: int, sizes: list[int]) -> None:
     """If this fails, an event is lost, doubled or garbled when a chunk ends inside it."""
     stream = b"".join(_frame("ADDED", _wrapped(_node(number).SerializeToString())) for number in range(count))
-    decoder, events, at = protobuf.FrameDecoder(), [], 0
+    decoder, events, at = protobuf.WatchEventDecoder(), [], 0
     for size in [*sizes, len(stream)]:
         events += decoder.feed(stream[at : at + size])
         at += size
@@ -52,7 +52,7 @@ def test_frames_are_found_in_any_chunks(count: int, sizes: list[int]) -> None:
 
 def test_an_error_in_a_watch_is_the_error_that_it_is_in_json() -> None:
     """If this fails, a version that the server forgot is not listed anew, and the view of the cluster is frozen."""
-    (event,) = protobuf.FrameDecoder().feed(_frame("ERROR", _status()))
+    (event,) = protobuf.WatchEventDecoder().feed(_frame("ERROR", _status()))
     error = errors.from_status(event["object"])
     assert (event["type"], error.status, error.expired, error.retry_after) == ("ERROR", 410, True, 7.0)
     answered = errors.from_response(429, "", {}, _status(429, "TooManyRequests"))
@@ -85,7 +85,7 @@ def test_malformed_bytes_raise_the_documented_error(data: bytes) -> None:
         envelope.decode_status(data)
     for stream in (data, _frame("ADDED", data), _frame("ERROR", data), len(data).to_bytes(4, "big") + data):
         with contextlib.suppress(watch.BrokenStream):
-            protobuf.FrameDecoder().feed(stream)
+            protobuf.WatchEventDecoder().feed(stream)
     assert isinstance(watch.version_of(data), int)
     assert isinstance(watch.metadata_of(data), dict)
     assert errors.from_response(500, "", {}, data).status == 500
@@ -102,7 +102,7 @@ def test_malformed_bytes_raise_the_documented_error(data: bytes) -> None:
 def test_what_is_no_watch_breaks_the_stream(chunk: bytes) -> None:
     """If this fails, a proxy's error page fills the memory or is taken for a quiet watch."""
     with pytest.raises(watch.BrokenStream):
-        protobuf.FrameDecoder().feed(chunk)
+        protobuf.WatchEventDecoder().feed(chunk)
 
 
 def _amount(text: str) -> meta_pb2.Quantity:
