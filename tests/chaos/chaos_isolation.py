@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,8 +47,15 @@ def enter(arguments: Sequence[str]) -> None:
 
 
 def _run(*command: str) -> None:
-    # In a process group of its own: Ctrl-C at the terminal reaches this program alone, which undoes what it has done.
-    subprocess.run(command, check=True, process_group=0)
+    # Ctrl-C at the terminal ends this program alone, which undoes what it has done: the other one ignores it. Until it
+    # does, the signal is blocked; a process group of its own would come too late for one that has just been made.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process = subprocess.Popen(["env", "--ignore-signal=INT", *command])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if code := process.wait():
+        raise subprocess.CalledProcessError(code, command)
 
 
 class Network:
