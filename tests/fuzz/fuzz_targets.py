@@ -10,7 +10,7 @@ import functools
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -215,24 +215,36 @@ def _handlers(make: Callable[[], Any], descriptor: Any) -> Target:
     The first byte chooses the method, and whether its cycle is made one that the replica accepts: otherwise almost
     every call would end as stale. The rest is its request.
     """
-    from google.protobuf import message, message_factory
+    from google.protobuf import message
 
-    methods = [method for method in descriptor.methods if not method.client_streaming]
-    requests = [message_factory.GetMessageClass(method.input_type) for method in methods]
+    methods = _Methods([method for method in descriptor.methods if not method.client_streaming])
     servicer = make()
 
     def run(data: bytes) -> None:
-        if not data:
-            return
-        at = data[0] % 128 % len(methods)
         with _refused(message.DecodeError):
-            request = requests[at].FromString(data[1:])
-            if data[0] < 128:
-                _accept(request, servicer.follow.statistics().generation)
-            code = _loop().run_until_complete(_call(servicer, methods[at].name, request, 0.05))
-            assert code not in _BUGS
+            name, request = methods.read(data, servicer.follow.statistics().generation)
+            assert _loop().run_until_complete(_call(servicer, name, request, 0.05)) not in _BUGS
 
     return run
+
+
+class _Methods:
+    """The methods of a service, of which an input's first byte chooses one; the rest is the request."""
+
+    def __init__(self, methods: Sequence[Any]) -> None:
+        from google.protobuf import message_factory
+
+        self._names = [method.name for method in methods]
+        self._requests = [message_factory.GetMessageClass(method.input_type) for method in methods]
+
+    def read(self, data: bytes, generation: int) -> tuple[str, Any]:
+        """Name and request. Raises: DecodeError."""
+        choice = data[0] if data else 0
+        at = choice % 128 % len(self._names)
+        request = self._requests[at].FromString(data[1:])
+        if choice < 128:
+            _accept(request, generation)
+        return self._names[at], request
 
 
 _BUGS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
@@ -276,10 +288,9 @@ def _handlers_on_virtual_time(serve: Callable[[Callable[[], float]], Any], descr
     better answer: it logs them.
     """
     import virtual_time
-    from google.protobuf import message, message_factory
+    from google.protobuf import message
 
-    methods = list(descriptor.methods)
-    requests = [message_factory.GetMessageClass(method.input_type) for method in methods]
+    methods = _Methods(descriptor.methods)
     errors = _LoggedErrors()
     logging.getLogger("trireme").addHandler(errors)
 
@@ -295,15 +306,10 @@ def _handlers_on_virtual_time(serve: Callable[[Callable[[], float]], Any], descr
                     raise
 
     def run(data: bytes) -> None:
-        if not data:
-            return
-        at = data[0] % 128 % len(methods)
         with _refused(message.DecodeError):
-            request = requests[at].FromString(data[1:])
-            if data[0] < 128:
-                _accept(request, 0)
+            name, request = methods.read(data, 0)
             errors.found.clear()
-            virtual_time.run(lambda clock: call(clock, methods[at].name, request))
+            virtual_time.run(lambda clock: call(clock, name, request))
             assert not errors.found, errors.found
 
     return run

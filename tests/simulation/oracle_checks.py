@@ -1,7 +1,7 @@
 """Compares what leaders decide with what Kubernetes' own scheduling framework decides by the same state.
 
-The framework is the Go program of `tests/conformance/oracle`. It is asked about a sample of the decisions of each
-storm, and of each calm. Of several best nodes either may be taken, of several ways to make room those that the
+The framework is the Go program of `tests/conformance/oracle`. It decides a sample of the states of each storm, and of
+each calm, once more. Of several best nodes either may be taken, of several ways to make room those that the
 framework itself takes by chance. Where the program is not built nothing is compared.
 """
 
@@ -26,7 +26,7 @@ import real_framework
 
 # Of each storm, and of each calm, so many decisions are compared.
 SAMPLE = 20
-# How often the framework is asked about one, and how often before a difference counts: lists come in any order there,
+# How often the framework decides one, and how often before a difference counts: lists come in any order there,
 # and what is not the same each time is not compared.
 RUNS, RUNS_IF_DIFFERENT = 1, 24
 # So many cases are written out at a time: one of a hundred nodes is half a megabyte.

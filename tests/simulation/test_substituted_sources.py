@@ -1,4 +1,4 @@
-"""What takes the place of clocks and chance knows which process it is asked by."""
+"""What takes the place of clocks and chance knows which process calls it."""
 
 import asyncio
 import time

@@ -59,7 +59,7 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Future(asyncio.Future[Any]):
-    """A future whose hash is a number that it gets when it is first asked for."""
+    """A future whose hash is a number that it gets when it is first read."""
 
     _number = 0
 

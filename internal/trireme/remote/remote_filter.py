@@ -207,6 +207,6 @@ class RemoteFilterPlugin:
         return self._client.apply_failure_policy(f'running "{self.name}" filter plugin', detail)
 
     def _result_of_failed_pre_filter(self, detail: str) -> interfaces.PreFilterResult:
-        """The result of a failed PreFilter: an error, or a skip that is asked again if the policy ignores it."""
+        """The result of a failed PreFilter: an error, or a skip that is not cached if the policy ignores it."""
         failed = self._client.apply_failure_policy(f'running PreFilter plugin "{self.name}"', detail)
         return interfaces.PreFilterResult(status=failed, skip=failed is None, unanswered=failed is None)

@@ -22,5 +22,5 @@ def rfc3339_micros(nanoseconds: int) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _date_and_time(whole: int) -> str:
-    """Format seconds since 1970, without the final Z; cached, since one second is asked for often."""
+    """Format seconds since 1970, without the final Z; cached, since many times fall into one second."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))

@@ -1,5 +1,6 @@
 """How the frontend asks bind again for what it did not hear of."""
 
+import abc
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ class Stub:
         self.applied.append([action.pod.uid for action in request.actions])
 
 
-class AnsweringClient(bind_phase_client.BindPhaseClient):
+class AnsweringClient(bind_phase_client.BindPhaseClient, abc.ABC):
     """The frontend's side of a replica whose every call has the results that a test chooses."""
 
     def __init__(self) -> None:
@@ -38,9 +39,9 @@ class AnsweringClient(bind_phase_client.BindPhaseClient):
         for result in self.results():
             yield result
 
+    @abc.abstractmethod
     def results(self) -> Iterator[bind_pb2.BindResult]:
         """Those of the call that has just been made."""
-        raise NotImplementedError
 
 
 class Replicas(AnsweringClient):

@@ -44,6 +44,14 @@ def popped(queue: SchedulingQueue, now: float = T0) -> tuple[QueuedPodGroupInfo,
     return group, in_scheduling_order([group.members[uid] for uid in group.attempt])
 
 
+def popped_and_refused(queue: SchedulingQueue) -> QueuedPodGroupInfo:
+    """The group that is popped; each member is requeued because a plugin refused it, and the attempt goes on."""
+    group, pods = popped(queue)
+    for pod in pods:
+        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    return group
+
+
 def names(pods: list[QueuedPodInfo]) -> list[str]:
     return [pod.key.removeprefix("ns/") for pod in pods]
 
@@ -158,9 +166,7 @@ def test_members_of_a_group_that_backs_off_count_by_how_it_failed(how: GroupAtte
     """Else the numbers show errors where plugins refused, and whoever is called at night looks for a defect."""
     queue = grouping_queue()
     of_three(queue)
-    group, pods = popped(queue)
-    for pod in pods:
-        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    group = popped_and_refused(queue)
     queue.groups.finish_attempt(group, how, T0)
     statistics, by_error = queue.statistics(), how is GroupAttemptResult.ERROR
     assert (statistics.backoff, statistics.error_backoff) == ((0, 3) if by_error else (3, 0))
@@ -174,9 +180,7 @@ def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how:
     """Hints are not evaluated for groups: time alone brings them back, and not before."""
     queue = grouping_queue()
     of_three(queue)
-    group, pods = popped(queue)
-    for pod in pods:
-        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    group = popped_and_refused(queue)
     assert [place(queue, f"p{n}") for n in range(3)] == [GroupInFlight] * 3
     queue.groups.finish_attempt(group, how, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [BackOff] * 3
@@ -194,9 +198,7 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
         queue.add(member(f"p{number}", "g"), T0)
     for _ in range(failures):
         queue.activate([("ns/p0", "uid-p0")], T0)
-        group, pods = popped(queue)
-        for pod in pods:
-            queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+        group = popped_and_refused(queue)
         queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0)
     found = queue.contents.get("ns/p0")
     assert found is not None

@@ -36,7 +36,7 @@ CANNOT_ALLOCATE = "cannot allocate all claims"
 STALE_CLAIM = "cannot schedule extended resource claim"
 CANNOT_FIT = "cannot fit resource"
 
-# How often it is looked at what changed during a search; what changes after that is searched for when it is asked for.
+# How often it is looked at what changed during a search; what changes after that is searched for by the next call.
 _ROUNDS = 3
 
 

@@ -1,8 +1,8 @@
 """The affinity terms of a class, read once, and which pods they are about.
 
-A term is asked from two sides. The terms of the class that is to be placed have their namespace selectors resolved to
-the namespaces that there are; those of pods that are placed already are asked with the labels of the namespace of the
-class. Source: k8s.io/kube-scheduler/framework (AffinityTerm), plugins/interpodaffinity.
+Terms are matched in two directions. The terms of the class that is to be placed have their namespace selectors resolved
+to the namespaces that there are; those of pods that are placed already are matched against the labels of the class's
+namespace. Source: k8s.io/kube-scheduler/framework (AffinityTerm), plugins/interpodaffinity.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,9 @@
 """VolumeBinding: a pod goes where its volumes are, or can be; and takes them.
 
-Claims that wait for their first pod are matched with volumes on every node at once (volumes_matching.py). Filter tells
-why a node will not do, Score prefers nodes whose storage is used least, Reserve assumes the volumes and the chosen node
-for the one node that was picked; bind writes what was assumed. All three are asked of the same snapshot and find the
-same volumes, so that nothing has to be carried from one to the other.
+Claims that wait for their first pod are matched with volumes on every node at once (volumes_matching.py). Filter says
+why a node does not fit, Score prefers nodes whose storage is used least, Reserve assumes the volumes and the chosen
+node for the one node that was picked; bind writes what was assumed. All three read the same snapshot and find the same
+volumes, so that nothing has to be carried from one to the other.
 
 A placement takes volumes away that the next pod of the class would see, so a class with waiting claims goes one pod at
 a time.

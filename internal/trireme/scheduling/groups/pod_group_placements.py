@@ -232,7 +232,7 @@ class PodGroupPlacements:
 
 
 def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
-    """The status of a group that fits in none of `count` placements; only the first placement's status is told."""
+    """The status of a group that fits in none of `count` placements: their number, and the first one's status."""
     why = UNSCHEDULABLE_TEXT if first.summary else first.message
     text = f"0/{count} placements are available, first placement status: {why}"
     return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, text), summary=True)

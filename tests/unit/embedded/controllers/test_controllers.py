@@ -208,6 +208,15 @@ def budget(**spec: Any) -> Object:
     return {"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
 
 
+def with_budget(**spec: Any) -> Cluster:
+    """A cluster of one node with a Deployment of four ready pods and a budget for them."""
+    cluster = Cluster(1)
+    cluster.create(DEPLOYMENTS, workload("web", 4))
+    cluster.create("poddisruptionbudgets.policy", budget(**spec))
+    cluster.run(4)
+    return cluster
+
+
 @pytest.mark.parametrize(
     ("spec", "allowed", "desired"),
     [
@@ -220,10 +229,7 @@ def budget(**spec: Any) -> Object:
 )
 def test_a_budget_allows_what_is_to_spare(spec: Object, allowed: int, desired: int) -> None:
     """Preemption looks at disruptionsAllowed when it chooses victims."""
-    cluster = Cluster(1)
-    cluster.create(DEPLOYMENTS, workload("web", 4))
-    cluster.create("poddisruptionbudgets.policy", budget(**spec))
-    cluster.run(4)
+    cluster = with_budget(**spec)
     status = cluster.get("poddisruptionbudgets.policy", "b")["status"]
     assert (status["disruptionsAllowed"], status["desiredHealthy"]) == (allowed, desired)
     assert (status["currentHealthy"], status["expectedPods"]) == (4, 4)
@@ -231,10 +237,7 @@ def test_a_budget_allows_what_is_to_spare(spec: Object, allowed: int, desired: i
 
 def test_eviction_respects_the_budget() -> None:
     """`kubectl drain` evicts one pod after the other; the second has to wait."""
-    cluster = Cluster(1)
-    cluster.create(DEPLOYMENTS, workload("web", 4))
-    cluster.create("poddisruptionbudgets.policy", budget(minAvailable=3))
-    cluster.run(4)
+    cluster = with_budget(minAvailable=3)
     first, second = [one["metadata"]["name"] for one in cluster.objects("pods")][:2]
     evict(cluster.registry, "default", first, {})
     with pytest.raises(ApiError) as refusal:
@@ -249,10 +252,7 @@ def test_eviction_respects_the_budget() -> None:
 
 def test_evictions_that_nobody_confirms_are_limited() -> None:
     """A client that evicts thousands of pods meets this limit in a real cluster for the first time."""
-    cluster = Cluster(1)
-    cluster.create(DEPLOYMENTS, workload("web", 4))
-    cluster.create("poddisruptionbudgets.policy", budget(minAvailable=1))
-    cluster.run(4)
+    cluster = with_budget(minAvailable=1)
     name = cluster.objects("pods")[0]["metadata"]["name"]
     kept = cluster.get("poddisruptionbudgets.policy", "b")
     for count, refused in ((2001, True), (2000, False)):
@@ -271,10 +271,7 @@ def test_evictions_that_nobody_confirms_are_limited() -> None:
 
 def test_an_eviction_of_another_pod_of_the_name_marks_nothing() -> None:
     """Else the pod that has the name now is marked, and the budget spent, for one that is gone."""
-    cluster = Cluster(1)
-    cluster.create(DEPLOYMENTS, workload("web", 4))
-    cluster.create("poddisruptionbudgets.policy", budget(minAvailable=3))
-    cluster.run(4)
+    cluster = with_budget(minAvailable=3)
     name = cluster.objects("pods")[0]["metadata"]["name"]
     for precondition in ({"uid": "another"}, {"resourceVersion": "1"}):
         with pytest.raises(ApiError) as refusal:
