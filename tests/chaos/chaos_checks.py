@@ -17,6 +17,9 @@ PASSED_OVER = 1000
 SHORTEST_GAP = 0.2
 """Units: seconds."""
 
+SHORTEST_WAIT = 1.0
+"""Units: seconds."""
+
 _UNITS = {"m": 1e-3, "": 1.0, "k": 1e3, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
 
@@ -71,6 +74,17 @@ class Gap(NamedTuple):
         return self.end - self.start
 
 
+class Wait(NamedTuple):
+    """A pod from its creation until it was bound, whatever was bound meanwhile."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
 class Checks:
     """Follows the pods of a cluster whose nodes stay as they are."""
 
@@ -84,6 +98,7 @@ class Checks:
         self._gap_start: float | None = None
         self.violations: list[Violation] = []
         self.gaps: list[Gap] = []
+        self.waits: list[Wait] = []
         self.created = self.bound = 0
         self.longest_wait = 0.0
 
@@ -160,6 +175,8 @@ class Checks:
         if name in self._waiting:
             self.bound += 1
             self.longest_wait = max(self.longest_wait, at - pod.created_at)
+            if at - pod.created_at >= SHORTEST_WAIT:
+                self.waits.append(Wait(pod.created_at, at))
             self._close_gap(at)
             del self._waiting[name]
             self._gap_start = at if self._waiting else None

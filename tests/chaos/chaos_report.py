@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import chaos_checks
 import chaos_run
@@ -53,6 +54,7 @@ def result(options: chaos_run.Options, outcome: chaos_run.Outcome, about: Mappin
             kind: {
                 "count": len(found),
                 **distribution([each["gap_after_outage_s" if each["outage"] else "gap_s"] for each in found]),
+                "longest_wait_s": max(each["longest_wait_s"] for each in found),
                 "recovery_s": _median([each["recovered_s"] for each in found if each["recovered_s"] is not None]),
             }
             for kind, found in sorted(kinds.items())
@@ -82,13 +84,29 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _faults(outcome: chaos_run.Outcome) -> list[dict[str, Any]]:
-    """Each fault with the longest gap that began after it, or just before, and before the next one."""
-    gaps: dict[int, list[chaos_checks.Gap]] = collections.defaultdict(list)
-    for gap in outcome.checks.gaps:
-        begun = [position for position, each in enumerate(outcome.injections) if each.start <= gap.start + _JUST_BEFORE]
+    """Each fault with the longest gap, and the longest wait of a pod, that began after it and before the next one."""
+    starts = [each.start for each in outcome.injections]
+    gaps, waits = _by_fault(starts, outcome.checks.gaps), _by_fault(starts, outcome.checks.waits)
+    return [
+        {
+            **_fault(outcome, each, gaps[position]),
+            "longest_wait_s": round(max((wait.seconds for wait in waits[position]), default=0.0), 2),
+        }
+        for position, each in enumerate(outcome.injections)
+    ]
+
+
+Span = TypeVar("Span", chaos_checks.Gap, chaos_checks.Wait)
+
+
+def _by_fault(starts: Sequence[float], spans: Iterable[Span]) -> Mapping[int, list[Span]]:
+    """The spans by the position of the last fault that began before they did, or just after."""
+    found: dict[int, list[Span]] = collections.defaultdict(list)
+    for span in spans:
+        begun = bisect.bisect_right(starts, span.start + _JUST_BEFORE)
         if begun:
-            gaps[max(begun)].append(gap)
-    return [_fault(outcome, each, gaps[position]) for position, each in enumerate(outcome.injections)]
+            found[begun - 1].append(span)
+    return found
 
 
 def _fault(outcome: chaos_run.Outcome, injection: chaos_run.Injection, gaps: list[chaos_checks.Gap]) -> dict[str, Any]:
@@ -139,14 +157,17 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> str:
     row("pods bound twice", lambda each: each["violations"][chaos_checks.TWICE])
     row("nodes overcommitted", lambda each: each["violations"][chaos_checks.OVERCOMMITTED])
     row("longest gap of a fault, s: p50 / p99 / max", lambda each: _three(each["gaps"]))
+    common = set.intersection(*({each["kind"] for each in results[side]["faults"]} for side in sides))
+    row("the same, of the kinds of faults that both sides have", lambda each: _three(_gaps_of(each["faults"], common)))
     row("gaps over the target", lambda each: each["gaps_over_target"])
     row(
         "after an outage of the API server or etcd, s: p50 / p99 / max", lambda each: _three(each["gaps_after_outages"])
     )
     row("longest wait of a pod, s", lambda each: each["longest_wait_s"])
+    row("faults after which not all had recovered", lambda each: each["not_recovered"])
     row("processes that ended by themselves", lambda each: len(each["exits"]))
     for kind in sorted({kind for side in sides for kind in results[side]["kinds"]}):
-        row(f"gap at: {kind}", lambda each, kind=kind: _kind(each["kinds"].get(kind)))
+        row(f"gap (and longest wait) at: {kind}", lambda each, kind=kind: _kind(each["kinds"].get(kind)))
     return "\n".join(_markdown(rows))
 
 
@@ -154,8 +175,16 @@ def _three(found: Mapping[str, float | None]) -> str:
     return " / ".join("–" if found[key] is None else f"{found[key]:.1f}" for key in ("p50", "p99", "max"))
 
 
+def _gaps_of(faults: Iterable[Mapping[str, Any]], kinds: Container[str]) -> Mapping[str, float | None]:
+    """The distribution of the gaps at faults of these kinds, without those of the API server's absence."""
+    return distribution([each["gap_s"] for each in faults if each["kind"] in kinds and not each["outage"]])
+
+
 def _kind(found: Mapping[str, Any] | None) -> str:
-    return f"{_three(found)} ({found['count']})" if found else "–"
+    if not found:
+        return "–"
+    wait = f"; {found['longest_wait_s']:.1f}" if "longest_wait_s" in found else ""
+    return f"{_three(found)}{wait} ({found['count']})"
 
 
 def _markdown(rows: Sequence[tuple[str, ...]]) -> list[str]:

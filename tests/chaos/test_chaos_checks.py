@@ -95,6 +95,17 @@ def test_a_gap_lasts_from_the_first_waiting_pod_or_the_last_binding_to_the_next_
     assert checks.gaps == [(10.0, 12.0), (20.0, 23.0), (23.0, 24.0)]
 
 
+def test_a_pod_that_waits_while_others_are_bound_shows() -> None:
+    """Each binding ends a gap, so a pod that a stopped replica holds would not show there."""
+    checks = chaos_checks.Checks(ROOM)
+    checks.write(pod("held"), 1.0)
+    for number in range(4):
+        checks.write(pod(f"p{number}", cpu="1m", memory="1Mi"), 2.0 + number)
+        checks.write(pod(f"p{number}", "m", "1m", "1Mi"), 2.1 + number)
+    checks.write(pod("held", "n"), 6.0)
+    assert checks.waits == [chaos_checks.Wait(1.0, 6.0)]
+
+
 def test_the_load_fills_nodes_to_the_brim() -> None:
     """As many pods as a node has places use one of its resources up."""
     for kind in chaos_load.KINDS:

@@ -9,7 +9,7 @@ import chaos_checks
 import chaos_faults
 import chaos_report
 import chaos_run
-from chaos_checks import Gap
+from chaos_checks import Gap, Wait
 
 OPTIONS = chaos_run.Options(side="trireme", count=2, seed=1)
 ABOUT: dict[str, Any] = {
@@ -55,4 +55,24 @@ def test_the_table_has_a_column_for_each_side_and_a_row_for_each_kind() -> None:
     assert "old" not in written
     assert "|  | trireme | kube-scheduler |" in written
     kind = document["faults"][0]["kind"]
-    assert f"| gap at: {kind} | 4.0 / 4.0 / 4.0 (1) | 4.0 / 4.0 / 4.0 (1) |" in written
+    cell = "4.0 / 4.0 / 4.0; 0.0 (1)"
+    assert f"| gap (and longest wait) at: {kind} | {cell} | {cell} |" in written
+
+
+def test_a_wait_is_that_of_the_fault_at_which_the_pod_was_created() -> None:
+    """Other bindings end a gap; the pods that a killed replica holds wait on, and must show."""
+    run = outcome([], [])
+    run.checks.waits = [Wait(1.0, 9.0), Wait(9.8, 19.0), Wait(15.0, 16.5), Wait(21.0, 24.0)]
+    document = chaos_report.result(OPTIONS, run, ABOUT)
+    assert [each["longest_wait_s"] for each in document["faults"]] == [9.2, 3.0]
+    assert [document["kinds"][each["kind"]]["longest_wait_s"] for each in document["faults"]] == [9.2, 3.0]
+
+
+def test_gaps_are_compared_by_the_kinds_of_faults_that_both_sides_have() -> None:
+    """A side that is struck in places which the other does not have would look better, as nothing stops there."""
+    both = chaos_report.result(OPTIONS, outcome([Gap(10.0, 14.0), Gap(20.0, 21.0)], []), ABOUT)
+    one = {**both, "faults": both["faults"][:1]}
+    row = "the same, of the kinds of faults that both sides have"
+    assert f"| {row} | 4.0 / 4.0 / 4.0 | 4.0 / 4.0 / 4.0 |" in chaos_report.table(
+        {"trireme": both, "kube-scheduler": one}
+    )
