@@ -10,10 +10,9 @@ DefaultTolerationSeconds and ServiceAccount.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from trireme_kube.embedded.api import quantities
+from trireme_kube.embedded.api.pod_resources import containers, qos_class
 from trireme_kube.embedded.api.resources import Object
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -21,12 +20,6 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_VOLUME = "kube-api-access-"
 _TOLERATION_SECONDS = 300
-
-
-def containers(spec: Object) -> Iterator[Object]:
-    """Init containers and containers."""
-    yield from spec.get("initContainers") or ()
-    yield from spec.get("containers") or ()
 
 
 def _image_tag(image: str) -> str:
@@ -168,30 +161,6 @@ def _merge_all_label_keys(spec: Object, labels: dict[str, str]) -> None:
             _merge_label_keys(term, labels)
         for weighted in terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
             _merge_label_keys(weighted.get("podAffinityTerm"), labels)
-
-
-def _qos_class_of_resources(resources: Object) -> str:
-    """Return the QoS class by a container's, or the pod's, cpu and memory."""
-    relevant = ("cpu", "memory")
-    requests = {name: quantities.value(one) for name, one in (resources.get("requests") or {}).items()}
-    limits = {name: quantities.value(one) for name, one in (resources.get("limits") or {}).items()}
-    nonzero = {name: one for name, one in requests.items() if name in relevant and one > 0}
-    capped = {name: one for name, one in limits.items() if name in relevant and one > 0}
-    if not nonzero and not capped:
-        return "BestEffort"
-    if len(capped) == len(relevant) and all(nonzero.get(name, one) == one for name, one in capped.items()):
-        return "Guaranteed"
-    return "Burstable"
-
-
-def qos_class(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort."""
-    if spec.get("resources"):
-        return _qos_class_of_resources(spec["resources"])
-    classes = {_qos_class_of_resources(container.get("resources") or {}) for container in containers(spec)}
-    if len(classes) > 1:
-        return "Burstable"
-    return classes.pop() if classes else "BestEffort"
 
 
 def default_pod(pod: Object) -> None:
