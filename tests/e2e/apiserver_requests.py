@@ -36,6 +36,8 @@ class Step:
     body: Any = None
     kind: str = JSON
     """The content type of the body, or TABLE, WAIT or WATCH."""
+    until: Any = 200
+    """Of WAIT: the code that the request has to get, or the status that the object has to have."""
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:

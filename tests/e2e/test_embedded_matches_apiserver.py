@@ -21,6 +21,7 @@ from typing import Any
 import launcher
 import pytest
 from apiserver_mistakes import MISTAKES
+from apiserver_quotas import QUOTAS
 from apiserver_requests import JSON, STEPS, TABLE, WAIT, WATCH, Step
 from controlplane_fixture import require_built
 from embedded_process import embedded_cluster
@@ -113,14 +114,15 @@ class Api:
             return code, raw.decode()
 
     def _wait(self, step: Step) -> Any:
-        """Until the path can be read: what controllers create comes a little later in the real cluster."""
-        probe = Step(step.label, "GET", step.path)
+        """Until the answer is what the step waits for: what controllers write comes a little later."""
+        probe = Step(step.label, step.method, step.path, step.body)
         for _ in range(200):
-            code, _body = self.call(probe)
-            if code == 200:
+            code, body = self.call(probe)
+            found = code if isinstance(step.until, int) else body.get("status")
+            if found == step.until:
                 break
             time.sleep(0.05)
-        return code, None
+        return code, found
 
 
 @pytest.fixture(scope="module")
@@ -139,13 +141,12 @@ def test_both_servers_answer_alike(servers: tuple[Api, Api]) -> None:
     """A client that works against the embedded cluster must work against a real one, and the other way round."""
     real, embedded = servers
     differences: list[str] = []
-    for step in (*STEPS, *MISTAKES):
+    steps = (*STEPS, *MISTAKES, *QUOTAS)
+    for step in steps:
         answers = [
             json.dumps(normal(api.call(step)), indent=1, sort_keys=True).splitlines() for api in (real, embedded)
         ]
         if answers[0] != answers[1]:
             lines = difflib.unified_diff(*answers, "real", "embedded", n=1, lineterm="")
             differences.append(f"== {step.label}\n" + "\n".join(list(lines)[:40]))
-    assert not differences, f"{len(differences)} of {len(STEPS) + len(MISTAKES)} answers differ\n" + "\n".join(
-        differences
-    )
+    assert not differences, f"{len(differences)} of {len(steps)} answers differ\n" + "\n".join(differences)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 _SHAPE = re.compile(
@@ -57,10 +59,8 @@ def _decimal_text(value: Fraction, style: str) -> str:
     return f"{scaled}{_DECIMAL_SUFFIX[power]}"
 
 
-@functools.lru_cache(maxsize=4096)
-def _cached_canonical(text: str) -> str:
-    """Compute `canonical` of a text; cached."""
-    value, style = _parse_number_and_style(text)
+def _format(value: Fraction, style: str) -> str:
+    """Format a number canonically in a style, rounded up to thousandths."""
     if value == 0:
         return "0"
     value = _round_up(value, Fraction(1, 1000))
@@ -72,6 +72,12 @@ def _cached_canonical(text: str) -> str:
         suffix = next((name for name, exponent in _BINARY.items() if exponent == power), "")
         return f"{value}{suffix}"
     return _decimal_text(value, "exponent" if style == "exponent" else "decimal")
+
+
+@functools.lru_cache(maxsize=4096)
+def _cached_canonical(text: str) -> str:
+    """Compute `canonical` of a text; cached."""
+    return _format(*_parse_number_and_style(text))
 
 
 def canonical(quantity: object) -> str:
@@ -88,3 +94,62 @@ def canonical(quantity: object) -> str:
 def value(text: str) -> Fraction:
     """The number that a quantity stands for. Raises: QuantityError."""
     return _parse_number_and_style(text)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A quantity to calculate with. A sum has the style of its first part that is not zero, as in Kubernetes."""
+
+    value: Fraction
+    style: str = "decimal"
+
+    def plus(self, other: Amount) -> Amount:
+        """The sum."""
+        return Amount(self.value + other.value, self.style if self.value else other.style)
+
+    def less(self, other: Amount) -> Amount:
+        """The difference, which is never negative."""
+        return Amount(max(self.value - other.value, Fraction(0)), self.style if self.value else other.style)
+
+    def rounded_up(self) -> Amount:
+        """The next whole number."""
+        return Amount(_round_up(self.value, Fraction(1)), self.style)
+
+    def __str__(self) -> str:
+        return _format(self.value, self.style)
+
+
+NONE = Amount(Fraction(0))
+ONE = Amount(Fraction(1))
+Amounts = Mapping[str, Amount]
+"""Amounts by the names of resources."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _cached_amount(text: str) -> Amount:
+    """Parse a quantity; cached."""
+    return Amount(*_parse_number_and_style(text))
+
+
+def parse_amounts(quantities: Mapping[str, object] | None) -> dict[str, Amount]:
+    """Parse the quantities of a map of resources, which may be missing. Raises: QuantityError."""
+    return {name: _cached_amount(str(quantity)) for name, quantity in (quantities or {}).items()}
+
+
+def total(parts: Iterable[Amounts]) -> dict[str, Amount]:
+    """The sum for each resource."""
+    result: dict[str, Amount] = {}
+    for part in parts:
+        for name, amount in part.items():
+            result[name] = result[name].plus(amount) if name in result else amount
+    return result
+
+
+def largest(parts: Iterable[Amounts]) -> dict[str, Amount]:
+    """The largest amount for each resource."""
+    result: dict[str, Amount] = {}
+    for part in parts:
+        for name, amount in part.items():
+            if name not in result or amount.value > result[name].value:
+                result[name] = amount
+    return result

@@ -21,6 +21,7 @@ from trireme_kube.embedded.controllers.owner_index import OwnerIndex
 from trireme_kube.embedded.controllers.persistent_volumes import PersistentVolumeController
 from trireme_kube.embedded.controllers.replica_sets import ReplicaSetController
 from trireme_kube.embedded.controllers.resource_claims import ResourceClaimController
+from trireme_kube.embedded.controllers.resource_quotas import ResourceQuotaController
 from trireme_kube.embedded.controllers.stateful_sets import StatefulSetController
 from trireme_kube.embedded.controllers.system_objects import SystemObjectsController
 from trireme_kube.embedded.controllers.taint_eviction import TaintEvictionController
@@ -59,6 +60,7 @@ class ControllerManager:
             NamespaceController(registry, monotonic),
             PersistentVolumeController(registry, monotonic),
             ResourceClaimController(registry, monotonic),
+            ResourceQuotaController(registry, monotonic),
             TaintEvictionController(registry, monotonic),
         )
 

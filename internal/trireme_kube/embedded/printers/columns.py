@@ -290,6 +290,14 @@ def _certificate_duration(obj: Object, now: float) -> str:
     return "<none>" if seconds is None else human_durations.human_duration(seconds)
 
 
+def _quota_cell(obj: Object, *, limits: bool) -> str:
+    """What is used of each limit of a quota: of the names that begin with `limits.`, or of the others."""
+    status = obj.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    shown = [name for name in sorted(hard) if name.startswith("limits.") == limits]
+    return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in shown)
+
+
 _COLUMNS: dict[str, tuple[Column, ...]] = {
     "pods": (
         _NAME,
@@ -448,6 +456,12 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("Suspend", lambda obj, now: str(bool(value_at(obj, "spec.suspend", False)))),
         Column("Active", lambda obj, now: len(value_at(obj, "status.active", ())), "integer"),
         _age_column("Last Schedule", "status.lastScheduleTime"),
+        _AGE,
+    ),
+    "resourcequotas": (
+        _NAME,
+        Column("Request", lambda obj, now: _quota_cell(obj, limits=False)),
+        Column("Limit", lambda obj, now: _quota_cell(obj, limits=True)),
         _AGE,
     ),
     "ingresses.networking.k8s.io": (

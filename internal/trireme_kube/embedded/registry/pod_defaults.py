@@ -163,6 +163,25 @@ def _merge_all_label_keys(spec: Object, labels: dict[str, str]) -> None:
             _merge_label_keys(weighted.get("podAffinityTerm"), labels)
 
 
+def with_new_amounts(pod: Object, resized: Object) -> Object:
+    """The pod with the amounts of another form of it; with its whole spec if that has other containers.
+
+    The validation then says what is wrong with them.
+    """
+    old, new = pod["spec"], resized.get("spec") or {}
+    spec = dict(old)
+    for part in ("containers", "initContainers"):
+        before, after = old.get(part) or [], new.get(part) or []
+        if [one.get("name") for one in before] != [one.get("name") for one in after]:
+            return {**resized, "metadata": dict(pod["metadata"]), "spec": new}
+        if before:
+            spec[part] = [
+                {**one, "resources": dict(other.get("resources") or {})}
+                for one, other in zip(before, after, strict=True)
+            ]
+    return {**pod, "metadata": dict(pod["metadata"]), "spec": spec}
+
+
 def default_pod(pod: Object) -> None:
     """All defaults that depend on the pod alone, except the initial status."""
     spec = pod["spec"]

@@ -18,8 +18,9 @@ from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.api.timestamps import timestamp
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
-from trireme_kube.embedded.registry import defaults
+from trireme_kube.embedded.registry import defaults, pod_defaults
 from trireme_kube.embedded.registry.admission import Admission
+from trireme_kube.embedded.registry.quotas.quota_admission import QuotaAdmission
 from trireme_kube.embedded.storage.store import Record, Store
 from trireme_kube.embedded.validation import object_validation
 
@@ -77,6 +78,7 @@ class Registry:
         self.catalog = catalog or ResourceCatalog()
         self.clock_and_ids = clock_and_ids
         self.admission = Admission(store, clock_and_ids)
+        self._quotas = QuotaAdmission(store, clock_and_ids.clock)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Record:
         """The record; raises ApiError 404."""
@@ -115,10 +117,12 @@ class Registry:
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         obj.update((key, value) for key, value in body.items() if key not in obj)
         self._prepare_for_create(resource, obj)
+        charges = self._quotas.check_create(resource, obj)
         if self.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
             raise api_errors.already_exists(resource, metadata["name"])
         if dry_run:
             return Record(obj, self.store.revision)
+        self._quotas.charge(charges)
         record = self.store.put(resource, obj)
         if resource is NAMESPACES:
             self.store.put(SERVICE_ACCOUNTS, self._new_default_account(record.name))
@@ -206,7 +210,7 @@ class Registry:
     ) -> Record:
         """Replace an object by `body`: of its status alone for the subresource `status`, of all else otherwise.
 
-        Raises: ApiError 409 if `body` has another resourceVersion, 422.
+        Raises: ApiError 403 if a quota is exceeded, 409 if `body` has another resourceVersion, 422.
         """
         old = before.object
         version = body["metadata"].get("resourceVersion", "")
@@ -218,7 +222,12 @@ class Registry:
         if subresource in ("status", "approval"):
             obj = self._with_new_status(resource, old, body)
         else:
-            obj = self._with_all_but_status(resource, old, body)
+            if subresource == "resize":
+                body = pod_defaults.with_new_amounts(old, body)
+            obj = self._with_all_but_status(resource, old, body, subresource)
+            charges = self._quotas.check_update(resource, obj, old, subresource)
+            if not dry_run:
+                self._quotas.charge(charges)
         return self.store_update(resource, before, obj, dry_run=dry_run)
 
     def _merged_metadata(self, old: Object, new: Object) -> Object:
@@ -245,7 +254,7 @@ class Registry:
         defaults.complete_pod_status(resource.key, obj, old)
         return obj
 
-    def _with_all_but_status(self, resource: Resource, old: Object, body: Object) -> Object:
+    def _with_all_but_status(self, resource: Resource, old: Object, body: Object, subresource: str) -> Object:
         """Return the body as it is to be stored, with defaults and the status of before. Raises: ApiError 422."""
         obj: Object = {
             "kind": resource.kind,
@@ -261,7 +270,7 @@ class Registry:
             obj["spec"] = old["spec"]  # finalizers go through /finalize alone
         defaults.set_defaults(resource.key, obj)
         defaults.keep_omitted_fields(resource.key, obj, old)
-        object_validation.validate_update(resource, obj, old)
+        object_validation.validate_update(resource, obj, old, subresource)
         return obj
 
     def store_update(self, resource: Resource, before: Record, obj: Object, *, dry_run: bool = False) -> Record:

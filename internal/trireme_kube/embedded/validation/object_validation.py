@@ -17,7 +17,12 @@ import orjson
 from trireme_kube.embedded.api import api_errors, custom_resource_definitions, field_errors, quantities
 from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object, Resource
-from trireme_kube.embedded.validation import name_validation, pod_group_validation, workload_validation
+from trireme_kube.embedded.validation import (
+    name_validation,
+    pod_group_validation,
+    quota_validation,
+    workload_validation,
+)
 from trireme_kube.embedded.validation.pod_validation import (
     EFFECTS,
     PROTOCOLS,
@@ -25,6 +30,7 @@ from trireme_kube.embedded.validation.pod_validation import (
     validate_not_negative_amounts,
     validate_pod_spec,
 )
+from trireme_kube.embedded.validation.resize_validation import validate_pod_resize
 
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _RECLAIM = ("Delete", "Recycle", "Retain")
@@ -260,6 +266,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "certificatesigningrequests.certificates.k8s.io": _validate_signing_request,
     **workload_validation.CREATE,
     **pod_group_validation.CREATE,
+    **quota_validation.CREATE,
 }
 
 
@@ -329,18 +336,19 @@ _UPDATE: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "jobs.batch": _validate_selector_update,
     "customresourcedefinitions.apiextensions.k8s.io": custom_resource_definitions.validate_definition_update,
     **pod_group_validation.UPDATE,
+    **quota_validation.UPDATE,
 }
 
 
-def validate_update(resource: Resource, obj: Object, before: Object) -> None:
-    """Raises ApiError 422 if a write to the object itself (not to a subresource) is invalid."""
+def validate_update(resource: Resource, obj: Object, before: Object, subresource: str = "") -> None:
+    """Raises ApiError 422 if a write to the object itself, or to a subresource that changes its spec, is invalid."""
     metadata = obj["metadata"]
     causes = name_validation.validate_labels("metadata.labels", metadata.get("labels"))
     causes += name_validation.validate_annotation_keys("metadata.annotations", metadata.get("annotations"))
     specific = _CREATE.get(resource.key)
     if specific is not None:
         causes += specific(obj)
-    validate_kind = _UPDATE.get(resource.key)
+    validate_kind = validate_pod_resize if subresource == "resize" else _UPDATE.get(resource.key)
     if validate_kind is not None:
         causes += validate_kind(obj, before)
     _raise_if_invalid(resource, metadata["name"], causes)

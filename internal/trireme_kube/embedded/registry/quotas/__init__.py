@@ -1,0 +1,1 @@
+"""Resource quotas: what objects use of them, and which writes they refuse."""
