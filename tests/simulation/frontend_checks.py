@@ -9,7 +9,7 @@ from typing import Any
 import simulated_process
 from column_checks import ColumnChecks
 from kept_state import containers_of_gone_pods
-from pod_demands import group_of, is_terminating
+from pod_demands import group_of, is_done, is_terminating
 from simulated_process import Process, State
 
 from trireme.frontend import app
@@ -61,7 +61,8 @@ class FrontendChecks:
 
     def _differences(self, built: app.App) -> list[str]:
         cache = built.cluster.cache
-        pods = [record.object for record in self._store.scan(PODS)]
+        # Schedulers do not read those that have ended.
+        pods = [record.object for record in self._store.scan(PODS) if not is_done(record.object)]
         bound = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
         found = [
             *_compare("nodes", set(cache.node_names()), {record.name for record in self._store.scan(NODES)}),

@@ -16,6 +16,7 @@ from pod_demands import (
     device_claims_of,
     extended_devices_of,
     group_of,
+    is_done,
     is_guarded,
     may_run_on,
     volume_claims_of,
@@ -75,7 +76,7 @@ class LeaderChecks:
         if node:
             self._node_of[uid] = node
             self._changed[node] = self._now()
-        if event.type == DELETED:
+        if event.type == DELETED or is_done(pod):
             self._node_of.pop(uid, None)
 
     def _violated(self, text: str) -> None:

@@ -31,12 +31,16 @@ from trireme.phases import phase_process
 from trireme.rpc import grpc_server, listen_flags
 from trireme.score import process as score_process
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
-from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, Object
+from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, PODS, Object
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
+from trireme_kube.embedded.controllers.deployments import REPLICA_SETS
 from trireme_kube.embedded.controllers.disruption import DisruptionController
 from trireme_kube.embedded.controllers.garbage_collector import GarbageCollector
+from trireme_kube.embedded.controllers.owner_index import OwnerIndex
 from trireme_kube.embedded.controllers.persistent_volumes import PersistentVolumeController
+from trireme_kube.embedded.controllers.replica_sets import ReplicaSetController
 from trireme_kube.embedded.controllers.resource_claims import ResourceClaimController
+from trireme_kube.embedded.controllers.resource_quotas import ResourceQuotaController
 from trireme_kube.embedded.endpoints.server import ApiServer
 from trireme_kube.embedded.kubelet.kubelets import KubeletPace, Kubelets
 from trireme_kube.embedded.registry.registry import Registry
@@ -213,7 +217,7 @@ class Cluster:
             process.start()
 
     def _start_controllers(self) -> None:
-        """Start the kubelets, and the controllers that a scheduler depends on. They have no faults."""
+        """Start the kubelets, and the controllers of the load and of what schedulers read. They have no faults."""
         monotonic = self.loop.time
         kubelets = Kubelets(self.registry, KubeletPace(), monotonic)
         controllers = (
@@ -221,6 +225,8 @@ class Cluster:
             GarbageCollector(self.registry, monotonic),
             ResourceClaimController(self.registry, monotonic),
             PersistentVolumeController(self.registry, monotonic),
+            ReplicaSetController(self.registry, REPLICA_SETS, OwnerIndex(self.store, PODS), monotonic),
+            ResourceQuotaController(self.registry, monotonic),
         )
         queues = [queue for controller in controllers for queue in controller.queues]
         # Not `kubelets.run`: nothing here depends on the nodes' Leases, and renewing them takes time.

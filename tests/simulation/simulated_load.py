@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pod_demands import APART, DEVICE_RESOURCE, GUARDED, allocatable, cpu_of, group_of
-from simulated_workloads import Workloads
+from simulated_quotas import LimitedWorkloads
+from simulated_workloads import NAMESPACE, Workloads
 from simulation_plan import PlannedEvent
 
 from trireme_kube.embedded.api import api_errors
@@ -40,7 +41,7 @@ class Rates:
 
 
 class _Totals:
-    """The CPUs that pods request, pending ones included, and that nodes have. Units: thousandths."""
+    """The CPUs that pods of the namespace request, pending ones included, and that nodes have. Units: thousandths."""
 
     def __init__(self) -> None:
         self.requested = self.allocatable = 0
@@ -48,6 +49,8 @@ class _Totals:
     def on_write(self, resource: Resource, event: Event) -> None:
         """A write at the API server."""
         if resource is PODS and event.type != MODIFIED:  # what a pod requests does not change
+            if event.record.namespace != NAMESPACE:
+                return
             self.requested += cpu_of(event.record.object) * (1 if event.type == ADDED else -1)
         elif resource is NODES:
             after = 0 if event.type == DELETED else _allocatable_cpu(event.record.object)
@@ -67,6 +70,7 @@ class Load:
         registry.store.listen_to_all(self._totals.on_write)
         self._numbers = {"pod": 0, "node": 0}
         self._workloads = Workloads(registry, self._random)
+        self.limited = LimitedWorkloads(registry)
 
     def prepare(self) -> None:
         """Create the nodes, and what every cluster has."""
@@ -74,6 +78,7 @@ class Load:
         for name, value in PRIORITY_CLASSES.items():
             body: Object = {"metadata": {"name": name}, "value": value}
             self._registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", body)
+        self.limited.prepare()
         for _ in range(self._rates.nodes):
             self.add_node()
 
@@ -98,6 +103,7 @@ class Load:
         else:
             for _ in range(count):
                 self._delete_pod()
+        self.limited.change(self._random)
 
     def _fullness(self) -> float:
         """Requested CPUs, those of pending pods included, as a share of what there is."""
@@ -164,10 +170,11 @@ class Load:
     def _create_pod(self, body: Object) -> None:
         self._numbers["pod"] += 1
         body["metadata"]["name"] = f"pod-{self._numbers['pod']}"
-        self._registry.create(PODS, "default", body)
+        self._registry.create(PODS, NAMESPACE, body)
 
     def _delete_pod(self) -> None:
-        pods = [record for record in self._store.scan(PODS) if "deletionTimestamp" not in record.object["metadata"]]
+        records = self._store.scan(PODS, NAMESPACE)
+        pods = [record for record in records if "deletionTimestamp" not in record.object["metadata"]]
         if pods:
             chosen = self._random.choice(pods)
             group = group_of(chosen.object)

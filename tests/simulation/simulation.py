@@ -21,6 +21,7 @@ from invariants import Invariants
 from leader_checks import LeaderChecks
 from lease_checks import LeaseChecks
 from oracle_checks import OracleChecks
+from quota_checks import QuotaChecks
 from simulated_cluster import Cluster
 from simulated_faults import Faults
 from simulated_load import Load, Rates
@@ -91,6 +92,7 @@ class Simulation:
         self._streams = StreamChecks()
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
         self._frontends = FrontendChecks(self._cluster.store, self._leaders.add)
+        self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
         self._oracle = OracleChecks(self._cluster.store, options.seed)
         self._load = Load(self._cluster.registry, Rates(nodes=options.nodes), options.seed)
         self._faults = Faults(self._cluster, options.seed)
@@ -151,10 +153,13 @@ class Simulation:
         self._load.lift_gates()
         began = self._loop.now
         await self._until("pending, though they fit", self._invariants.pods_that_fit)
-        await self._until("wrong at rest", lambda: self._invariants.useless_claims() or self._frontends.differences())
+        await self._until("wrong at rest", self._wrong_at_rest)
         if not self._over():
             self._oracle.compare()
         self._trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
+
+    def _wrong_at_rest(self) -> list[str]:
+        return self._invariants.useless_claims() or self._quotas.differences() or self._frontends.differences()
 
     async def _until(self, what: str, problems: Callable[[], list[str]]) -> None:
         """Wait until there are no such problems; it is a failure if there are some for too long."""
@@ -170,6 +175,7 @@ class Simulation:
     def _violations(self) -> list[str]:
         return [
             *self._invariants.violations,
+            *self._quotas.violations,
             *self._lease.violations,
             *self._leaders.violations,
             *self._streams.violations,
