@@ -16,9 +16,10 @@ from aiohttp import web
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import commandline
+from trireme.delegated_access import serving_trust
 from trireme.frontend import app, scheduler_metrics
 from trireme.frontend.phase_clients import class_answers
-from trireme.frontend.serving import frontend_state, serving, serving_site, serving_trust
+from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queued_pod
 from trireme.queueing.hints import hint_evaluation, queueing_hint_map

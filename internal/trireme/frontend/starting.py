@@ -66,7 +66,7 @@ async def _run_with_local_phases(
 
 def _look_up_authentication_settings(connection: Connection) -> Mapping[str, str]:
     """Read the cluster's authentication settings; the import waits until they are needed."""
-    from trireme.frontend.serving import serving_trust
+    from trireme.delegated_access import serving_trust
 
     return serving_trust.read_authentication_settings(connection)
 

@@ -14,8 +14,9 @@ from aiohttp import web
 
 from trireme.config import commandline
 from trireme.config import serving as serving_config
+from trireme.delegated_access import serving_trust
 from trireme.framework import release
-from trireme.frontend.serving import admin_socket, serving_site, serving_trust
+from trireme.frontend.serving import admin_socket, serving_site
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.componentbase import supervision
