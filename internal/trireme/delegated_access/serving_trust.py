@@ -23,7 +23,7 @@ from trireme.framework import release
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme_kube.componentbase.server.authentication import RequestHeaders, ReviewError, Trust, User
-from trireme_kube.componentbase.server.authorization import AccessVerdict
+from trireme_kube.componentbase.server.authorization import Access, AccessVerdict
 
 log = logging.getLogger(__name__)
 
@@ -200,9 +200,9 @@ class ReviewClient:
         extra = {str(key): tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
         return User(user.get("username") or "", tuple(user.get("groups") or ()), user.get("uid") or "", extra)
 
-    async def access(self, user: User, verb: str, path: str) -> AccessVerdict:
-        """Whether the user may use this verb at this path. Raises: ReviewError."""
-        spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
+    async def access(self, user: User, access: Access) -> AccessVerdict:
+        """Whether the user has this access. Raises: ReviewError."""
+        spec: dict[str, object] = {"user": user.name, **access.to_spec()}
         if user.groups:
             spec["groups"] = list(user.groups)
         if user.uid:

@@ -14,24 +14,18 @@ from aiohttp import web
 
 from trireme.config import commandline
 from trireme.config import serving as serving_config
-from trireme.delegated_access import serving_trust
+from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
 from trireme.frontend.serving import admin_socket, serving_site
 from trireme.frontend.serving.frontend_state import FrontendState
-from trireme_kube.client.rest import client, credentials
 from trireme_kube.componentbase import supervision
-from trireme_kube.componentbase.logs import klog
-from trireme_kube.componentbase.server import authentication, authorization, connection_limits
-from trireme_kube.componentbase.tls import tls_acceptor, tls_contexts, tls_options
+from trireme_kube.componentbase.server import connection_limits, https_server
+from trireme_kube.componentbase.tls import tls_contexts, tls_options
 
 log = logging.getLogger(__name__)
 
-SHUTDOWN_SECONDS = 5.0
 # How often a frontend looks whether the process that has its admin socket has ended.
 SOCKET_RETRY_SECONDS = 5.0
-
-# Reviews a second, and at once: the values of every server that delegates them.
-REVIEW_RATE = (200.0, 400)
 
 
 class ServingError(Exception):
@@ -88,7 +82,7 @@ async def _serve_on_socket(
 async def _listen_on_socket(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
     """Serve the site at the path within the block. Raises: SocketInUse, OSError."""
     own = admin_socket.AdminSocket(path)
-    runner = connection_limits.make_runner(served.site.application(None), SHUTDOWN_SECONDS)
+    runner = connection_limits.make_runner(served.site.application(None), https_server.SHUTDOWN_SECONDS)
     try:
         await runner.setup()
         await web.SockSite(runner, own.listener).start()
@@ -125,15 +119,15 @@ async def _serve_over_tls(
     options = completed.options
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(serving.listener.close)
-        tokens = await _make_review_client(
-            stack, completed, serving.token_review is not None, options.authentication.kubeconfig
-        )
-        access = await _make_review_client(
-            stack, completed, serving.access_review is not None, options.authorization.kubeconfig
+        reviews = await delegated_guard.connect_reviews(
+            stack,
+            release.user_agent(version=completed.version),
+            token_kubeconfig=options.authentication.kubeconfig if serving.token_review is not None else None,
+            access_kubeconfig=options.authorization.kubeconfig if serving.access_review is not None else None,
         )
         trust = serving_trust.ClusterTrust(
             options.authentication,
-            tokens,
+            reviews.tokens,
             serving.cluster_settings,
             with_uid=completed.gates.enabled("AllowParsingUserUIDFromCertAuth"),
         )
@@ -141,80 +135,14 @@ async def _serve_over_tls(
             contexts = tls_contexts.TlsContexts(_tls_settings(serving), trust.pem, time.monotonic, trust.name)
         except (OSError, ValueError) as error:  # ssl.SSLError is one
             raise ServingError(f"the serving certificate cannot be used: {error}") from error
-        guard = _RequestGuard(
-            authentication.Authenticator(
-                trust.trust,
-                serving_trust.ReviewClient(tokens).token if tokens is not None else None,
-                options.authentication.cache_ttl.seconds,
-                time.monotonic,
-            ),
-            authorization.Authorizer(
-                options.authorization.always_allow_paths,
-                serving_trust.ReviewClient(access).access if access is not None else None,
-                options.authorization.allow_cache_ttl.seconds,
-                options.authorization.deny_cache_ttl.seconds,
-                time.monotonic,
-            ),
-        )
-        async with _accept_connections(
-            serving, contexts, served.site.application(served.access.delegate_to(guard)), supervisor
-        ):
+        guard = delegated_guard.DelegatedGuard(options.authentication, options.authorization, trust, reviews)
+        application = served.site.application(served.access.delegate_to(guard))
+        async with https_server.serve(serving.listener, contexts, application, supervisor):
             following = supervisor.keep("authorities", trust.follow)
             try:
                 yield
             finally:
                 await supervisor.stop(following)
-
-
-@contextlib.asynccontextmanager
-async def _accept_connections(
-    serving: serving_config.Serving,
-    contexts: tls_contexts.TlsContexts,
-    application: web.Application,
-    supervisor: supervision.Supervisor,
-) -> AsyncIterator[None]:
-    """Accept HTTPS connections within the block; at its end no new ones, and those that are open get time to finish."""
-    runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
-    await runner.setup()
-    server = runner.server
-    assert server is not None  # setup made it
-    host, port = serving.listener.getsockname()[:2]
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    acceptor = tls_acceptor.TlsAcceptor(serving.listener, contexts.current, connection_limits.ConnectionLimits(server))
-    accepting = supervisor.keep("https", acceptor.run)
-    log.info("Serving securely on %s", where)
-    klog.info(log, 0, "Starting DynamicServingCertificateController")
-    try:
-        yield
-    finally:
-        await supervisor.stop(accepting)
-        await acceptor.close()
-        klog.info(log, 0, "Shutting down DynamicServingCertificateController")
-        log.info("Stopped listening on %s", where)
-        klog.info(log, 0, "[graceful-termination] secure server has stopped listening")
-        await server.shutdown(SHUTDOWN_SECONDS)
-        await runner.cleanup()
-        klog.info(log, 0, "[graceful-termination] secure server is exiting")
-
-
-class _RequestGuard:
-    """The guard of the HTTPS site: authenticates callers, and authorises their requests."""
-
-    def __init__(self, authenticator: authentication.Authenticator, authorizer: authorization.Authorizer) -> None:
-        self.user_of = authenticator.user_of
-        self.verdict = authorizer.verdict
-
-
-async def _make_review_client(
-    stack: contextlib.AsyncExitStack, completed: commandline.CompletedConfig, enabled: bool, kubeconfig: str
-) -> client.ApiClient | None:
-    """The connection for reviews; with its own rate limit, so that a scraper cannot slow down scheduling."""
-    if not enabled:
-        return None
-    agent = release.user_agent(version=completed.version)
-    source, (qps, burst) = credentials.Source(kubeconfig), REVIEW_RATE
-    settings = client.ClientSettings(source, agent, qps, burst, max_connections=4)
-    return await stack.enter_async_context(await client.connect(settings))
 
 
 def _tls_settings(serving: serving_config.Serving) -> tls_contexts.TlsSettings:

@@ -99,16 +99,10 @@ class Site:
     def application(self, guard: Guard | None) -> web.Application:
         """The site for aiohttp; without a guard, every caller that can reach it may read everything."""
 
-        async def handle_request(request: web.Request) -> web.StreamResponse:
-            started = time.perf_counter()
-            reply = await self._reply_if_allowed(request, guard)
-            _log_request(request, reply, time.perf_counter() - started)
-            return _to_aiohttp_response(request, reply)
+        async def reply_if_allowed(request: web.Request) -> Reply:
+            return await self._reply_if_allowed(request, guard)
 
-        application = web.Application()
-        application.router.add_route("*", "/{path:.*}", handle_request)
-        application.on_response_prepare.append(_without_server_header)
-        return application
+        return make_application(reply_if_allowed)
 
     async def _reply_if_allowed(self, request: web.Request, guard: Guard | None) -> Reply:
         """Answer a request that the guard lets pass; every failure becomes a reply."""
@@ -145,14 +139,33 @@ class Site:
         return None
 
 
-async def _reply_of_refusal(request: web.Request, guard: Guard) -> Reply | None:
-    """The reply to a caller who may not read the page; None: the caller may."""
+def make_application(reply_to: Callable[[web.Request], Awaitable[Reply]]) -> web.Application:
+    """Make the application that answers every request by `reply_to`, and logs it, as Kubernetes' components do."""
+
+    async def handle_request(request: web.Request) -> web.StreamResponse:
+        started = time.perf_counter()
+        reply = await reply_to(request)
+        _log_request(request, reply, time.perf_counter() - started)
+        return _to_aiohttp_response(request, reply)
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handle_request)
+    application.on_response_prepare.append(_without_server_header)
+    return application
+
+
+def client_certificate(request: web.Request) -> bytes | None:
+    """The certificate that the caller showed on its connection, DER; None without one."""
     transport = request.transport
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
-    certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+    return tls.getpeercert(binary_form=True) if tls is not None else None
+
+
+async def _reply_of_refusal(request: web.Request, guard: Guard) -> Reply | None:
+    """The reply to a caller who may not read the page; None: the caller may."""
     pretty = status_documents.is_for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
     try:
-        user = await guard.user_of(tuple(request.headers.items()), certificate)
+        user = await guard.user_of(tuple(request.headers.items()), client_certificate(request))
     except Unauthenticated:
         return Reply.of(status_documents.failure(401, "Unauthorized", "Unauthorized", pretty=pretty))
     verb = request.method.lower()

@@ -140,9 +140,10 @@ async def test_allowed_and_denied_verdicts_are_cached_for_their_own_time() -> No
     """A right that was given would be missed for long, or one that was taken kept."""
     asked: list[str] = []
 
-    async def review(user: User, verb: str, path: str) -> authorization.AccessVerdict:
-        asked.append(path)
-        return authorization.AccessVerdict(path == "/yes")
+    async def review(user: User, access: authorization.Access) -> authorization.AccessVerdict:
+        assert isinstance(access, authorization.PathAccess)
+        asked.append(access.path)
+        return authorization.AccessVerdict(access.path == "/yes")
 
     clock = Clock()
     authorizer = authorization.Authorizer((), review, 30.0, 10.0, clock)
@@ -151,6 +152,50 @@ async def test_allowed_and_denied_verdicts_are_cached_for_their_own_time() -> No
         await authorizer.verdict(User("a"), "get", "/yes")
         await authorizer.verdict(User("a"), "get", "/no")
     assert (asked.count("/yes"), asked.count("/no")) == (2, 3)
+
+
+async def test_a_verdict_about_an_object_is_for_it_alone() -> None:
+    """A right to one pod would be one to all, or a path be mistaken for an object."""
+    reviewed: list[authorization.Access] = []
+    allowed = authorization.ResourceAccess("get", "pods", "ns", "web")
+
+    async def review(user: User, access: authorization.Access) -> authorization.AccessVerdict:
+        reviewed.append(access)
+        return authorization.AccessVerdict(access == allowed)
+
+    authorizer = authorization.Authorizer(("*",), review, 30.0, 10.0, Clock())
+    for access, verdict in (
+        (allowed, True),
+        (authorization.ResourceAccess("get", "pods", "ns", "db"), False),
+        (authorization.ResourceAccess("get", "pods", "other", "web"), False),
+        (authorization.ResourceAccess("list", "pods"), False),
+        (allowed, True),
+    ):
+        assert (await authorizer.resource_verdict(User("a"), access)).allowed is verdict
+        assert (await authorizer.resource_verdict(User("root", ("system:masters",)), access)).allowed
+    assert reviewed.count(allowed) == 1
+    assert len(reviewed) == 4
+
+
+@pytest.mark.parametrize(
+    ("access", "text"),
+    [
+        (
+            authorization.ResourceAccess("get", "pods", "ns", "web"),
+            'pods "web" is forbidden: User "a" cannot get resource "pods" in API group "" in the namespace "ns"',
+        ),
+        (
+            authorization.ResourceAccess("list", "nodes"),
+            'nodes is forbidden: User "a" cannot list resource "nodes" in API group "" at the cluster scope',
+        ),
+    ],
+)
+def test_a_forbidden_object_is_named_as_the_api_server_names_it(
+    access: authorization.ResourceAccess, text: str
+) -> None:
+    """Who administers the cluster searches for the words that kubectl shows."""
+    assert authorization.forbidden_resource_message(User("a"), access, "") == text
+    assert authorization.forbidden_resource_message(User("a"), access, "no role") == f"{text}: no role"
 
 
 def test_a_cache_of_reviews_is_bounded() -> None:

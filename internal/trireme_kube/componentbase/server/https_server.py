@@ -1,0 +1,48 @@
+"""Serves an application over HTTPS on a listening socket, with the certificate that is in the files at that moment."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.server import connection_limits
+from trireme_kube.componentbase.tls import tls_acceptor, tls_contexts
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN_SECONDS = 5.0
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    listener: socket.socket,
+    contexts: tls_contexts.TlsContexts,
+    application: web.Application,
+    supervisor: supervision.Supervisor,
+) -> AsyncIterator[None]:
+    """Accept HTTPS connections within the block; at its end no new ones, and those that are open get time to finish."""
+    runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
+    await runner.setup()
+    server = runner.server
+    assert server is not None  # setup made it
+    host, port = listener.getsockname()[:2]
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    acceptor = tls_acceptor.TlsAcceptor(listener, contexts.current, connection_limits.ConnectionLimits(server))
+    accepting = supervisor.keep("https", acceptor.run)
+    log.info("Serving securely on %s", where)
+    klog.info(log, 0, "Starting DynamicServingCertificateController")
+    try:
+        yield
+    finally:
+        await supervisor.stop(accepting)
+        await acceptor.close()
+        klog.info(log, 0, "Shutting down DynamicServingCertificateController")
+        log.info("Stopped listening on %s", where)
+        klog.info(log, 0, "[graceful-termination] secure server has stopped listening")
+        await server.shutdown(SHUTDOWN_SECONDS)
+        await runner.cleanup()
+        klog.info(log, 0, "[graceful-termination] secure server is exiting")
