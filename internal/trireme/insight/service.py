@@ -58,6 +58,11 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """The filter plugins that run, by profile."""
         return self._engine.filter.chains
 
+    @property
+    def cluster(self) -> observed_cluster.ObservedCluster:
+        """The cluster and the queue that it explains."""
+        return self._cluster
+
     def statistics(self) -> ServiceStatistics:
         """What it has done so far."""
         filters, scores = self._engine.filter.statistics(), self._engine.score.statistics()
@@ -165,7 +170,8 @@ def _write_explanation(
     for refusals in found.refusals:
         refusing = [name for _, name in wanted_names(refusals.slots)]
         if refusing:
-            response.refusals.add(status=wire_status.to_message(refusals.status), nodes=refusing)
+            message = wire_status.to_message(refusals.status)
+            response.refusals.add(status=message, nodes=refusing, node_count=refusals.slots.size)
     scores = found.scores
     if not isinstance(scores, explanation.NodeScores):
         if isinstance(scores, status.Status):

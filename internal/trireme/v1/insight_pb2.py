@@ -27,7 +27,7 @@ from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trireme/v1/insight.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"U\n\x0e\x45xplainRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x0e\n\x06scores\x18\x03 \x01(\x08\"\x9a\x03\n\x0f\x45xplainResponse\x12)\n\nqueued_pod\x18\x01 \x01(\x0b\x32\x15.trireme.v1.QueuedPod\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x1c\n\x14\x65valuated_generation\x18\x03 \x01(\x04\x12\x17\n\x0f\x64isconnected_ms\x18\x04 \x01(\x04\x12\x12\n\nnode_count\x18\x05 \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x06 \x01(\r\x12&\n\npre_filter\x18\x07 \x01(\x0b\x32\x12.trireme.v1.Status\x12)\n\x08refusals\x18\x08 \x03(\x0b\x32\x17.trireme.v1.NodeRefusal\x12\x30\n\x0e\x66\x65\x61sible_nodes\x18\t \x03(\x0b\x32\x18.trireme.v1.FeasibleNode\x12\x36\n\rscore_plugins\x18\n \x03(\x0b\x32\x1f.trireme.v1.WeightedScorePlugin\x12)\n\rscore_failure\x18\x0b \x01(\x0b\x32\x12.trireme.v1.Status\"@\n\x0bNodeRefusal\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05nodes\x18\x02 \x03(\t\";\n\x0c\x46\x65\x61sibleNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05total\x18\x02 \x01(\x12\x12\x0e\n\x06scores\x18\x03 \x03(\x12\"D\n\x13WeightedScorePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x01(\x08\x32T\n\x0eInsightService\x12\x42\n\x07\x45xplain\x12\x1a.trireme.v1.ExplainRequest\x1a\x1b.trireme.v1.ExplainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trireme/v1/insight.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"U\n\x0e\x45xplainRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x0e\n\x06scores\x18\x03 \x01(\x08\"\x9a\x03\n\x0f\x45xplainResponse\x12)\n\nqueued_pod\x18\x01 \x01(\x0b\x32\x15.trireme.v1.QueuedPod\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x1c\n\x14\x65valuated_generation\x18\x03 \x01(\x04\x12\x17\n\x0f\x64isconnected_ms\x18\x04 \x01(\x04\x12\x12\n\nnode_count\x18\x05 \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x06 \x01(\r\x12&\n\npre_filter\x18\x07 \x01(\x0b\x32\x12.trireme.v1.Status\x12)\n\x08refusals\x18\x08 \x03(\x0b\x32\x17.trireme.v1.NodeRefusal\x12\x30\n\x0e\x66\x65\x61sible_nodes\x18\t \x03(\x0b\x32\x18.trireme.v1.FeasibleNode\x12\x36\n\rscore_plugins\x18\n \x03(\x0b\x32\x1f.trireme.v1.WeightedScorePlugin\x12)\n\rscore_failure\x18\x0b \x01(\x0b\x32\x12.trireme.v1.Status\"T\n\x0bNodeRefusal\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x12\n\nnode_count\x18\x03 \x01(\r\";\n\x0c\x46\x65\x61sibleNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05total\x18\x02 \x01(\x12\x12\x0e\n\x06scores\x18\x03 \x03(\x12\"D\n\x13WeightedScorePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x01(\x08\x32T\n\x0eInsightService\x12\x42\n\x07\x45xplain\x12\x1a.trireme.v1.ExplainRequest\x1a\x1b.trireme.v1.ExplainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,11 +39,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPLAINRESPONSE']._serialized_start=204
   _globals['_EXPLAINRESPONSE']._serialized_end=614
   _globals['_NODEREFUSAL']._serialized_start=616
-  _globals['_NODEREFUSAL']._serialized_end=680
-  _globals['_FEASIBLENODE']._serialized_start=682
-  _globals['_FEASIBLENODE']._serialized_end=741
-  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_start=743
-  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_end=811
-  _globals['_INSIGHTSERVICE']._serialized_start=813
-  _globals['_INSIGHTSERVICE']._serialized_end=897
+  _globals['_NODEREFUSAL']._serialized_end=700
+  _globals['_FEASIBLENODE']._serialized_start=702
+  _globals['_FEASIBLENODE']._serialized_end=761
+  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_start=763
+  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_end=831
+  _globals['_INSIGHTSERVICE']._serialized_start=833
+  _globals['_INSIGHTSERVICE']._serialized_end=917
 # @@protoc_insertion_point(module_scope)

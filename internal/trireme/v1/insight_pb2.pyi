@@ -148,23 +148,29 @@ class NodeRefusal(_message.Message):
 
     STATUS_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
+    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    node_count: _builtins.int
+    """REQUIRED. How many nodes of the cluster have this status, whichever the request names. Unset by a server older than
+    the field.
+    """
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. The first refusal in the order of the profile's filter plugins: plugin, code, messages and reasons."""
 
     @_builtins.property
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """REQUIRED. The names of the nodes, at least one."""
+        """REQUIRED. The names of the nodes, at least one. Empty only in JSON over HTTP, for a caller who may not list nodes."""
 
     def __init__(
         self,
         *,
         status: _status_pb2.Status | None = ...,
         nodes: _abc.Iterable[_builtins.str] | None = ...,
+        node_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_count", b"node_count", "nodes", b"nodes", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -97,6 +97,8 @@ async def test_only_the_nodes_of_the_request_are_named() -> None:
     assert some.feasible_nodes[0] == next(node for node in whole.feasible_nodes if node.name == "n1")
     assert [list(refusal.nodes) for refusal in some.refusals] == [["n4"]]
     assert some.feasible_count == 4
+    (large,) = (await insight.explain("large", nodes=["n1"])).refusals
+    assert (list(large.nodes), large.node_count) == (["n1"], 4)
 
 
 async def test_a_pod_with_a_node_is_named_with_it() -> None:
