@@ -72,10 +72,19 @@ class Process:
     """One process. `ready` is the beginning of the line that it prints once it serves; empty: at once."""
 
     def __init__(
-        self, name: str, command: Sequence[str], output: Output, ready: str = "", hidden: tuple[str, ...] = ()
+        self,
+        name: str,
+        command: Sequence[str],
+        output: Output,
+        ready: str = "",
+        hidden: tuple[str, ...] = (),
+        *,
+        announcement: str = "",
     ) -> None:
-        """Lines that end with one of `hidden` are not shown."""
+        """Lines that end with one of `hidden` are not shown; `announced` is what follows `announcement` in a line."""
         self.name = name
+        self.announced = ""
+        self._announcement = announcement
         self._hidden = hidden
         self._command = command
         self._output = output
@@ -137,5 +146,7 @@ class Process:
             text = raw.decode(errors="replace").rstrip("\n")
             if not ready.done() and self._ready and text.startswith(self._ready):
                 ready.set_result(text.removeprefix(self._ready).strip())
+            if self._announcement and text.startswith(self._announcement):
+                self.announced = text.removeprefix(self._announcement)
             if not (self._hidden and text.endswith(self._hidden)):
                 self._output.print_line(self.name, text)

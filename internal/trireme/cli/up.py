@@ -27,6 +27,8 @@ from trireme_kube.client.rest import credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
+# What insight prints before the URL of its HTTP API.
+_HTTP = "serving HTTP on "
 _CLUSTER = "cluster"
 # A service that ends after at least this time is restarted; one that ends earlier would do so again.
 _RESTART_SECONDS = 10.0
@@ -122,6 +124,8 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
         output.print_message(
             f"the scheduler's own view: {program} status{socket_flag}, {program} explain{socket_flag} NAMESPACE/POD"
         )
+        for url in [process.announced for process in running if process.announced]:
+            output.print_message(f"why a pod waits: curl {url}/v1/namespaces/NAMESPACE/pods/POD/explanation")
         return await _show_status_until_stopped(options, layout, running, output, stopping)
     finally:
         output.set_status("")
@@ -259,10 +263,12 @@ def _processes_by_start_order(
         if phase == "bind":
             extra = ["--kubeconfig", str(layout.kubeconfig), *leader_election.bind_flags(election)]
             extra += [] if options.kubeconfig else ["--kube-api-qps", "-1"]
+        if phase == "insight":
+            extra = ["--http-listen", "127.0.0.1:0"]
         for number in range(count):
             name = phase if count == 1 else f"{phase}-{number}"
             command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra])
-            out.append(processes.Process(name, command, output, ready=_READY))
+            out.append(processes.Process(name, command, output, ready=_READY, announcement=_HTTP))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
     out.append(processes.Process("frontend", _phase_command("frontend", frontend), output, hidden=_HIDDEN))

@@ -1,10 +1,34 @@
-"""The insight process: its service, served as `phases/phase_process.py` does. It never talks to an API server."""
+"""The insight process: its service, served as `phases/phase_process.py` does, and over HTTP with `--http-listen`.
 
-from collections.abc import Sequence
+Only for callers over HTTP it talks to an API server, which reviews them.
+"""
+
+import argparse
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from trireme.insight import service
+from trireme.insight.http_api import flags
 from trireme.phases import phase_process
 from trireme.v1 import insight_pb2, insight_pb2_grpc, plugin_pb2
+from trireme_kube.componentbase import supervision
+
+
+@asynccontextmanager
+async def _serve_http(
+    served: service.InsightService, options: argparse.Namespace, supervisor: supervision.Supervisor
+) -> AsyncIterator[None]:
+    """Serve HTTP within the block, if the flags say so. Raises: ListenError."""
+    checked = flags.check(options)
+    if checked is None:
+        yield
+        return
+    # An HTTP server and client, which insight needs for this alone.
+    from trireme.insight.http_api import serving
+
+    async with serving.serve(checked, served, supervisor):
+        yield
+
 
 INSIGHT = phase_process.Phase(
     name="insight",
@@ -12,6 +36,7 @@ INSIGHT = phase_process.Phase(
     descriptor=insight_pb2.DESCRIPTOR.services_by_name["InsightService"],
     make=lambda snap, remotes: service.InsightService(snap, remotes.filter_plugin, remotes.score_plugin),
     add_to=insight_pb2_grpc.add_InsightServiceServicer_to_server,
+    extension=phase_process.Extension(flags.add, lambda options: (options.http_client_ca_file,), _serve_http),
 )
 
 

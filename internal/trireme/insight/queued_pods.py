@@ -1,5 +1,7 @@
 """The pods in the scheduling queue, by name, as the snapshot stream brings them."""
 
+from collections.abc import Iterator
+
 from trireme.v1 import snapshot_pb2
 
 
@@ -22,6 +24,10 @@ class QueuedPods:
         """The pod of this name; None: it is not in the queue."""
         uid = self._uids.get((namespace, name))
         return None if uid is None else self._by_uid[uid]
+
+    def names(self) -> Iterator[str]:
+        """The names of all, without their namespaces."""
+        return (name for _, name in self._uids)
 
     def apply(self, delta: snapshot_pb2.QueueDelta) -> None:
         """Apply what changed in the queue; `reset`: the delta begins with all of it."""

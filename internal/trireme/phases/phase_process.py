@@ -8,7 +8,7 @@ None has credentials, discovers anything or reads a configuration file: all they
 import argparse
 import gc
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -55,6 +55,18 @@ ServiceT = TypeVar("ServiceT", bound=_PhaseService)
 
 
 @dataclass(frozen=True, slots=True)
+class Extension(Generic[ServiceT]):
+    """What one of these processes serves beside gRPC: its flags, its certificates' authorities, and serving it.
+
+    `serve` is entered before the process listens, and may raise ListenError; `authorities` are files.
+    """
+
+    add_flags: Callable[[argparse.ArgumentParser], None]
+    authorities: Callable[[argparse.Namespace], Sequence[str]]
+    serve: Callable[[ServiceT, argparse.Namespace, supervision.Supervisor], AbstractAsyncContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Phase(Generic[ServiceT]):
     """What one of these processes has of its own.
 
@@ -66,6 +78,7 @@ class Phase(Generic[ServiceT]):
     descriptor: ServiceDescriptor
     make: Callable[[snapshot.Snapshot, remote_plugins.RemotePlugins], ServiceT]
     add_to: Callable[[ServiceT, aio.Server], None]
+    extension: Extension[ServiceT] | None = None
 
 
 class PhasePluginService(plugin_pb2_grpc.PluginServiceServicer):
@@ -123,7 +136,10 @@ def shared_services(follow: follower.Follower, hosted: PhasePluginService) -> tu
 
 def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
-    options = flag_parser(phase.name).parse_args(argv)
+    parser = flag_parser(phase.name)
+    if phase.extension is not None:
+        phase.extension.add_flags(parser)
+    options = parser.parse_args(argv)
     klog.setup(log_flags.options(options, "trireme"))
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
@@ -165,12 +181,18 @@ async def _lifespan(
             [
                 *certificate_expiry.of_file(certificate_expiry.SERVING, options.tls_cert_file),
                 *certificate_expiry.of_file(certificate_expiry.AUTHORITY, options.client_ca_file),
+                *(
+                    authority
+                    for file in (phase.extension.authorities(options) if phase.extension is not None else ())
+                    for authority in certificate_expiry.of_file(certificate_expiry.AUTHORITY, file)
+                ),
             ]
         ),
         supervisor=supervisor,
     )
+    extended = nullcontext() if phase.extension is None else phase.extension.serve(service, options, supervisor)
     try:
-        async with measured:
+        async with measured, extended:
             yield (
                 *shared_services(service.follow, hosted),
                 grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),

@@ -9,6 +9,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from aiohttp import web
 
 from trireme_kube.componentbase.metrics import exposition
 from trireme_kube.componentbase.metrics.instruments import Registry
@@ -31,12 +34,22 @@ async def serve(
     """
     host, _, port = listen.rpartition(":")
     application = _plain_site(registry, not_ready, clock).application(None)
+    async with serve_application(application, host=host.strip("[]") or None, port=int(port)):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve_application(application: web.Application, **where: Any) -> AsyncIterator[None]:
+    """Serve an application over plain HTTP within the block, `where` the event loop's `create_server` takes.
+
+    Raises: OSError if the address cannot be listened on.
+    """
     runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
     assert runner.server is not None  # setup made it
     try:
         protocols = connection_limits.ConnectionLimits(runner.server)
-        listening = await asyncio.get_running_loop().create_server(protocols, host.strip("[]") or None, int(port))
+        listening = await asyncio.get_running_loop().create_server(protocols, **where)
         try:
             yield
         finally:

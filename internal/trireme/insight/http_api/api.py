@@ -1,0 +1,170 @@
+"""The pages of insight's HTTP API: each is an RPC of its service, answered as JSON.
+
+A page is a line of `_pages`. The request passes, in this order: its size, the caller's credentials, a place among the
+caller's requests, the right to read the pod, the query; then the RPC is called, and names that the caller may not list
+are left out of its answer.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import grpc
+from aiohttp import web
+from google.protobuf import json_format, message
+
+from trireme.insight import service
+from trireme.insight.http_api import access, failures, request_places, requests, visibility
+from trireme.v1 import insight_pb2
+from trireme_kube.componentbase.server import http_site, status_documents
+from trireme_kube.componentbase.server.authentication import ReviewError, User
+
+log = logging.getLogger(__name__)
+
+MAX_URL_BYTES = 6000
+"""Of path and query; room for the names of a hundred nodes. aiohttp refuses more than 8190."""
+REQUEST_SECONDS = 30.0
+"""A request has an answer within this time; remote plugins have their own, shorter deadlines."""
+MAX_REQUESTS = 64
+"""At once; each may hold the answers of some thousand nodes."""
+MAX_AUTHENTICATIONS = 256
+"""At once: requests whose caller is not known yet, shared between their addresses."""
+
+Rpc = Callable[[Any, Any], Awaitable[message.Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page about a pod, and the RPC that answers it; the request has the pod in its field `pod`."""
+
+    path: requests.PodPath
+    request: Callable[[], Any]
+    rpc: Rpc
+
+
+def _pages(served: service.InsightService) -> Sequence[Page]:
+    """All pages. An RPC of the service becomes a page by a line here; `visibility` lists who sees what of it."""
+    return (Page(requests.PodPath("explanation"), insight_pb2.ExplainRequest, served.Explain),)
+
+
+class _CallFailed(Exception):
+    """An RPC ended with a code other than OK."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(details)
+        self.code = code
+
+
+class _Call:
+    """Stands in for gRPC's context of a call."""
+
+    async def abort(
+        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Sequence[tuple[str, str]] = ()
+    ) -> NoReturn:
+        """Raises: _CallFailed."""
+        raise _CallFailed(code, details)
+
+
+class HttpApi:
+    """Answers HTTP requests for the pages of a service."""
+
+    def __init__(
+        self, served: service.InsightService, callers: access.Access, *, seconds: float = REQUEST_SECONDS
+    ) -> None:
+        self._cluster = served.cluster
+        self._pages = _pages(served)
+        self._access = callers
+        self._seconds = seconds
+        self._places = request_places.RequestPlaces(MAX_REQUESTS)
+        self._authentications = request_places.RequestPlaces(MAX_AUTHENTICATIONS)
+
+    def application(self) -> web.Application:
+        """The pages for aiohttp."""
+        return http_site.make_application(self.reply_to)
+
+    async def reply_to(self, request: web.Request) -> http_site.Reply:
+        """The page, or a Status that says why there is none."""
+        pretty = status_documents.is_for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._answer(request, pretty=pretty)
+        except failures.HttpFailure as error:
+            failure = error
+        except request_places.NoPlaceLeft:
+            failure = failures.too_many_requests()
+        except TimeoutError:
+            failure = failures.timed_out(self._seconds)
+        except ReviewError as error:
+            log.error("a request cannot be reviewed: %s", error)
+            failure = failures.unavailable("the API server does not review callers at the moment: try again")
+        except Exception:
+            log.exception("a request cannot be answered: %s", request.method)
+            failure = failures.HttpFailure(500, "InternalError", "the request failed here: see the log of insight")
+        return failure.reply(pretty=pretty)
+
+    async def _answer(self, request: web.Request, *, pretty: bool) -> http_site.Reply:
+        """Answer a request, or raise what `reply_to` converts."""
+        if len(request.raw_path) > MAX_URL_BYTES:
+            message = f"path and query have more than {MAX_URL_BYTES} bytes: name fewer nodes"
+            raise failures.HttpFailure(414, "RequestURITooLong", message)
+        with self._authentications.place_for(request.remote):
+            user = await self._access.user_of(request)
+        with self._places.place_for(user.name):
+            return await self._answer_user(request, user, pretty=pretty)
+
+    async def _answer_user(self, request: web.Request, user: User, *, pretty: bool) -> http_site.Reply:
+        """Answer an authenticated user who has a place."""
+        page, namespace, name = self._find_page(request)
+        await self._access.check_may_get_pod(user, namespace, name)
+        viewer = await self._access.viewer(user)
+        message = page.request()
+        message.pod.namespace, message.pod.name = namespace, name
+        try:
+            requests.fill_from_query(message, _query_of(request))
+        except requests.BadRequest as error:
+            raise failures.bad_request(str(error)) from error
+        if len(getattr(message, "nodes", ())) and not viewer.lists_nodes:
+            text = f'User "{user.name}" may not list nodes, so it may not name any: leave nodes out of the query'
+            raise failures.HttpFailure(403, "Forbidden", f"nodes is forbidden: {text}")
+        names = visibility.NameReplacer(self._cluster, viewer, name)
+        try:
+            answer = await page.rpc(message, _Call())
+        except _CallFailed as error:
+            raise failures.of_call(error.code, names.without_names(str(error))) from error
+        # At once: names are looked up in the state of the cluster that the answer was computed from.
+        shown = visibility.limit(answer, viewer, names)
+        # In a thread: thousands of nodes take a while, in which the cluster is to be followed.
+        body = await asyncio.to_thread(_to_json, shown, pretty=pretty)
+        return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
+
+    def _find_page(self, request: web.Request) -> tuple[Page, str, str]:
+        """The page at the path, and namespace and name of its pod. Raises: HttpFailure."""
+        path = request.raw_path.partition("?")[0]
+        page = next((page for page in self._pages if page.path.matches(path)), None)
+        if page is None:
+            known = ", ".join(str(page.path) for page in self._pages)
+            raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
+        if request.method != "GET":
+            raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+        if request.can_read_body:
+            raise failures.bad_request("the request has a body: send none, all is in path and query")
+        try:
+            namespace, name = page.path.pod_of(path)
+        except requests.BadRequest as error:
+            raise failures.bad_request(str(error)) from error
+        return page, namespace, name
+
+
+def _query_of(request: web.Request) -> Mapping[str, Sequence[str]]:
+    """All values by name, but `pretty`, which every page has."""
+    return {name: request.query.getall(name) for name in request.query if name != "pretty"}
+
+
+def _to_json(answer: message.Message, *, pretty: bool) -> bytes:
+    """The message in protobuf's JSON mapping, with counts that are 0; `pretty`: indented for people."""
+    document = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)
+    text = json.dumps(document, ensure_ascii=False, indent=2 if pretty else None)
+    return f"{text}\n".encode()

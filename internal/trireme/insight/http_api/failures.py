@@ -1,0 +1,77 @@
+"""Failures of HTTP requests, as Kubernetes' `Status` objects that say what the caller can do."""
+
+from collections.abc import Mapping
+
+import grpc
+
+from trireme_kube.componentbase.server import http_site, status_documents
+
+RETRY_SECONDS = 1
+
+
+class HttpFailure(Exception):
+    """The request is answered by a Status: its HTTP code, reason and message, and further headers."""
+
+    def __init__(self, code: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.headers = headers or {}
+
+    def reply(self, *, pretty: bool) -> http_site.Reply:
+        """The Status as a reply; `pretty`: indented for people."""
+        document = status_documents.failure(self.code, self.reason, str(self), pretty=pretty)
+        plain = http_site.Reply.of(document, sniff=False)
+        return http_site.Reply(plain.body, plain.content_type, self.code, {**plain.headers, **self.headers})
+
+
+def bad_request(message: str) -> HttpFailure:
+    """The request has to be changed."""
+    return HttpFailure(400, "BadRequest", message)
+
+
+def unauthorized() -> HttpFailure:
+    """The caller has to say who it is."""
+    message = (
+        "Unauthorized: send a token that the API server accepts (Authorization: Bearer TOKEN; kubectl create token "
+        "makes one), or a client certificate of --http-client-ca-file"
+    )
+    return HttpFailure(401, "Unauthorized", message, {"WWW-Authenticate": "Bearer"})
+
+
+def unavailable(message: str) -> HttpFailure:
+    """The same request may succeed in a moment."""
+    return HttpFailure(503, "ServiceUnavailable", message, _RETRY)
+
+
+def too_many_requests() -> HttpFailure:
+    """The caller has to wait."""
+    message = (
+        f"too many requests of this caller at once: try again after {RETRY_SECONDS} s, and wait for each answer before "
+        "the next request"
+    )
+    return HttpFailure(429, "TooManyRequests", message, _RETRY)
+
+
+def timed_out(seconds: float) -> HttpFailure:
+    """The answer took too long."""
+    message = f"no answer within {seconds:.0f} s: try again, without scores or about few nodes (nodes=a,b)"
+    return HttpFailure(504, "Timeout", message, _RETRY)
+
+
+def of_call(code: grpc.StatusCode, message: str) -> HttpFailure:
+    """The failure of an RPC."""
+    status, reason = _OF_CODES.get(code, (500, "InternalError"))
+    return HttpFailure(status, reason, message, _RETRY if status in (429, 503, 504) else None)
+
+
+_RETRY = {"Retry-After": str(RETRY_SECONDS)}
+_OF_CODES = {
+    grpc.StatusCode.INVALID_ARGUMENT: (400, "BadRequest"),
+    grpc.StatusCode.PERMISSION_DENIED: (403, "Forbidden"),
+    grpc.StatusCode.NOT_FOUND: (404, "NotFound"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (429, "TooManyRequests"),
+    grpc.StatusCode.FAILED_PRECONDITION: (503, "ServiceUnavailable"),
+    grpc.StatusCode.UNAVAILABLE: (503, "ServiceUnavailable"),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (504, "Timeout"),
+}

@@ -1,0 +1,109 @@
+"""Turns paths and queries into the requests of RPCs: `{name}` of a path and names of the query are fields.
+
+A path consists of DNS names only, so it has one spelling: nothing is decoded, and `..` or `%2f` fits no route.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import descriptor, message
+
+FieldDescriptor = descriptor.FieldDescriptor
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+
+_TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+_INTEGERS = frozenset(
+    {
+        FieldDescriptor.TYPE_INT32,
+        FieldDescriptor.TYPE_INT64,
+        FieldDescriptor.TYPE_UINT32,
+        FieldDescriptor.TYPE_UINT64,
+        FieldDescriptor.TYPE_SINT32,
+        FieldDescriptor.TYPE_SINT64,
+    }
+)
+
+
+class BadRequest(ValueError):
+    """The path or query makes no request; the message names what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPath:
+    """The path of a page about a pod: `/v1/namespaces/{namespace}/pods/{name}/` and the page's name."""
+
+    page: str
+
+    def matches(self, path: str) -> bool:
+        """Whether the path is of this page, whatever its names are."""
+        parts = path.split("/")
+        return len(parts) == 7 and (parts[:3], parts[4], parts[6]) == (["", "v1", "namespaces"], "pods", self.page)
+
+    def pod_of(self, path: str) -> tuple[str, str]:
+        """Namespace and name of the pod in a path that matches. Raises: BadRequest."""
+        parts = path.split("/")
+        namespace, name = parts[3], parts[5]
+        if "." in namespace or not _NAME.fullmatch(namespace):
+            raise BadRequest("the namespace in the path is no DNS label: name one as `kubectl get namespaces` does")
+        if not _NAME.fullmatch(name):
+            raise BadRequest("the pod's name in the path is no DNS name: name one as `kubectl get pods` does")
+        return namespace, name
+
+    def __str__(self) -> str:
+        return f"/v1/namespaces/{{namespace}}/pods/{{name}}/{self.page}"
+
+
+def fill_from_query(request: message.Message, query: Mapping[str, Sequence[str]]) -> None:
+    """Set the request's fields by the query: by their names in JSON, lists with commas.
+
+    Fields that are messages cannot be set. Raises: BadRequest.
+    """
+    known = {
+        field.json_name: field
+        for field in request.DESCRIPTOR.fields
+        if field.message_type is None and (field.type in _PARSERS or field.type in _INTEGERS)
+    }
+    for name, values in query.items():
+        field = known.get(name)
+        if field is None:
+            raise BadRequest(f"the query has an unknown name; known are {', '.join(sorted(known))} and pretty")
+        parse = _PARSERS.get(field.type, int)
+        try:
+            if field.is_repeated:
+                parts = [part for value in values for part in value.split(",") if part]
+                getattr(request, field.name).extend(parse(part) for part in parts)
+            elif len(values) > 1:
+                raise BadRequest(f"{name}: the query has it more than once")
+            else:
+                setattr(request, field.name, parse(values[0]))
+        except BadRequest:
+            raise
+        except ValueError as error:
+            raise BadRequest(f"{name}: the value in the query is no {_KINDS.get(field.type, 'number')}") from error
+
+
+def _parse_boolean(text: str) -> bool:
+    """Parse a boolean as Go does. Raises: ValueError."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _parse_text(text: str) -> str:
+    """The text, if it is UTF-8 without control characters. Raises: ValueError."""
+    if not text.isprintable():
+        raise ValueError
+    return text
+
+
+_PARSERS: Mapping[int, Callable[[str], Any]] = {
+    FieldDescriptor.TYPE_BOOL: _parse_boolean,
+    FieldDescriptor.TYPE_STRING: _parse_text,
+}
+_KINDS = {FieldDescriptor.TYPE_BOOL: "boolean (true or false)", FieldDescriptor.TYPE_STRING: "printable text"}

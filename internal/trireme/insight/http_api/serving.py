@@ -1,0 +1,113 @@
+"""Serves insight's HTTP API: over HTTPS for callers that the API server reviews, or on loopback for this machine.
+
+This module alone of insight has a connection to an API server, for reviews and nothing else.
+"""
+
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+
+from trireme.config import trust
+from trireme.config.loading import ConfigurationError
+from trireme.config.options import AuthenticationOptions, AuthorizationOptions
+from trireme.delegated_access import delegated_guard, serving_trust
+from trireme.framework import release
+from trireme.insight import service
+from trireme.insight.http_api import access, api
+from trireme.insight.http_api.flags import HttpFlags
+from trireme.rpc.listen_flags import Address, ListenError
+from trireme_kube.apimachinery.golang import Duration
+from trireme_kube.client.rest.errors import KubeconfigError
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.server import https_server, plain_server
+from trireme_kube.componentbase.tls import tls_contexts
+
+ANNOUNCEMENT = "serving HTTP on "
+"""The beginning of the line on stdout, before the URL."""
+
+_CACHE_TTL = Duration(10_000_000_000)
+_BACKLOG = 128
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    flags: HttpFlags, served: service.InsightService, supervisor: supervision.Supervisor
+) -> AsyncIterator[str]:
+    """Serve within the block; its value is the URL. Raises: ListenError, naming the flag at fault."""
+    async with contextlib.AsyncExitStack() as stack:
+        callers: access.Access = access.LoopbackAccess()
+        authorities = serving_trust.ClusterTrust(_authentication(flags), None, {}, with_uid=True)
+        if flags.reviews:
+            callers = await _reviewed_access(stack, flags, authorities)
+        application = api.HttpApi(served, callers).application()
+        listener = stack.enter_context(_listener(flags.address))
+        scheme = "https" if flags.certificate else "http"
+        url = f"{scheme}://{flags.address.with_port(listener.getsockname()[1]).text}"
+        if flags.certificate:
+            pair = tls_contexts.KeyPair(flags.certificate, flags.private_key)
+            try:
+                contexts = tls_contexts.TlsContexts(
+                    tls_contexts.TlsSettings(pair), authorities.pem, time.monotonic, flags.client_ca
+                )
+            except (OSError, ValueError) as error:  # ssl.SSLError is one
+                raise ListenError(f"--tls-cert-file: {flags.certificate}: {error}") from error
+            await stack.enter_async_context(https_server.serve(listener, contexts, application, supervisor))
+        else:
+            await stack.enter_async_context(plain_server.serve_application(application, sock=listener))
+        klog.announce(f"{ANNOUNCEMENT}{url}")
+        yield url
+
+
+async def _reviewed_access(
+    stack: contextlib.AsyncExitStack, flags: HttpFlags, authorities: serving_trust.ClusterTrust
+) -> access.ReviewedAccess:
+    """Connect to the API server that reviews callers. Raises: ListenError."""
+    if flags.client_ca:
+        try:
+            trust.check_bundle("client-ca-bundle", flags.client_ca)
+        except ConfigurationError as error:
+            raise ListenError(f"--http-client-ca-file: {error}") from error
+    try:
+        reviews = await delegated_guard.connect_reviews(
+            stack,
+            release.user_agent("insight"),
+            token_kubeconfig=flags.authentication_kubeconfig,
+            access_kubeconfig=flags.authorization_kubeconfig,
+        )
+    except KubeconfigError as error:
+        raise ListenError(f"--authentication-kubeconfig or --authorization-kubeconfig: {error}") from error
+    rights = AuthorizationOptions(flags.authorization_kubeconfig, _CACHE_TTL, _CACHE_TTL, ())
+    return access.ReviewedAccess(delegated_guard.DelegatedGuard(_authentication(flags), rights, authorities, reviews))
+
+
+def _authentication(flags: HttpFlags) -> AuthenticationOptions:
+    """Tokens, and certificates of the CA in the file. No proxy is trusted, and the cluster is not read."""
+    return AuthenticationOptions(
+        kubeconfig=flags.authentication_kubeconfig,
+        cache_ttl=_CACHE_TTL,
+        client_ca_file=flags.client_ca,
+        request_header_client_ca_file="",
+        request_header_username_headers=(),
+        request_header_uid_headers=(),
+        request_header_group_headers=(),
+        request_header_extra_prefixes=(),
+        request_header_allowed_names=(),
+        skip_lookup=True,
+        tolerate_lookup_failure=True,
+    )
+
+
+def _listener(address: Address) -> socket.socket:
+    """A socket that listens at the address. Raises: ListenError."""
+    host, _, port = address.text.rpartition(":")
+    try:
+        family, _, _, _, where = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.create_server(where, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ListenError(f"--http-listen: {address.text}: {error.strerror or error}") from error
+    listener.setblocking(False)
+    return listener

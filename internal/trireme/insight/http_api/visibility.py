@@ -1,0 +1,210 @@
+"""Which fields of an answer a caller sees who may read the pod, but not list all nodes or pods.
+
+The fields are listed: one that is not here, such as a new one, is shown to those alone who may list both. Texts of
+plugins may name nodes and pods; such names are replaced.
+"""
+
+import enum
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from google.protobuf import message
+
+from trireme.insight import observed_cluster
+from trireme.v1 import insight_pb2
+
+MessageT = TypeVar("MessageT", bound=message.Message)
+
+SOME_NODE, SOME_POD = "(a node)", "(a pod)"
+
+# A name, behind the namespace or kind that it may be written with: web, default/web, node/n0.
+_NAME = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?")
+
+
+_LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """What a caller may list in the whole cluster."""
+
+    lists_nodes: bool
+    lists_pods: bool
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether nothing is hidden."""
+        return self.lists_nodes and self.lists_pods
+
+
+class Show(enum.Enum):
+    """How a field is shown."""
+
+    ALWAYS = enum.auto()
+    TO_LISTERS_OF_NODES = enum.auto()
+    # `(a node)` to all others.
+    AS_NODE_NAME = enum.auto()
+    WITHOUT_NAMES = enum.auto()
+
+
+_FIELDS: Mapping[str, Mapping[str, Show]] = {
+    "trireme.v1.ExplainResponse": {
+        "queued_pod": Show.ALWAYS,
+        "node_name": Show.AS_NODE_NAME,
+        "evaluated_generation": Show.ALWAYS,
+        "disconnected_ms": Show.ALWAYS,
+        "node_count": Show.ALWAYS,
+        "feasible_count": Show.ALWAYS,
+        "pre_filter": Show.ALWAYS,
+        "refusals": Show.ALWAYS,
+        "feasible_nodes": Show.TO_LISTERS_OF_NODES,
+        "score_plugins": Show.ALWAYS,
+        "score_failure": Show.ALWAYS,
+    },
+    "trireme.v1.QueuedPod": {
+        "pod": Show.ALWAYS,
+        "pod_class": Show.ALWAYS,
+        "profile": Show.ALWAYS,
+        "state": Show.ALWAYS,
+        "attempts": Show.ALWAYS,
+        "plugins": Show.ALWAYS,
+        "backoff_until_ms": Show.ALWAYS,
+        "pod_group": Show.ALWAYS,
+        "reason": Show.WITHOUT_NAMES,
+    },
+    "trireme.v1.PodIdentity": {"namespace": Show.ALWAYS, "name": Show.ALWAYS, "uid": Show.ALWAYS},
+    "trireme.v1.NodeRefusal": {
+        "status": Show.ALWAYS,
+        "nodes": Show.TO_LISTERS_OF_NODES,
+        "node_count": Show.ALWAYS,
+    },
+    "trireme.v1.FeasibleNode": {"name": Show.ALWAYS, "total": Show.ALWAYS, "scores": Show.ALWAYS},
+    "trireme.v1.WeightedScorePlugin": {"name": Show.ALWAYS, "weight": Show.ALWAYS, "skipped": Show.ALWAYS},
+    "trireme.v1.Status": {
+        "code": Show.ALWAYS,
+        "plugin": Show.ALWAYS,
+        "messages": Show.WITHOUT_NAMES,
+        "reasons": Show.ALWAYS,
+    },
+    "trireme.v1.Reason": {"code": Show.ALWAYS, "parameters": Show.WITHOUT_NAMES},
+}
+
+
+class NameReplacer:
+    """Replaces the names of nodes and of other pods in texts, as far as the viewer may not list them."""
+
+    def __init__(self, cluster: observed_cluster.ObservedCluster, viewer: Viewer, own_pod: str) -> None:
+        """`own_pod` is the name of the pod that the caller may read."""
+        self._cluster = cluster
+        self._viewer = viewer
+        self._own_pod = own_pod
+        self._hidden_nodes: frozenset[str] | None = None
+        self._hidden_pods: frozenset[str] | None = None
+        self._done: dict[str, str] = {}
+
+    def without_names(self, text: str) -> str:
+        """The text with `(a node)` and `(a pod)` in place of names."""
+        if self._viewer.sees_all:
+            return text
+        done = self._done.get(text)
+        if done is None:
+            done = self._done[text] = _NAME.sub(self._replacement, text)
+        return done
+
+    def _replacement(self, found: "re.Match[str]") -> str:
+        """What stands in place of something that may be a name."""
+        text = found.group()
+        prefix, slash, name = text.rpartition("/")
+        if _is_among(name, self._nodes()):
+            return f"{prefix}{slash}{SOME_NODE}" if prefix in ("", "node", "nodes") else SOME_NODE
+        if name != self._own_pod and _is_among(name, self._pods()):
+            return SOME_POD
+        return f"{SOME_NODE}/{name}" if slash and _is_among(prefix, self._nodes()) else text
+
+    def _nodes(self) -> frozenset[str]:
+        """The names of nodes to replace, in lower case: whole, and up to the first dot as hosts call themselves."""
+        if self._hidden_nodes is None:
+            names = [] if self._viewer.lists_nodes else self._cluster.snap.nodes.slot_of_name
+            self._hidden_nodes = frozenset(part for name in names for part in (name, name.partition(".")[0]))
+        return self._hidden_nodes
+
+    def _pods(self) -> frozenset[str]:
+        """The names of pods to replace, placed ones and those in the queue."""
+        if self._hidden_pods is None:
+            names: Iterable[str] = ()
+            if not self._viewer.lists_pods:
+                names = itertools.chain(self._cluster.snap.pods.names, self._cluster.queue.names())
+            self._hidden_pods = frozenset(names)
+        return self._hidden_pods
+
+
+def _is_among(text: str, names: frozenset[str]) -> bool:
+    """Whether a text is one of the names, or begins with one and a dot."""
+    parts = text[:_LONGEST_NAME].lower().split(".")
+    return any(".".join(parts[: length + 1]) in names for length in range(len(parts)))
+
+
+def limit(answer: MessageT, viewer: Viewer, names: NameReplacer) -> MessageT:
+    """The answer as the viewer may see it: itself, or a copy without what is hidden."""
+    if viewer.sees_all:
+        return answer
+    out = _limited(answer, viewer, names)
+    if isinstance(out, insight_pb2.ExplainResponse) and not viewer.lists_nodes:
+        _merge_refusals(out)
+    return out
+
+
+def _limited(whole: MessageT, viewer: Viewer, names: NameReplacer) -> MessageT:
+    """A copy of the message with the fields that the viewer sees."""
+    out = type(whole)()
+    rules = _FIELDS.get(whole.DESCRIPTOR.full_name, {})
+    for field, value in whole.ListFields():
+        rule = rules.get(field.name)
+        if rule is None or (rule is Show.TO_LISTERS_OF_NODES and not viewer.lists_nodes):
+            continue
+        if rule is Show.AS_NODE_NAME:
+            _copy_plain(out, field, value if viewer.lists_nodes else SOME_NODE)
+        elif rule is Show.WITHOUT_NAMES:
+            _copy_texts(out, field, value, names.without_names)
+        elif field.message_type is None:
+            _copy_plain(out, field, value)
+        elif field.is_repeated:
+            getattr(out, field.name).extend(_limited(entry, viewer, names) for entry in value)
+        else:
+            getattr(out, field.name).CopyFrom(_limited(value, viewer, names))
+    return out
+
+
+def _copy_plain(out: message.Message, field: Any, value: Any) -> None:
+    """Copy a field of numbers or texts, or a list of them."""
+    if field.is_repeated:
+        getattr(out, field.name).extend(value)
+    else:
+        setattr(out, field.name, value)
+
+
+def _copy_texts(out: message.Message, field: Any, value: Any, change: Callable[[str], str]) -> None:
+    """Copy a text, a list of texts or a map with texts as values, each changed."""
+    if field.message_type is not None:
+        getattr(out, field.name).update({key: change(text) for key, text in value.items()})
+    elif field.is_repeated:
+        getattr(out, field.name).extend(change(text) for text in value)
+    else:
+        setattr(out, field.name, change(value))
+
+
+def _merge_refusals(response: insight_pb2.ExplainResponse) -> None:
+    """Add up the refusals whose statuses differed by names alone, the one of most nodes first."""
+    merged: dict[bytes, insight_pb2.NodeRefusal] = {}
+    for refusal in response.refusals:
+        key = refusal.status.SerializeToString(deterministic=True)
+        if key in merged:
+            merged[key].node_count += refusal.node_count
+        else:
+            merged[key] = insight_pb2.NodeRefusal()
+            merged[key].CopyFrom(refusal)
+    del response.refusals[:]
+    response.refusals.extend(sorted(merged.values(), key=lambda refusal: -refusal.node_count))

@@ -1,0 +1,147 @@
+"""What is shown of an answer to callers who may not list nodes or pods."""
+
+import pytest
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.insight import observed_cluster
+from trireme.insight.http_api import visibility
+from trireme.v1 import cycle_pb2, insight_pb2, snapshot_pb2, status_pb2
+
+NONE = visibility.Viewer(lists_nodes=False, lists_pods=False)
+NODES = visibility.Viewer(lists_nodes=True, lists_pods=False)
+PODS = visibility.Viewer(lists_nodes=False, lists_pods=True)
+ALL = visibility.Viewer(lists_nodes=True, lists_pods=True)
+
+
+@pytest.fixture
+def cluster() -> observed_cluster.ObservedCluster:
+    """Two nodes, the pod pod-0 on one, and the queued pods mine and theirs."""
+    builder = SnapshotBuilder()
+    for name in ("n0", "ip-10-0-0-1.ec2.internal"):
+        builder.set_node(name, allocatable={"cpu": "4", "pods": "9"})
+    builder.add_class(1, pod_of(requesting(cpu="1")))
+    builder.place(1, "n0")
+    made = observed_cluster.ObservedCluster(builder.snap)
+    pods = [
+        snapshot_pb2.QueuedPod(pod=cycle_pb2.PodIdentity(namespace="ns", name=name, uid=name))
+        for name in ("mine", "theirs")
+    ]
+    made.apply_queue(snapshot_pb2.QueueDelta(reset=True, pods=pods))
+    return made
+
+
+def _answer() -> insight_pb2.ExplainResponse:
+    answer = insight_pb2.ExplainResponse(evaluated_generation=7, node_count=2, feasible_count=1)
+    answer.queued_pod.pod.name, answer.queued_pod.pod.namespace = "mine", "ns"
+    answer.queued_pod.reason = "waits for ns/theirs"
+    for node in ("n0", "ip-10-0-0-1"):
+        message = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="Remote", messages=[f"node {node} full"])
+        message.reasons.add(code="full", parameters={"by": "pod-0", "node": node})
+        answer.refusals.add(status=message, nodes=[node], node_count=1)
+    answer.feasible_nodes.add(name="n0", total=3, scores=[3])
+    answer.score_plugins.add(name="Remote", weight=1)
+    return answer
+
+
+def _shown(viewer: visibility.Viewer, cluster: observed_cluster.ObservedCluster) -> insight_pb2.ExplainResponse:
+    return visibility.limit(_answer(), viewer, visibility.NameReplacer(cluster, viewer, "mine"))
+
+
+def test_who_may_list_both_sees_the_answer_as_it_is(cluster: observed_cluster.ObservedCluster) -> None:
+    """An operator would miss what the RPC has."""
+    assert _shown(ALL, cluster) == _answer()
+
+
+def test_who_may_list_neither_sees_counts_and_reasons(cluster: observed_cluster.ObservedCluster) -> None:
+    """The names of nodes and pods of others are not everybody's, in texts neither."""
+    shown = _shown(NONE, cluster)
+    text = str(shown)
+    assert not any(name in text for name in ("n0", "ip-10", "theirs", "pod-0", "internal"))
+    assert shown.queued_pod.reason == "waits for (a pod)"
+    assert shown.queued_pod.pod.name == "mine"
+    (refusal,) = shown.refusals  # they differed by names alone
+    assert (refusal.node_count, list(refusal.nodes)) == (2, [])
+    assert list(refusal.status.messages) == ["node (a node) full"]
+    assert dict(refusal.status.reasons[0].parameters) == {"by": "(a pod)", "node": "(a node)"}
+    assert (shown.node_count, shown.feasible_count, list(shown.feasible_nodes)) == (2, 1, [])
+    assert shown.score_plugins == _answer().score_plugins
+
+
+def test_who_may_list_nodes_alone_sees_no_other_pods(cluster: observed_cluster.ObservedCluster) -> None:
+    """One right would give the other."""
+    shown = _shown(NODES, cluster)
+    assert [list(refusal.nodes) for refusal in shown.refusals] == [["n0"], ["ip-10-0-0-1"]]
+    assert list(shown.refusals[0].status.messages) == ["node n0 full"]
+    assert shown.refusals[0].status.reasons[0].parameters["by"] == "(a pod)"
+    assert shown.feasible_nodes == _answer().feasible_nodes
+    assert "theirs" not in str(shown)
+
+
+def test_who_may_list_pods_alone_sees_no_nodes(cluster: observed_cluster.ObservedCluster) -> None:
+    """One right would give the other."""
+    shown = _shown(PODS, cluster)
+    assert shown.queued_pod.reason == "waits for ns/theirs"
+    assert shown.refusals[0].status.reasons[0].parameters["by"] == "pod-0"
+    assert "n0" not in str(shown)
+
+
+@pytest.mark.parametrize(("viewer", "name"), [(NONE, "(a node)"), (PODS, "(a node)"), (NODES, "n0"), (ALL, "n0")])
+def test_the_node_of_a_placed_pod(
+    cluster: observed_cluster.ObservedCluster, viewer: visibility.Viewer, name: str
+) -> None:
+    """An answer without any node would not say that the pod has one."""
+    answer = insight_pb2.ExplainResponse(node_name="n0")
+    names = visibility.NameReplacer(cluster, viewer, "mine")
+    assert visibility.limit(answer, viewer, names).node_name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Insufficient cpu", "Insufficient cpu"),
+        ("on n0.", "on (a node)."),
+        ("on N0, n0;n0", "on (a node), (a node);(a node)"),
+        ("node/n0 is full", "node/(a node) is full"),
+        ("n0.Then", "(a node)"),
+        ("n0/pod-0", "(a pod)"),
+        ("ip-10-0-0-1.ec2.internal:10250", "(a node):10250"),
+        ("host ip-10-0-0-1", "host (a node)"),
+        ("ns/theirs and mine, ns/mine", "(a pod) and mine, ns/mine"),
+        ("n01 no-n0 n0-no", "n01 no-n0 n0-no"),
+        ("'n0' \"theirs\" (pod-0)", "'(a node)' \"(a pod)\" ((a pod))"),
+        ("n0=1,x=n0", "(a node)=1,x=(a node)"),
+        ("", ""),
+        ("." * 70_000, "." * 70_000),
+        ("a." * 70_000, "a." * 70_000),
+    ],
+)
+def test_names_in_texts_are_replaced(cluster: observed_cluster.ObservedCluster, text: str, shown: str) -> None:
+    """A plugin writes names as it likes."""
+    assert visibility.NameReplacer(cluster, NONE, "mine").without_names(text) == shown
+
+
+def test_a_field_that_nobody_listed_is_left_out(
+    cluster: observed_cluster.ObservedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A field that an RPC gets later may have any names."""
+    fields = dict(visibility._FIELDS["trireme.v1.ExplainResponse"])
+    del fields["refusals"]
+    monkeypatch.setattr(visibility, "_FIELDS", {**visibility._FIELDS, "trireme.v1.ExplainResponse": fields})
+    for viewer in (NONE, NODES, PODS):
+        assert not _shown(viewer, cluster).refusals
+    assert _shown(ALL, cluster).refusals
+
+
+def test_the_fields_listed_exist() -> None:
+    """A misspelt field would be hidden from all."""
+    for descriptor in (
+        insight_pb2.ExplainResponse.DESCRIPTOR,
+        insight_pb2.NodeRefusal.DESCRIPTOR,
+        insight_pb2.FeasibleNode.DESCRIPTOR,
+        insight_pb2.WeightedScorePlugin.DESCRIPTOR,
+        snapshot_pb2.QueuedPod.DESCRIPTOR,
+        cycle_pb2.PodIdentity.DESCRIPTOR,
+        status_pb2.Status.DESCRIPTOR,
+        status_pb2.Reason.DESCRIPTOR,
+    ):
+        assert set(visibility._FIELDS[descriptor.full_name]) <= {field.name for field in descriptor.fields}
