@@ -66,6 +66,8 @@ def test_an_api_server_takes_all_of_it(
         "cert-manager",
         "default-scheduler",
         "coordinated-election",
+        "insight",
+        "insight-http",
     )
     for kustomization in (*deploy_manifests.KUSTOMIZATIONS, every):
         rendered = deploy_manifests.objects(kustomization)
@@ -82,7 +84,7 @@ def test_an_api_server_takes_all_of_it(
             for entry in deploy_manifests.of_kind(rendered, "Deployment")
             for template in [entry["spec"]["template"]]
         ]
-        assert len(pods) == 4
+        assert len(pods) == (5 if kustomization is every else 4)
         cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(pods))
 
 

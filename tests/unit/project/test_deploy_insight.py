@@ -6,6 +6,8 @@ from typing import Any
 import yaml
 
 from trireme.config import trireme_configuration_loading
+from trireme.insight.http_api import flags
+from trireme.phases import phase_process
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 
@@ -38,3 +40,28 @@ def test_it_runs_as_score_does_and_without_a_token() -> None:
     ports = [found["Service"]["spec"]["ports"][0]["port"] for found in (insight, score)]
     assert ports == [7004, 7002]
     assert "--listen=0.0.0.0:7004" in commands[0]
+
+
+def test_over_http_its_account_may_have_callers_reviewed_and_nothing_else() -> None:
+    """Insight must stay unable to write, and its flags must be ones that it starts with."""
+    component = yaml.safe_load((DEPLOY / "components/insight-http/kustomization.yaml").read_text())
+    bindings = list(yaml.safe_load_all((DEPLOY / "components/insight-http/reviews.yaml").read_text()))
+    assert [(entry["kind"], entry["roleRef"]["name"]) for entry in bindings] == [
+        ("ClusterRoleBinding", "system:auth-delegator")
+    ]
+    assert bindings[0]["subjects"] == [
+        {"kind": "ServiceAccount", "name": "trireme-insight", "namespace": "trireme-system"}
+    ]
+    patches = {entry["target"]["kind"]: yaml.safe_load(entry["patch"]) for entry in component["patches"]}
+    added = [entry["value"] for entry in patches["Deployment"] if entry["path"].endswith("/command/-")]
+    pod = _objects("components/insight/insight.yaml")["Deployment"]["spec"]["template"]["spec"]
+    parser = phase_process.flag_parser("insight")
+    flags.add(parser)
+    checked = flags.check(parser.parse_args([*pod["containers"][0]["command"][1:], *added]))
+    assert checked is not None
+    assert checked.reviews
+    assert checked.address.text == "0.0.0.0:7005"
+    (mount,) = [entry["value"]["mountPath"] for entry in patches["Deployment"] if "volumeMounts" in entry["path"]]
+    assert checked.authentication_kubeconfig == checked.authorization_kubeconfig == f"{mount}/kubeconfig.yaml"
+    kubeconfig = yaml.safe_load((DEPLOY / "components/insight-http/kubeconfig.yaml").read_text())
+    assert kubeconfig["users"][0]["user"] == {"tokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token"}
