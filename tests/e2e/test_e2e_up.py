@@ -61,6 +61,11 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         assert (refusal["plugin"], len(refusal["names"])) == ("NodeResourcesFit", 10)
         one = await asyncio.to_thread(_ask, "explain", giant, "--nodes", "node-3")
         assert re.search(r"1  NodeResourcesFit .*node-3", one)
+        (page,) = re.findall(r"why a pod waits: curl (http://127\.0\.0\.1:\d+/v1/\S+)", up.said)
+        page = page.replace("NAMESPACE", "default").replace("POD", giant.removeprefix("default/"))
+        async with aiohttp.ClientSession() as http, http.get(page, params={"nodes": "node-3"}) as response:
+            (refusal,) = (await response.json())["refusals"]
+        assert (refusal["nodes"], refusal["nodeCount"]) == (["node-3"], 10)
         assert "manifest file" not in up.said
         assert f"export KUBECONFIG={tmp_path}/state/trireme/kubeconfig" in up.said
         up.signal(signal.SIGINT)

@@ -108,7 +108,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """Serve the API on loopback, as the flags would."""
     authority = certificates.Authority()
-    pair = [str(path) for path in authority.issue("insight").write(folder, "insight")] if tls else ["", ""]
+    certificate, key = map(str, authority.issue("insight").write(folder, "insight")) if tls else ("", "")
     (folder / "users.crt").write_bytes(authority.certificate)
     async with fake.serving(api) as api_server:
         (folder / "kubeconfig").write_text(serving_frontend.kubeconfig_for(api_server.url))
@@ -117,7 +117,7 @@ async def served(
         users = str(folder / "users.crt") if tls and reviews else ""
         supervisor = supervision.Supervisor()
         replica_service = await replica()
-        checked = flags.HttpFlags(address, *pair, users, kubeconfig, kubeconfig)
+        checked = flags.HttpFlags(address, certificate, key, users, kubeconfig, kubeconfig)
         async with serving.serve(checked, replica_service, supervisor) as url:
             port = int(url.rpartition(":")[2])
             yield Served(url, port, api_server, replica_service, folder, authority)

@@ -95,3 +95,16 @@ async def test_a_process_can_be_started_again(capsys: pytest.CaptureFixture[str]
         assert await process.wait_until_ended() == 0
     await process.stop()
     assert capsys.readouterr().out == "      one | listening on x\n" * 2
+
+
+async def test_what_a_process_announces_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    """The address of insight's HTTP API, which the system chose, would be lost among the lines of the log."""
+    program = "print('serving HTTP on http://127.0.0.1:1'); print('listening on x')"
+    output = processes.Output(lambda: None)
+    process = processes.Process(
+        "one", [sys.executable, "-c", program], output, ready="listening on ", announcement="serving HTTP on "
+    )
+    await process.start()
+    assert process.announced == "http://127.0.0.1:1"
+    await process.stop()
+    assert "one | serving HTTP on" in capsys.readouterr().out
