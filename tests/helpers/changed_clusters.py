@@ -1,16 +1,17 @@
 """Small clusters, drawn at random, of which some pods are removed and others added: over an overlay or in truth."""
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from snapshot_views import SnapshotBuilder, pod_of
+from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides
 from trireme.snapshot import overlay, pods, snapshot_view
-from trireme.v1 import core_pb2, snapshot_pb2, storage_pb2
+from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2, storage_pb2
 from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
@@ -237,3 +238,39 @@ def _claim(mode: str) -> Json:
 def _object(kind: str, message: Any, name: str, spec: Json, namespace: str = "default") -> snapshot_pb2.ClusterObject:
     value = decode.decode({"metadata": {"name": name, "namespace": namespace}, "spec": spec}, message)
     return snapshot_pb2.ClusterObject(**{kind: value})
+
+
+def change_at_random(builder: SnapshotBuilder, draw: random.Random) -> None:
+    """A delta of any kind, new labels, taints, images and resources among them."""
+    snap = builder.snap
+    kind = draw.choice(("node", "node", "node gone", "pod", "pod gone", "class", "object", "object gone", "nomination"))
+    if kind == "node":
+        name = draw.choice([*snap.nodes.slot_of_name, "new"])
+        labels = {ZONE: draw.choice("xyzw"), HOST: draw.choice((name, "other"))}
+        taints = [(draw.choice("tu"), "1", "NoSchedule")] if draw.random() < 0.5 else []
+        size = {"cpu": str(draw.randint(1, 9)), "pods": "20", f"example.com/{draw.choice('pq')}": "1"}
+        images = {draw.choice(("a:1", "b:1", "c:1")): draw.randint(1, 3)}
+        builder.set_node(name, labels=labels, taints=taints, allocatable=size, images=images, features=["f"])
+    elif kind == "node gone" and len(snap.nodes.slot_of_name) > 1:
+        empty = [name for name, slot in snap.nodes.slot_of_name.items() if not snap.nodes.pod_count[slot]]
+        if empty:
+            builder.remove_node(draw.choice(empty))
+    elif kind == "pod":
+        builder.place(draw.choice(list(snap.classes)), draw.choice(list(snap.nodes.slot_of_name)))
+    elif kind == "pod gone":
+        rows = np.flatnonzero(snap.pods.slot[: snap.pods.size] >= 0).tolist()
+        if rows:
+            builder.remove(draw.choice(rows))
+    elif kind == "class":
+        builder.add_class(max(snap.classes) + 1, pod_of(requesting(cpu="1", **{"example.com/r": "1"})))
+    elif kind == "object":
+        fields = {"metadata": {"name": draw.choice(EXCLUSIVE), "namespace": "default"}}
+        claim = decode.decode(fields, core_pb2.PersistentVolumeClaim)
+        builder.apply(objects=[snapshot_pb2.ClusterObject(persistent_volume_claim=claim)])
+    elif kind == "object gone":
+        key = snapshot_pb2.ObjectKey(kind="persistent_volume", name=f"pv-{draw.choice(ATTACHED)}")
+        builder.apply(removed_objects=[key])
+    else:
+        identity = cycle_pb2.PodIdentity(uid=draw.choice("uv"))
+        slot = draw.choice(list(snap.nodes.slot_of_name.values()))
+        builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=WANTED, slot=slot)])

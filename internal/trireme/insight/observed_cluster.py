@@ -4,7 +4,7 @@ While the frontend tries a group of pods it hides victims and assumes members, a
 of such a trial are marked; they are held here and applied together with the first delta after it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trireme.insight import queued_pods
 from trireme.snapshot import classes, snapshot
@@ -33,6 +33,11 @@ class ObservedCluster:
     def classes(self) -> Mapping[int, classes.PodClass]:
         """The pod classes of the snapshot, by number."""
         return self.snap.classes
+
+    @property
+    def trial(self) -> Sequence[snapshot_pb2.Delta]:
+        """The deltas that are held here: applied after the snapshot's they lead to `generation`."""
+        return tuple(self._trial)
 
     def apply(self, delta: snapshot_pb2.Delta) -> None:
         """Advance to the delta's generation, or hold the delta while a group is being tried.

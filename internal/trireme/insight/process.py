@@ -7,7 +7,7 @@ import argparse
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from trireme.insight import service
+from trireme.insight import recording_flags, service
 from trireme.insight.http_api import flags
 from trireme.phases import phase_process
 from trireme.v1 import insight_pb2, insight_pb2_grpc, plugin_pb2
@@ -30,13 +30,28 @@ async def _serve_http(
         yield
 
 
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that insight alone has."""
+    flags.add(parser)
+    recording_flags.add(parser)
+
+
+@asynccontextmanager
+async def _extend(
+    served: service.InsightService, options: argparse.Namespace, supervisor: supervision.Supervisor
+) -> AsyncIterator[None]:
+    """Serve HTTP and record within the block, if the flags say so. Raises: ListenError."""
+    async with _serve_http(served, options, supervisor), recording_flags.recording(served, options, supervisor):
+        yield
+
+
 INSIGHT = phase_process.Phase(
     name="insight",
     point=plugin_pb2.EXTENSION_POINT_FILTER,
     descriptor=insight_pb2.DESCRIPTOR.services_by_name["InsightService"],
     make=lambda snap, remotes: service.InsightService(snap, remotes.filter_plugin, remotes.score_plugin),
     add_to=insight_pb2_grpc.add_InsightServiceServicer_to_server,
-    extension=phase_process.Extension(flags.add, lambda options: (options.http_client_ca_file,), _serve_http),
+    extension=phase_process.Extension(_add_flags, lambda options: (options.http_client_ca_file,), _extend),
 )
 
 

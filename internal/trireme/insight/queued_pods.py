@@ -1,6 +1,6 @@
 """The pods in the scheduling queue, by name, as the snapshot stream brings them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trireme.v1 import snapshot_pb2
 
@@ -14,6 +14,10 @@ class QueuedPods:
 
     def __len__(self) -> int:
         return len(self._by_uid)
+
+    def all(self) -> Sequence[snapshot_pb2.QueuedPod]:
+        """All pods, the longest known first."""
+        return tuple(self._by_uid.values())
 
     def clear(self) -> None:
         """Forget all."""

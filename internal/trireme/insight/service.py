@@ -1,7 +1,7 @@
 """InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import grpc
@@ -10,7 +10,8 @@ from grpc import aio
 from trireme.evaluation import engine, filter_engine, request_errors, score_engine
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
-from trireme.insight import explanation, observed_cluster
+from trireme.insight import explanation, observed_cluster, recorder
+from trireme.recording import segment_writer
 from trireme.registry import filter_profiles, score_profiles
 from trireme.rpc import follower, grpc_server
 from trireme.snapshot import arrays, snapshot
@@ -19,8 +20,8 @@ from trireme.wire import status as wire_status
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceStatistics:
-    """What the service has done, and what it knows."""
+class ServiceStatistics(recorder.RecorderStatistics):
+    """What the service has done, what it knows, and what it recorded."""
 
     explained: int = field(metadata={"help": "Pods explained.", "total": True})
     queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
@@ -51,7 +52,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._cluster = observed_cluster.ObservedCluster(snap)
         self._engine = engine.Engine(snap, filter_engine.FilterProfiles(), score_engine.ScoreProfiles())
         self._explained = 0
-        self.follow = follower.Follower(self._cluster, self._apply_configuration, take_queue=self._cluster.apply_queue)
+        self._recorder: recorder.Recorder | None = None
+        self.follow = follower.Follower(
+            self._cluster, self._apply_configuration, take_queue=self._cluster.apply_queue, applied=self._record
+        )
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -67,7 +71,26 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """What it has done so far."""
         filters, scores = self._engine.filter.statistics(), self._engine.score.statistics()
         cached = filters.column_bytes + scores.column_bytes
-        return ServiceStatistics(self._explained, len(self._cluster.queue), filters.classes, cached)
+        recorded = recorder.NOTHING if self._recorder is None else self._recorder.statistics()
+        return ServiceStatistics(
+            **asdict(recorded),
+            explained=self._explained,
+            queued_pods=len(self._cluster.queue),
+            classes=filters.classes,
+            column_bytes=cached,
+        )
+
+    def record_to(self, writer: segment_writer.RecordingWriter) -> recorder.Recorder:
+        """Record all streams from now on; return the recorder, which has yet to run."""
+        # A recording begins with all of the cluster, whatever the plugins need.
+        self._snap.store_node_objects(messages=True, json=True)
+        self._recorder = recorder.Recorder(self._cluster, writer, self.follow.instance)
+        return self._recorder
+
+    def _record(self, request: snapshot_pb2.SyncRequest) -> None:
+        """Record what was applied, if anything is recorded."""
+        if self._recorder is not None:
+            self._recorder.record(request)
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
         """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""

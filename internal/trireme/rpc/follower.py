@@ -77,15 +77,18 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         *,
         requires_configuration: bool = True,
         take_queue: Callable[[snapshot_pb2.QueueDelta], None] | None = None,
+        applied: Callable[[snapshot_pb2.SyncRequest], None] = lambda request: None,
     ) -> None:
         """`requires_configuration`: calls must name the stream's configuration.
 
-        `take_queue` gets what changes in the queue, where the frontend sends that.
+        `take_queue` gets what changes in the queue, where the frontend sends that. `applied` gets each message of the
+        stream once it is accepted or applied.
         """
         self._snap = snap
         self._configured = configured
         self._requires_configuration = requires_configuration
         self._take_queue = take_queue
+        self._applied = applied
         self._guard = fencing.EpochGuard()
         self._config_hash = 0
         # The leader whose full sync came last. Each leader numbers generations from the start, so the generation of a
@@ -139,6 +142,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     leader = request.hello.fence
                     self._stream += 1
                     number, self._disconnected_at = self._stream, None
+                    self._applied(request)
                     continue
                 if not number:
                     await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
@@ -256,6 +260,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             except snapshot.OutOfStepError as error:
                 await stream.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
         self._deltas += 1
+        self._applied(request)
 
 
 class _StreamWriter:

@@ -82,6 +82,15 @@ class ObjectTable:
             ordered = self._ordered[kind] = [entries[key] for key in sorted(entries)]
         return iter(ordered)
 
+    def entries(self) -> Iterator[snapshot_pb2.ClusterObject]:
+        """All objects of all kinds as deltas bring them, assumptions marked."""
+        for kind, values in self._kinds.items():
+            assumed = self._assumed.get(kind, {})
+            for key, value in values.items():
+                yield snapshot_pb2.ClusterObject(
+                    **{kind: value}, assumed=key in assumed, open_to_group=assumed.get(key, "")
+                )
+
     def last_change(self, kind: str) -> int:
         """The generation of the kind's last change."""
         return self._generations.get(kind, 0)

@@ -6,7 +6,7 @@ from typing import Any
 import changed_clusters
 import numpy as np
 import pytest
-from changed_clusters import WANTED, Change
+from changed_clusters import Change
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from snapshot_views import SnapshotBuilder, pod_of, requesting, view
@@ -36,42 +36,6 @@ def _fork(change: Change, builder: SnapshotBuilder) -> snapshot.Snapshot:
         return over.fork()
 
 
-def _change_at_random(builder: SnapshotBuilder, draw: random.Random) -> None:
-    """A delta of any kind, new labels, taints, images and resources among them."""
-    snap = builder.snap
-    kind = draw.choice(("node", "node", "node gone", "pod", "pod gone", "class", "object", "object gone", "nomination"))
-    if kind == "node":
-        name = draw.choice([*snap.nodes.slot_of_name, "new"])
-        labels = {changed_clusters.ZONE: draw.choice("xyzw"), changed_clusters.HOST: draw.choice((name, "other"))}
-        taints = [(draw.choice("tu"), "1", "NoSchedule")] if draw.random() < 0.5 else []
-        size = {"cpu": str(draw.randint(1, 9)), "pods": "20", f"example.com/{draw.choice('pq')}": "1"}
-        images = {draw.choice(("a:1", "b:1", "c:1")): draw.randint(1, 3)}
-        builder.set_node(name, labels=labels, taints=taints, allocatable=size, images=images, features=["f"])
-    elif kind == "node gone" and len(snap.nodes.slot_of_name) > 1:
-        empty = [name for name, slot in snap.nodes.slot_of_name.items() if not snap.nodes.pod_count[slot]]
-        if empty:
-            builder.remove_node(draw.choice(empty))
-    elif kind == "pod":
-        builder.place(draw.choice(list(snap.classes)), draw.choice(list(snap.nodes.slot_of_name)))
-    elif kind == "pod gone":
-        rows = np.flatnonzero(snap.pods.slot[: snap.pods.size] >= 0).tolist()
-        if rows:
-            builder.remove(draw.choice(rows))
-    elif kind == "class":
-        builder.add_class(max(snap.classes) + 1, pod_of(requesting(cpu="1", **{"example.com/r": "1"})))
-    elif kind == "object":
-        fields = {"metadata": {"name": draw.choice(changed_clusters.EXCLUSIVE), "namespace": "default"}}
-        claim = decode.decode(fields, core_pb2.PersistentVolumeClaim)
-        builder.apply(objects=[snapshot_pb2.ClusterObject(persistent_volume_claim=claim)])
-    elif kind == "object gone":
-        key = snapshot_pb2.ObjectKey(kind="persistent_volume", name=f"pv-{draw.choice(changed_clusters.ATTACHED)}")
-        builder.apply(removed_objects=[key])
-    else:
-        identity = cycle_pb2.PodIdentity(uid=draw.choice("uv"))
-        slot = draw.choice(list(snap.nodes.slot_of_name.values()))
-        builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=WANTED, slot=slot)])
-
-
 @SETTINGS
 @given(change=changed_clusters.changes())
 def test_a_fork_is_a_snapshot_built_anew(change: Change) -> None:
@@ -95,7 +59,7 @@ def test_a_fork_outlives_deltas_of_the_snapshot(change: Change, seed: int, early
     before = view(fork), _nodes_of(fork)
     draw = random.Random(seed)
     for _ in range(12):
-        _change_at_random(builder, draw)
+        changed_clusters.change_at_random(builder, draw)
     assert (view(fork), _nodes_of(fork)) == before
     assert _answers(fork) == _answers(changed_clusters.after(change).snap)
 
@@ -112,7 +76,7 @@ def test_a_fork_follows_deltas_of_its_own(change: Change, seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(12):
         if draw.random() < 0.5:
-            _change_at_random(other, draw)
+            changed_clusters.change_at_random(other, draw)
     assert view(builder.snap) == before
     assert _answers(builder.snap) == answers
 

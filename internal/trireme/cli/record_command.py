@@ -1,0 +1,146 @@
+"""`trireme record`: verifies the recordings that insight makes (`--record-dir`), or joins some to one file.
+
+It reads files, and reaches no scheduler. Recordings hold the names and labels of pods and nodes.
+"""
+
+import argparse
+import asyncio
+import pathlib
+import sys
+from typing import Any
+
+from rich import console
+
+from trireme.cli import display
+from trireme.cli.display import Report
+from trireme.recording import export, verification
+from trireme_kube.apimachinery import golang, timestamps
+from trireme_kube.componentbase import clocks
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `trireme record`, with check and export, to the commands."""
+    parser = commands.add_parser("record", help="verify and join recordings", description=__doc__)
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+
+    check = actions.add_parser("check", help="verify a recording, and say what it holds; exits 1 if it is damaged")
+    check.add_argument("path", type=pathlib.Path, metavar="FILE|DIR", help="a file, or a folder of recordings")
+    check.add_argument("-o", "--output", choices=display.FORMATS, default="text", help="default %(default)s")
+    check.set_defaults(run=run_check, watch=False)
+
+    export_ = actions.add_parser("export", help="join the recordings of a folder to one file")
+    export_.add_argument(
+        "--since",
+        type=_parse_duration,
+        metavar="DURATION",
+        help="from so long ago on, or a little before: from the beginning of a recording (default: all)",
+    )
+    export_.add_argument(
+        "--dir", type=pathlib.Path, default=".", metavar="DIR", help="folder of recordings (default: this one)"
+    )
+    export_.add_argument("file", type=pathlib.Path, metavar="FILE", help="the file to write")
+    export_.set_defaults(run=run_export)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Verify a recording. Returns the exit code."""
+    try:
+        summary = verification.verify(options.path)
+    except OSError as error:
+        return _print_error(error)
+
+    async def report() -> Report:
+        return _report(summary)
+
+    asyncio.run(display.show_report(options, report, render))
+    for problem in summary.problems:
+        print(f"Error: {problem}", file=sys.stderr)
+    return 1 if summary.problems else 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Join recordings. Returns the exit code."""
+    since_ns = 0 if options.since is None else clocks.wall_ns() - options.since
+    try:
+        result = export.export(options.dir, options.file, since_ns)
+    except OSError as error:
+        return _print_error(error)
+    except export.NothingToExportError as error:
+        print(f"Error: {options.dir}: {error}", file=sys.stderr)
+        return 1
+    for problem in result.problems:
+        print(f"{problem}; what follows in that file is left out", file=sys.stderr)
+    print(
+        f"{options.file}: {_time(result.begin_ns)} to {_time(result.end_ns)}, {result.frames} frames, "
+        f"{result.size} bytes, {result.gaps} gaps"
+    )
+    return 0
+
+
+def render(report: Report, wide: bool = False) -> console.Group:
+    """Render what a recording holds as text."""
+    fields = [
+        ("From", str(report["from"] or "-")),
+        ("To", str(report["to"] or "-")),
+        ("Files", str(report["files"])),
+        ("Size", f"{report['sizeBytes']} bytes"),
+        ("Frames", str(report["frames"])),
+        ("Deltas", f"{report['deltas']} of the cluster, {report['queueDeltas']} of the queue"),
+        ("Streams", f"{report['streams']} opened"),
+        ("Written by", ", ".join(report["releases"]) or "-"),
+        ("Gaps", str(len(report["gaps"]))),
+    ]
+    parts: list[console.RenderableType] = [display.table_of_fields(fields)]
+    if report["gaps"]:
+        rows = [[gap["end"], str(gap["droppedMessages"] or "unknown"), gap["file"]] for gap in report["gaps"]]
+        parts += ["", display.table_of_rows(("GAP UNTIL", "MESSAGES", "FILE"), rows, right=("MESSAGES",))]
+    if report["torn"]:
+        rows = [[str(torn["offset"]), str(torn["sizeBytes"]), torn["file"]] for torn in report["torn"]]
+        parts += ["", display.table_of_rows(("TORN AT", "BYTES", "FILE"), rows, right=("TORN AT", "BYTES"))]
+    return console.Group(*parts)
+
+
+def _report(summary: verification.Summary) -> dict[str, Any]:
+    """The summary as `-o json` shows it."""
+    return {
+        "from": _time(summary.begin_ns),
+        "to": _time(summary.end_ns),
+        "files": summary.files,
+        "sizeBytes": summary.size,
+        "frames": summary.frames,
+        "deltas": summary.deltas,
+        "queueDeltas": summary.queue_deltas,
+        "streams": summary.streams,
+        "releases": summary.releases,
+        "gaps": [
+            {"file": gap.file, "end": _time(gap.end_ns), "droppedMessages": gap.dropped_messages}
+            for gap in summary.gaps
+        ],
+        "torn": [{"file": torn.file, "offset": torn.offset, "sizeBytes": torn.size} for torn in summary.torn],
+        "problems": [
+            {"file": problem.file, "offset": problem.offset, "problem": problem.problem} for problem in summary.problems
+        ],
+    }
+
+
+def _time(nanoseconds: int) -> str | None:
+    """The time as text; None: there is none."""
+    return timestamps.rfc3339_micros(nanoseconds) if nanoseconds else None
+
+
+def _print_error(error: OSError) -> int:
+    """Print why a file cannot be read or written. Returns the exit code."""
+    text = f"{error.filename}: {error.strerror}" if error.strerror else str(error)
+    print(f"Error: {text}", file=sys.stderr)
+    return 1
+
+
+def _parse_duration(text: str) -> int:
+    """A duration in nanoseconds. Raises: ArgumentTypeError."""
+    try:
+        nanoseconds = golang.parse_duration(text).nanoseconds
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if nanoseconds < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return nanoseconds

@@ -1,0 +1,52 @@
+"""The segments in a folder: their names, sizes and ages."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+
+from trireme.recording import segment_reader
+
+_NAME = re.compile(r"recording-(\d{10})\.trireme")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """A file of a recording. Units: start in nanoseconds since 1970."""
+
+    number: int
+    path: pathlib.Path
+    size: int
+    start_ns: int
+
+
+def file_name(number: int) -> str:
+    """The name of the segment of this number."""
+    return f"recording-{number:010}.trireme"
+
+
+def segments(folder: pathlib.Path) -> Sequence[Segment]:
+    """The segments in the folder, oldest first; other files are left out.
+
+    One whose header cannot be read is as old as its file. Raises: OSError where the folder cannot be read.
+    """
+    found = []
+    for path in folder.iterdir():
+        match = _NAME.fullmatch(path.name)
+        if match is None:
+            continue
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # its writer has deleted it
+        found.append(Segment(int(match[1]), path, status.st_size, _start_ns(path, status.st_mtime_ns)))
+    return sorted(found, key=lambda segment: segment.number)
+
+
+def _start_ns(path: pathlib.Path, otherwise: int) -> int:
+    """When the segment began; `otherwise` if its header cannot be read."""
+    try:
+        header = segment_reader.read_header(path)
+    except (segment_reader.RecordingError, OSError):
+        return otherwise
+    return otherwise if header is None else header.start_unix_ns

@@ -1,0 +1,157 @@
+"""Reads recordings from beginning to end, and says what they hold, what is missing, and what is damaged."""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from trireme.recording import segment_folder, segment_reader
+from trireme.recording.segment_reader import RecordingError
+from trireme.v1 import recording_pb2, snapshot_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A place where messages are missing. Units: end in nanoseconds since 1970, when recording went on."""
+
+    file: str
+    end_ns: int
+    #: How many insight counted; 0: not known, as where insight was started again.
+    dropped_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class TornTail:
+    """The end of a file that is no whole frame: its writer crashed, or is still writing."""
+
+    file: str
+    offset: int
+    size: int
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was read. Units: times in nanoseconds since 1970, 0 where there is nothing; sizes in bytes."""
+
+    files: int = 0
+    size: int = 0
+    frames: int = 0
+    #: Received: those of full states are counted as frames alone.
+    deltas: int = 0
+    queue_deltas: int = 0
+    streams: int = 0
+    begin_ns: int = 0
+    end_ns: int = 0
+    releases: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    torn: list[TornTail] = field(default_factory=list)
+    problems: list[RecordingError] = field(default_factory=list)
+
+
+def verify(path: pathlib.Path) -> Summary:
+    """Read a file, or the segments of a folder. Raises: OSError where it cannot be read, or is empty of segments."""
+    if path.is_dir():
+        files: Sequence[pathlib.Path] = [segment.path for segment in segment_folder.segments(path)]
+        if not files:
+            raise FileNotFoundError(f"{path}: there are no recordings")
+    else:
+        files = [path]
+    summary, before = Summary(), None
+    for number, file in enumerate(files):
+        before = _verify_file(file, before, summary, first=number == 0)
+    return summary
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSegment:
+    """A segment that was read: its header, and whether it was read to its end."""
+
+    header: recording_pb2.RecordingHeader
+    complete: bool
+
+
+def follows(header: recording_pb2.RecordingHeader, before: ReadSegment | None) -> bool:
+    """Whether nothing is missing between the segment before and the one with this header."""
+    return (
+        before is not None
+        and before.complete
+        and header.continuous
+        and header.instance == before.header.instance
+        and header.segment == before.header.segment + 1
+    )
+
+
+def _verify_file(
+    path: pathlib.Path, before: ReadSegment | None, summary: Summary, *, first: bool
+) -> ReadSegment | None:
+    """Read a file, and add to the summary what it holds. Raises: OSError."""
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        summary.files += 1
+        summary.size += size
+        reader = None
+        try:
+            reader = segment_reader.SegmentReader(file, str(path))
+            header = reader.header
+            if header is not None:
+                if header.release not in summary.releases:
+                    summary.releases.append(header.release)
+                if not first and not follows(header, before):
+                    summary.gaps.append(Gap(str(path), header.start_unix_ns, header.dropped_messages))
+            _verify_frames(reader, str(path), summary)
+        except RecordingError as error:
+            summary.problems.append(error)
+        if reader is None or reader.header is None:
+            header = None
+        if reader is not None and reader.torn_at is not None:
+            summary.torn.append(TornTail(str(path), reader.torn_at, size - reader.torn_at))
+        return None if reader is None or header is None else ReadSegment(header, reader.ended)
+
+
+def _verify_frames(reader: segment_reader.SegmentReader, file: str, summary: Summary) -> None:
+    """Read the frames, and check that each delta begins where the one before it ended. Raises: RecordingError."""
+    generation: int | None = None
+    state_complete = False
+    for frame, offset in _frames_with_offsets(reader):
+        summary.frames += 1
+        summary.begin_ns = min(summary.begin_ns or frame.unix_time_ns, frame.unix_time_ns)
+        summary.end_ns = max(summary.end_ns, frame.unix_time_ns)
+        content, received = frame.WhichOneof("content"), not frame.state_part
+        if content == "gap":
+            summary.gaps.append(Gap(file, frame.unix_time_ns, frame.gap.dropped_messages))
+        if content != "message":
+            continue
+        if received and not state_complete:
+            raise RecordingError(file, offset, "a message precedes the full state")
+        state_complete |= frame.state_part == recording_pb2.STATE_PART_LAST
+        _count_message(frame.message, summary, received=received)
+        if frame.message.WhichOneof("message") == "delta":
+            delta = frame.message.delta
+            if not delta.reset and delta.from_generation != generation:
+                text = f"a delta from generation {delta.from_generation} is behind generation {generation}"
+                raise RecordingError(file, offset, text)
+            generation = delta.to_generation
+    if reader.header is not None and reader.header.segment == 0 and not reader.ended:
+        # It appeared once it was whole.
+        raise RecordingError(file, reader.offset, "the exported file ends here; it was not copied whole")
+    if reader.header is not None and not state_complete and reader.torn_at is None:
+        raise RecordingError(file, reader.offset, "the file ends before its full state is complete")
+
+
+def _frames_with_offsets(
+    reader: segment_reader.SegmentReader,
+) -> Iterator[tuple[recording_pb2.RecordedFrame, int]]:
+    """Yield each frame with where it begins. Raises: RecordingError."""
+    offset = reader.offset
+    for frame in reader.frames():
+        yield frame, offset
+        offset = reader.offset
+
+
+def _count_message(message: snapshot_pb2.SyncRequest, summary: Summary, *, received: bool) -> None:
+    """Add a message to the summary, if it was received."""
+    if not received:
+        return
+    kind = message.WhichOneof("message")
+    summary.deltas += kind == "delta"
+    summary.queue_deltas += kind == "queue"
+    summary.streams += kind == "hello"

@@ -1,0 +1,226 @@
+"""`trireme record`: what check says of whole and damaged recordings, and what export joins."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from recordings import BEGIN, SECOND, delta_frame, encoded, end_frame, header, read, state_frame, write
+
+from trireme.cli import main
+from trireme.recording import export, segment_folder, segment_writer, verification
+from trireme.v1 import recording_pb2, snapshot_pb2
+from trireme_kube.componentbase import clocks
+
+HELLO = snapshot_pb2.Hello(config_hash=5)
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Four segments, a minute each, of three deltas each; nothing is missing between the first two and the last two."""
+    out = tmp_path / "recordings"
+    writer = segment_writer.RecordingWriter(out, segment_writer.Limits(1 << 20, 3600))
+    generation = 1
+    for number, (instance, dropped) in enumerate([("i", 0), ("i", 0), ("i", 7), ("i", 0)]):
+        at = BEGIN + number * 60 * SECOND
+        continuous = number in (1, 3)
+        generation += dropped
+        writer.begin(header(at, instance=instance, continuous=continuous, dropped_messages=dropped, hello=HELLO))
+        write(writer, state_frame(generation, at))
+        for second in range(3):
+            generation += 1
+            write(writer, delta_frame(generation, at + (10 + second) * SECOND))
+    writer.end(at + 59 * SECOND)
+    writer.release()
+    return out
+
+
+def files(folder: pathlib.Path) -> list[pathlib.Path]:
+    return [segment.path for segment in segment_folder.segments(folder)]
+
+
+def check(path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any, str]:
+    """The exit code, the report, and what is on stderr."""
+    code = main.main(["record", "check", str(path), "-o", "json"])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out) if captured.out else None, captured.err
+
+
+def generations(path: pathlib.Path) -> list[int | str]:
+    """The generations of the deltas of a file; `state` before that of a state, `gap` where one is."""
+    out: list[int | str] = []
+    for frame in read(path.read_bytes())[0]:
+        content = frame.WhichOneof("content")
+        if content == "gap":
+            out.append("gap")
+        elif frame.message.HasField("delta"):
+            out += [*(["state"] if frame.state_part else []), frame.message.delta.to_generation]
+    return out
+
+
+def test_check_says_what_a_folder_holds(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else nobody knows whether the time of an incident is in it."""
+    code, report, errors = check(folder, capsys)
+    assert (code, errors) == (0, "")
+    assert report == {
+        "from": "2023-11-14T22:13:20.000000Z",
+        "to": "2023-11-14T22:17:19.000000Z",
+        "files": 4,
+        "sizeBytes": sum(path.stat().st_size for path in files(folder)),
+        "frames": 4 * 5,
+        "deltas": 12,
+        "queueDeltas": 0,
+        "streams": 0,
+        "releases": ["0"],
+        "gaps": [{"file": str(files(folder)[2]), "end": "2023-11-14T22:15:20.000000Z", "droppedMessages": 7}],
+        "torn": [],
+        "problems": [],
+    }
+    assert main.main(["record", "check", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "12 of the cluster, 0 of the queue" in shown
+    assert f"2023-11-14T22:15:20.000000Z         7  {files(folder)[2]}" in shown
+
+
+def test_check_names_file_and_place_of_damage(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody would rely on a recording that cannot be read."""
+    damaged = files(folder)[1]
+    content = bytearray(damaged.read_bytes())
+    content[-30] ^= 4
+    damaged.write_bytes(content)
+    code, report, errors = check(folder, capsys)
+    assert code == 1
+    (problem,) = report["problems"]
+    assert (problem["file"], problem["problem"]) == (str(damaged), "the checksum of the frame's lengths does not match")
+    assert errors == f"Error: {damaged}: byte {problem['offset']}: {problem['problem']}\n"
+    # What is behind the damage is missing.
+    assert [gap["file"] for gap in report["gaps"]] == [str(path) for path in files(folder)[2:3]]
+
+
+def test_a_torn_tail_is_no_damage(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every check during an incident would fail, for insight is writing."""
+    last = files(folder)[-1]
+    last.write_bytes(last.read_bytes()[:-3])
+    code, report, errors = check(folder, capsys)
+    assert (code, errors) == (0, "")
+    assert [(torn["file"], torn["offset"] + torn["sizeBytes"]) for torn in report["torn"]] == [
+        (str(last), last.stat().st_size)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("frames", "problem"),
+    [
+        pytest.param([delta_frame(2)], "a message precedes the full state", id="no-state"),
+        pytest.param([state_frame(1), delta_frame(3)], "from generation 2 is behind generation 1", id="missing-delta"),
+        pytest.param([], "ends before its full state is complete", id="empty"),
+    ],
+)
+def test_check_finds_what_no_checksum_finds(
+    frames: list[recording_pb2.RecordedFrame],
+    problem: str,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A mistake of the writer would be found when the recording is needed."""
+    file = tmp_path / "f"
+    file.write_bytes(b"".join(encoded(header(segment=1), [*frames, end_frame()])))
+    code, _, errors = check(file, capsys)
+    assert code == 1
+    assert problem in errors
+
+
+@pytest.mark.parametrize("name", ["none", ""], ids=["no-such-file", "no-recordings"])
+def test_check_of_what_is_not_there(name: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped path would be a recording without damage."""
+    code, report, errors = check(tmp_path / name, capsys)
+    assert (code, report) == (1, None)
+    assert errors.startswith(f"Error: {tmp_path / name}: ")
+
+
+def test_export_joins_segments_with_one_state_for_each_gap(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of some hours would be mostly states; or who reads it would not notice that deltas are missing."""
+    target = tmp_path / "incident.trireme"
+    assert main.main(["record", "export", "--dir", str(folder), str(target)]) == 0
+    assert capsys.readouterr().out.startswith(
+        f"{target}: 2023-11-14T22:13:20.000000Z to 2023-11-14T22:16:32.000000Z, 16 frames, "
+    )
+    third, fourth = files(folder)[2:]
+    # The state of the third segment is in it, and that of the second and the fourth are not.
+    assert generations(target) == ["state", 1, 2, 3, 4, 5, 6, 7, "gap", *generations(third), *generations(fourth)[2:]]
+    code, report, _ = check(target, capsys)
+    assert (code, report["deltas"], len(report["gaps"])) == (0, 12, 1)
+    (first, *_), reader = read(target.read_bytes())
+    assert first.message.delta.reset
+    assert reader.header is not None
+    assert (reader.header.hello, reader.header.segment) == (HELLO, 0)
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_export_begins_at_the_segment_that_has_the_time(
+    folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour's incident would be a day's file, or lack its beginning."""
+    monkeypatch.setattr(clocks, "wall_ns", lambda: BEGIN + 4 * 60 * SECOND)
+    target = tmp_path / "incident.trireme"
+    for since, segment in (("30s", 3), ("1m", 3), ("61s", 2), ("2h", 0)):
+        assert main.main(["record", "export", "--since", since, "--dir", str(folder), str(target)]) == 0
+        assert generations(target)[1] == generations(files(folder)[segment])[1], since
+
+
+def test_export_takes_what_can_be_read(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One damaged block would take the whole incident."""
+    first, second, third, _ = files(folder)
+    first.write_bytes(first.read_bytes()[:-5])
+    content = bytearray(second.read_bytes())
+    content[-30] ^= 4
+    second.write_bytes(content)
+    third.write_bytes(third.read_bytes()[:60])
+    target = tmp_path / "incident.trireme"
+    assert main.main(["record", "export", "--dir", str(folder), str(target)]) == 0
+    assert f"{second}: byte " in capsys.readouterr().err
+    joined = generations(target)
+    assert joined[:6] == ["state", 1, 2, 3, 4, "gap"]
+    assert joined.count("gap") == 2
+    assert verification.verify(target).problems == []
+
+
+def test_an_exported_file_that_is_cut_is_damaged(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy that was interrupted would pass for the whole incident."""
+    target = tmp_path / "incident.trireme"
+    export.export(folder, target, 0)
+    content = target.read_bytes()
+    target.write_bytes(content[:-3])
+    code, _, errors = check(target, capsys)
+    assert code == 1
+    assert "it was not copied whole" in errors
+    # Also where it is cut between two frames.
+    for size in range(len(content) - 1, 0, -1):
+        target.write_bytes(content[:size])
+        assert verification.verify(target).problems or read(content[:size])[1].header is None
+
+
+def test_nothing_to_export_is_an_error(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty file would be sent around; or one from before would be lost."""
+    target = tmp_path / "incident.trireme"
+    target.write_bytes(b"before")
+    assert main.main(["record", "export", "--dir", str(tmp_path), str(target)]) == 1
+    assert capsys.readouterr().err == f"Error: {tmp_path}: there is no recording with a full state\n"
+    assert main.main(["record", "export", "--dir", str(tmp_path / "none"), str(target)]) == 1
+    assert "none: No such file or directory" in capsys.readouterr().err
+    assert target.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_duration_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """All would be exported."""
+    for text in ("1d", "-1h"):
+        with pytest.raises(SystemExit):
+            main.main(["record", "export", f"--since={text}", "f"])
+        assert "argument --since: " in capsys.readouterr().err
