@@ -34,7 +34,7 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
     """The first commands that a newcomer types would not work: the demo, a plugin beside it, status and explain."""
     monkeypatch.setenv("TRIREME_SOCKET", str(tmp_path / "admin.sock"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("COLUMNS", raising=False)  # of the tests' own output
+    monkeypatch.setenv("COLUMNS", "")  # readline sets it for children, past os.environ
     (port,) = ports.free_ports(1)
     own = tmp_path / "trireme.yaml"
     own.write_text((EXAMPLES / "trireme.yaml").read_text().replace("127.0.0.1:9000", f"127.0.0.1:{port}"))
