@@ -95,6 +95,39 @@ async def test_an_explanation_has_insights_evaluation(tmp_path: Path) -> None:
     assert (list(request.nodes), request.scores) == (["n1", "n3"], True)
 
 
+async def test_proposals_come_with_the_evaluation_on_request(tmp_path: Path) -> None:
+    """`trireme explain --proposals` has them as `evaluation.proposals`, each change under the name of its kind."""
+    answer = insight_pb2.ExplainResponse(queued_pod=snapshot_pb2.QueuedPod(pod_class=1), node_count=3)
+    lower = answer.proposals.add(feasible_count=3, example_nodes=["n1", "n2"]).lower_request
+    lower.container, lower.resource, lower.current.string, lower.proposed.string = "main", "cpu", "4", "3500m"
+    answer.proposals.add(feasible_count=1).add_node.like_node = "n1"
+    answer.proposal_search_limits.add(kind="tolerate_taints", tried=16, candidates=40)
+    insight = Insight(answer)
+    _, report = await _explained(tmp_path, insight, "pod=default/waits&proposals=true")
+    assert report["evaluation"]["proposals"] == [
+        {
+            "lowerRequest": {"container": "main", "resource": "cpu", "current": "4", "proposed": "3500m"},
+            "feasibleNodes": 3,
+            "examples": ["n1", "n2"],
+        },
+        {"addNode": {"likeNode": "n1"}, "feasibleNodes": 1, "examples": []},
+    ]
+    limits = [{"kind": "tolerateTaints", "tried": 16, "candidates": 40}]
+    assert report["evaluation"]["proposalSearchLimits"] == limits
+    assert insight.requests[0].proposals
+
+
+async def test_nobody_pays_for_proposals_without_a_request(tmp_path: Path) -> None:
+    """They take many simulations."""
+    insight = Insight(RESPONSE)
+    _, report = await _explained(tmp_path, insight, "pod=default/waits")
+    assert "proposals" not in report["evaluation"]
+    assert not insight.requests[0].proposals
+    code, text = await _explained(tmp_path, None, "pod=default/waits&proposals=true")
+    assert code == 400
+    assert "insight.endpoints" in text
+
+
 async def test_what_insight_cannot_evaluate_is_named(tmp_path: Path) -> None:
     """HTTP extenders are called by the frontend alone."""
     extenders = [{"urlPrefix": "http://127.0.0.1:1/x", "filterVerb": "filter"}]

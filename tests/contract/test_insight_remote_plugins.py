@@ -13,7 +13,7 @@ from trireme import sdk
 from trireme.insight import service
 from trireme.remote import remote_client, remote_plugins
 from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
 
 POD = cycle_pb2.PodIdentity(namespace="default", name="p", uid="u")
 
@@ -22,7 +22,9 @@ class OddNodes:
     """Refuses node-1, and gives others the number in their name. `meanwhile` runs within its calls; it may be down."""
 
     def __init__(self) -> None:
-        self.info = sdk.Info("OddNodes", depends_on=sdk.Dependency.NODE)
+        self.info = sdk.Info("OddNodes", depends_on=sdk.Dependency.NODE, pod_fields=("spec.nodeSelector",))
+        # A key of nodeSelector with which no node takes a pod.
+        self.refused_selector = ""
         self.meanwhile: Callable[[], None] = lambda: None
         self.down = False
 
@@ -30,6 +32,8 @@ class OddNodes:
         self.meanwhile()
         if self.down:
             raise OSError("down")
+        if self.refused_selector in call.pod.spec.node_selector:
+            return [sdk.unschedulable("is selected") for _ in nodes]
         return [sdk.unschedulable("is odd") if node.name == "node-1" else None for node in nodes]
 
     async def score_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[int]:
@@ -119,3 +123,23 @@ async def test_an_explanation_ends_while_the_cluster_goes_on(opened: Any) -> Non
     insight.plugin.meanwhile = insight.change
     response = await insight.explain()
     assert [node.name for node in response.feasible_nodes] == ["node-2", "node-0"]
+
+
+async def test_remote_plugins_judge_proposals(opened: Any) -> None:
+    """A change helps only if they say so of the changed pod; of a node that is not there they cannot say anything."""
+    insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
+    insight.plugin.refused_selector = "zone"
+    pod = core_pb2.Pod(spec=core_pb2.PodSpec(node_selector={"zone": "a", "disk": "ssd"}))
+    at = insight.snap.generation
+    chosen = snapshot_pb2.PodClass(id=2, pod=pod)
+    insight.snap.apply(snapshot_pb2.Delta(from_generation=at, to_generation=at + 1, classes=[chosen]))
+    queued = snapshot_pb2.QueuedPod(pod=POD, pod_class=2, profile=phase_calls.PROFILE)
+    insight.service._cluster.apply_queue(snapshot_pb2.QueueDelta(pods=[queued]))
+    request = insight_pb2.ExplainRequest(pod=POD, proposals=True)
+    response = await insight.service.Explain(request, phase_calls.context())
+    assert response.feasible_count == 0
+    (proposal,) = response.proposals
+    assert proposal.drop_constraint.field == "spec.nodeSelector[zone]"
+    assert (proposal.feasible_count, list(proposal.example_nodes)) == (2, ["node-0", "node-2"])
+    (limit,) = response.proposal_search_limits
+    assert (limit.kind, limit.tried, limit.candidates) == ("add_node", 0, 1)

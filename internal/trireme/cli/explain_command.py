@@ -6,7 +6,7 @@ from typing import Any
 
 from rich import console, padding, text
 
-from trireme.cli import display, frontend_connection
+from trireme.cli import display, frontend_connection, proposals_display
 from trireme.cli.display import Report
 from trireme.framework import event_phrases
 from trireme.registry import explain_sides
@@ -26,6 +26,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--nodes", default="", metavar="NODE[,NODE]", help="only why these nodes refuse it, or how they score (insight)"
     )
+    parser.add_argument(
+        "--proposals", action="store_true", help="also changes that would let it be scheduled, each simulated (insight)"
+    )
     frontend_connection.add_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -33,6 +36,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> int:
     """Print the explanation of a pod. Returns the exit code."""
     query = {"pod": options.pod, **({"nodes": options.nodes} if options.nodes else {})}
+    if options.proposals:
+        query["proposals"] = "true"
     return frontend_connection.print_report(options, "/trireme/v1/explain", query, render)
 
 
@@ -99,7 +104,7 @@ def _render_evaluation(found: Report, wide: bool) -> list[console.RenderableType
         parts += ["", "The feasible nodes, best first", _with_indent(_render_feasible_nodes(found, wide))]
     if found.get("notEvaluated"):
         parts += ["", f"HTTP extenders may refuse more: {', '.join(found['notEvaluated'])}"]
-    return parts
+    return parts + proposals_display.render_proposals(found, wide)
 
 
 def _render_feasible_nodes(found: Report, wide: bool) -> console.RenderableType:

@@ -60,6 +60,11 @@ class FilterEngine:
         return self._profiles.chains
 
     @property
+    def profiles(self) -> FilterProfiles:
+        """The plugins by profile, for another engine of the same configuration."""
+        return self._profiles
+
+    @property
     def cached_classes(self) -> Container[tuple[str, int]]:
         """The classes (profile, number) whose columns are cached."""
         return self._evaluator.cached_classes

@@ -11,6 +11,7 @@ from trireme.evaluation import engine, filter_engine, request_errors, score_engi
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
 from trireme.insight import explanation, observed_cluster, recorder
+from trireme.insight.proposals import search
 from trireme.recording import segment_writer
 from trireme.registry import filter_profiles, score_profiles
 from trireme.rpc import follower, grpc_server
@@ -51,6 +52,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._make_remote_score = make_remote_score
         self._cluster = observed_cluster.ObservedCluster(snap)
         self._engine = engine.Engine(snap, filter_engine.FilterProfiles(), score_engine.ScoreProfiles())
+        self._proposals = search.ProposalSearch()
         self._explained = 0
         self._recorder: recorder.Recorder | None = None
         self.follow = follower.Follower(
@@ -160,6 +162,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     ) -> None:
         """Add to the response what filter and, if requested, score say of the pod on the snapshot as it is now.
 
+        With proposals, where no node is feasible, also what would help.
+
         Raises: ExplainError: the pod's class has not arrived yet.
         """
         if queued.pod_class not in self._snap.classes:
@@ -171,6 +175,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         metadata.namespace, metadata.name, metadata.uid = queued.pod.namespace, queued.pod.name, queued.pod.uid
         found = await explanation.explain(self._engine, cycle, scores=request.scores)
         _write_explanation(found, self._snap.nodes.names, frozenset(request.nodes), response)
+        if request.proposals and not found.feasible.size:
+            result = await self._proposals.search(self._engine, cycle)
+            response.proposals.extend(result.proposals)
+            response.proposal_search_limits.extend(result.limits)
 
 
 def _write_explanation(

@@ -4,7 +4,7 @@ A key on many nodes is a dense int32 column; a key on few nodes (for example one
 is a small dict, so that rare labels cost no memory per node.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -133,6 +133,11 @@ class LabelColumns:
         That one is not stored: pods may name any key, and would fill the memory with columns of nothing.
         """
         return self._columns.get(key) or LabelColumn()
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The keys that some node has, or has had."""
+        return tuple(self._columns)
 
     def copy(self) -> "LabelColumns":
         """The same labels, in columns of its own; dictionaries are shared."""

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from trireme.cli import display, explain_command
+from trireme.cli import display, explain_command, proposals_display
 from trireme.queueing import states
 
 
@@ -124,3 +124,75 @@ def test_what_is_missing_from_an_evaluation_is_named() -> None:
 def test_every_state_of_the_queue_has_words() -> None:
     """Else the history of a pod shows the label of a metric."""
     assert {state.label for state in get_args(states.QueueState)} <= explain_command._states.keys()
+
+
+def proposed(*proposals: dict[str, Any], **more: Any) -> str:
+    """What is shown of these proposals, in 80 columns."""
+    shown = display.as_text(explain_command.render(report(**evaluated(0, proposals=list(proposals), **more))), 80)
+    assert max(map(len, shown.splitlines())) <= 80
+    return shown
+
+
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+ZONE_IN = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+VICTIMS = [{"namespace": "ns", "name": f"v{number}"} for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"tolerateTaints": {"taints": [{"key": "gpu", "value": "true", "effect": "NoSchedule"}]}},
+            "tolerate gpu=true:NoSchedule",
+        ),
+        (
+            {"lowerRequest": {"container": "main", "resource": "cpu", "current": "4", "proposed": "3500m"}},
+            "requests.cpu 4 → 3500m (container main)",
+        ),
+        ({"lowerRequest": {"resource": "cpu", "current": "4", "proposed": "2"}}, "requests.cpu 4 → 2 (the pod)"),
+        (
+            {"dropConstraint": {"field": "f", "nodeSelector": {"key": "zone", "values": ["c"]}}},
+            "drop nodeSelector zone=c",
+        ),
+        ({"dropConstraint": {"field": "f", "nodeAffinity": ZONE_IN}}, "drop node affinity zone In (a, b)"),
+        (
+            {"dropConstraint": {"field": "f", "requiredNodeAffinity": {"nodeSelectorTerms": [{}, {}]}}},
+            "drop all 2 terms of node affinity",
+        ),
+        ({"dropConstraint": {"field": "f", "podAntiAffinity": TERM}}, "drop pod anti-affinity to app=db by zone"),
+        (
+            {"dropConstraint": {"field": "f", "topologySpread": {**TERM, "maxSkew": 1}}},
+            "drop the spread of app=db over zone (maxSkew 1)",
+        ),
+        ({"dropConstraint": {"field": "spec.later"}}, "drop spec.later"),
+        ({"addNode": {"likeNode": "n17"}}, "1 more node of the shape of n17"),
+        (
+            {"deletePods": {"nodeName": "n3", "pods": VICTIMS, "budgetViolations": 1}},
+            "delete 4 pods of lower priority on n3: ns/v0, ns/v1, ns/v2 … (violates a disruption budget)",
+        ),
+    ],
+)
+def test_each_proposal_has_words(change: dict[str, Any], words: str) -> None:
+    """Else people read the names of messages."""
+    assert proposals_display.change_text(change) == words
+
+
+def test_proposals_stand_under_their_heading() -> None:
+    """With the number of nodes that each of them opens; long names wrap, and what was not tried is named."""
+    names = [f"worker-{number:04d}.eu-central-1.compute.internal" for number in range(3)]
+    tolerate = {"tolerateTaints": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
+    add = {"addNode": {"likeNode": names[0]}, "feasibleNodes": 1, "examples": []}
+    limits = [{"kind": "tolerateTaints", "tried": 16, "candidates": 40}]
+    shown = proposed({**tolerate, "feasibleNodes": 12, "examples": names}, add, proposalSearchLimits=limits)
+    assert "What would help\n" in shown
+    (row,) = [line for line in shown.splitlines() if "tolerate gpu:NoSchedule" in line]
+    assert row.split()[0] == "12"
+    assert "Not all was tried: 16 of 40 sets of taints" in shown
+    assert "--proposals" not in shown
+
+
+def test_where_nothing_helps_it_is_said_and_where_nothing_was_tried_too() -> None:
+    """Else an empty list is taken for an answer."""
+    assert "What would help\n  no single change that was tried" in proposed()
+    assert "--proposals" in display.as_text(explain_command.render(report(**evaluated(0))), 80)
+    assert "What would help" not in display.as_text(explain_command.render(report(**evaluated(3))), 80)

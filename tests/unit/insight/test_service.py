@@ -88,6 +88,19 @@ async def test_feasible_nodes_come_with_every_plugins_score_best_first() -> None
     assert response.feasible_count == 4
 
 
+async def test_proposals_are_answered_on_request_alone() -> None:
+    """They take many simulations; and a pod that fits somewhere needs none."""
+    insight = await Insight().start()
+    assert not (await insight.explain("large")).proposals
+    assert not (await insight.explain("small", proposals=True)).proposals
+    response = await insight.explain("large", proposals=True)
+    kinds = {proposal.WhichOneof("change"): proposal for proposal in response.proposals}
+    assert list(kinds) == ["lower_request", "tolerate_taints"]
+    assert kinds["lower_request"].lower_request.proposed.string == "3"
+    assert list(kinds["tolerate_taints"].example_nodes) == ["n4"]
+    assert not response.proposal_search_limits
+
+
 async def test_only_the_nodes_of_the_request_are_named() -> None:
     """Else who asks about one node gets all; but scores are normalised over all feasible ones."""
     insight = await Insight().start()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.frontend.phase_clients import insight_replicas
+from trireme.frontend.serving import proposals_report
 from trireme.v1 import cycle_pb2, insight_pb2, status_pb2
 from trireme.wire import status as wire_status
 
@@ -16,19 +17,24 @@ async def evaluate_pod(
     uid: str,
     nodes: Sequence[str],
     extenders: Sequence[str],
+    *,
+    proposals: bool = False,
 ) -> Json | None:
     """Have insight evaluate the pod (namespace/name) now; None: it has left the queue.
 
     About these nodes alone, if any are given. `extenders` are the URLs of HTTP extenders, which insight does not call.
+    With `proposals` also what would help.
 
     Raises: InsightUnavailable, InsightRefusal.
     """
     namespace, _, name = key.partition("/")
     pod = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=uid)
-    response = await insight.explain(insight_pb2.ExplainRequest(pod=pod, nodes=nodes, scores=True))
+    request = insight_pb2.ExplainRequest(pod=pod, nodes=nodes, scores=True, proposals=proposals)
+    response = await insight.explain(request)
     if not response.HasField("queued_pod"):
         return None
-    return _evaluation_json(response) | ({"notEvaluated": list(extenders)} if extenders else {})
+    out = _evaluation_json(response) | ({"notEvaluated": list(extenders)} if extenders else {})
+    return out | (proposals_report.proposals_json(response) if proposals else {})
 
 
 def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:

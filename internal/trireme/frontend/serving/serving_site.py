@@ -310,7 +310,7 @@ class FrontendSite:
         return _json_reply(status_report.status(self._served, pods))
 
     async def _explain_reply(self, request: Request) -> Reply:
-        """What the queue, the cache and, for a pod that is tried, insight know of a pod.
+        """What the queue, the cache and, for a pod that is tried, insight know of a pod; `?proposals=true`: what helps.
 
         If insight does not answer, the reply has its error in place of the evaluation.
         """
@@ -321,14 +321,18 @@ class FrontendSite:
         if report is None:
             return http_site.text(f"{key}: no pod of this name is pending here or on a node\n", 404)
         nodes = [name for name in request.query.get("nodes", [""])[0].split(",") if name]
+        proposals = request.query.get("proposals", [""])[0] == "true"
         insight = self._served.phases.links.insight
         if insight is None:
-            if nodes:
-                return http_site.text("nodes: this takes insight, and insight.endpoints names none\n", 400)
+            if nodes or proposals:
+                field = "nodes" if nodes else "proposals"
+                return http_site.text(f"{field}: this takes insight, and insight.endpoints names none\n", 400)
         elif "attempts" in report:
             extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
             try:
-                evaluation = await insight_report.evaluate_pod(insight, key, report["uid"], nodes, extenders)
+                evaluation = await insight_report.evaluate_pod(
+                    insight, key, report["uid"], nodes, extenders, proposals=proposals
+                )
             except (insight_replicas.InsightRefusal, insight_replicas.InsightUnavailable) as error:
                 if nodes and isinstance(error, insight_replicas.InsightRefusal):
                     return http_site.text(f"{error}\n", 400)

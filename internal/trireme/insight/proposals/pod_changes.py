@@ -1,0 +1,141 @@
+"""Candidates that change the pod but not its requests: tolerations to add, and constraints to drop."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.framework import tolerations
+from trireme.snapshot import arrays, snapshot
+from trireme.v1 import core_pb2, insight_pb2
+
+# Taints with these prefixes say that something is wrong with a node, or that it is being taken out of service. They go
+# by themselves or on purpose, so tolerating them is no advice.
+CONDITION_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+_HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
+_TAINT_PLUGIN = "TaintToleration"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """A changed copy of the class's pod, and the proposal of the change."""
+
+    pod: core_pb2.Pod
+    proposal: insight_pb2.Proposal
+
+
+def tolerations_to_add(
+    pod: core_pb2.Pod, snap: snapshot.Snapshot, refused: Mapping[str, arrays.BoolArray]
+) -> list[PodChange]:
+    """A candidate for each set of taints that keeps the pod off some nodes, the most promising first.
+
+    These are the sets that stand alone between the pod and most nodes. `refused` has the refused slots by plugin.
+    """
+    nodes = snap.nodes
+    live = nodes.alive[: nodes.size].copy()
+    nodes_of_set: dict[frozenset[tolerations.Taint], list[int]] = {}
+    others = [slots for name, slots in refused.items() if name != _TAINT_PLUGIN]
+    open_otherwise = live & ~np.any(others, axis=0) if others else live
+    numbers = nodes.taint_set[: nodes.size]
+    by_number = np.bincount(numbers[live], minlength=1)
+    open_by_number = np.bincount(numbers[open_otherwise], minlength=by_number.shape[0])
+    for number in np.flatnonzero(by_number).tolist():
+        taints = _untolerated(pod, nodes.taint_sets.value(number))
+        if taints and not any(key.startswith(CONDITION_TAINTS) for key, _, _ in taints):
+            counts = nodes_of_set.setdefault(taints, [0, 0])
+            counts[0] += int(open_by_number[number])
+            counts[1] += int(by_number[number])
+    order = sorted(nodes_of_set, key=lambda taints: (*(-count for count in nodes_of_set[taints]), sorted(taints)))
+    return [_with_tolerations(pod, sorted(taints)) for taints in order]
+
+
+def constraints_to_drop(pod: core_pb2.Pod) -> Iterator[PodChange]:
+    """A candidate for each constraint of the pod that may be dropped by itself, in the order of the pod's fields."""
+    for key in sorted(pod.spec.node_selector):
+        requirement = core_pb2.NodeSelectorRequirement(key=key, operator="In", values=[pod.spec.node_selector[key]])
+        changed = _copy_of(pod)
+        del changed.spec.node_selector[key]
+        drop = insight_pb2.DropConstraint(field=f"spec.nodeSelector[{key}]", node_selector=requirement)
+        yield _dropping(changed, drop)
+    yield from _node_affinity_to_drop(pod)
+    affinity = pod.spec.affinity
+    for number, term in enumerate(affinity.pod_affinity.required_during_scheduling_ignored_during_execution):
+        changed = _copy_of(pod)
+        del changed.spec.affinity.pod_affinity.required_during_scheduling_ignored_during_execution[number]
+        field = f"spec.affinity.podAffinity.{_REQUIRED}[{number}]"
+        yield _dropping(changed, insight_pb2.DropConstraint(field=field, pod_affinity=term))
+    for number, term in enumerate(affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution):
+        changed = _copy_of(pod)
+        del changed.spec.affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution[number]
+        field = f"spec.affinity.podAntiAffinity.{_REQUIRED}[{number}]"
+        yield _dropping(changed, insight_pb2.DropConstraint(field=field, pod_anti_affinity=term))
+    for number, constraint in enumerate(pod.spec.topology_spread_constraints):
+        if constraint.when_unsatisfiable == "DoNotSchedule":
+            changed = _copy_of(pod)
+            del changed.spec.topology_spread_constraints[number]
+            field = f"spec.topologySpreadConstraints[{number}]"
+            yield _dropping(changed, insight_pb2.DropConstraint(field=field, topology_spread=constraint))
+
+
+def _node_affinity_to_drop(pod: core_pb2.Pod) -> Iterator[PodChange]:
+    """A candidate for each requirement of the required node affinity.
+
+    Where it is all that its term requires, the affinity goes: without it every node would match the term.
+    """
+    affinity = pod.spec.affinity.node_affinity
+    selector = affinity.required_during_scheduling_ignored_during_execution
+    terms, path = selector.node_selector_terms, f"spec.affinity.nodeAffinity.{_REQUIRED}"
+    whole = False
+    for number, term in enumerate(terms):
+        if len(term.match_expressions) + len(term.match_fields) == 1:
+            whole = True
+            continue
+        for name in ("match_expressions", "match_fields"):
+            for place, requirement in enumerate(getattr(term, name)):
+                changed = _copy_of(pod)
+                required = changed.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+                del getattr(required.node_selector_terms[number], name)[place]
+                json_name = core_pb2.NodeSelectorTerm.DESCRIPTOR.fields_by_name[name].json_name
+                field = f"{path}.nodeSelectorTerms[{number}].{json_name}[{place}]"
+                yield _dropping(changed, insight_pb2.DropConstraint(field=field, node_affinity=requirement))
+    if whole:
+        changed = _copy_of(pod)
+        changed.spec.affinity.node_affinity.ClearField("required_during_scheduling_ignored_during_execution")
+        drop = insight_pb2.DropConstraint(field=path)
+        if len(terms) == 1:
+            drop.node_affinity.CopyFrom([*terms[0].match_expressions, *terms[0].match_fields][0])
+        else:
+            drop.required_node_affinity.CopyFrom(selector)
+        yield _dropping(changed, drop)
+
+
+def _untolerated(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> frozenset[tolerations.Taint]:
+    """The hard taints that the pod does not tolerate."""
+    return frozenset(
+        taint
+        for taint in taints
+        if taint[2] in _HARD and not tolerations.is_tolerated(pod.spec.tolerations, taint, comparing=False)
+    )
+
+
+def _with_tolerations(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> PodChange:
+    """The pod with a toleration for each of the taints."""
+    changed, proposal = _copy_of(pod), insight_pb2.Proposal()
+    for key, value, effect in taints:
+        changed.spec.tolerations.add(key=key, operator="Equal", value=value, effect=effect)
+        proposal.tolerate_taints.taints.add(key=key, value=value, effect=effect)
+    return PodChange(changed, proposal)
+
+
+def _dropping(pod: core_pb2.Pod, drop: insight_pb2.DropConstraint) -> PodChange:
+    """The changed pod with the proposal."""
+    return PodChange(pod, insight_pb2.Proposal(drop_constraint=drop))
+
+
+def _copy_of(pod: core_pb2.Pod) -> core_pb2.Pod:
+    """A copy to be changed."""
+    out = core_pb2.Pod()
+    out.CopyFrom(pod)
+    return out
