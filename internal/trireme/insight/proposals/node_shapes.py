@@ -1,6 +1,6 @@
 """The shapes of nodes: what one more node would be like."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,6 @@ from trireme.v1 import core_pb2
 
 HOSTNAME = "kubernetes.io/hostname"
 
-# The plugins whose refusals say nothing of an empty node of the same shape.
-_ABOUT_PODS = frozenset({"NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread", "NodeUnschedulable"})
-
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
@@ -24,11 +21,11 @@ class NodeShape:
     nodes: int
 
 
-def node_shapes(snap: snapshot.Snapshot, refused: Mapping[str, arrays.BoolArray]) -> list[NodeShape]:
+def node_shapes(snap: snapshot.Snapshot, refused: Sequence[arrays.BoolArray]) -> list[NodeShape]:
     """The different shapes of the cluster's nodes, the most promising first, of these the smallest.
 
     Nodes have one shape if they differ in no more than pods, conditions, and labels that (nearly) each node has a value
-    of its own for. `refused` has the refused slots by plugin.
+    of its own for. `refused` has the slots that each plugin refuses for the sake of the node alone. Shapes: (slot,).
     """
     nodes = snap.nodes
     live = nodes.live_slots()
@@ -41,8 +38,7 @@ def node_shapes(snap: snapshot.Snapshot, refused: Mapping[str, arrays.BoolArray]
         if key != HOSTNAME and (live.size <= 2 or np.unique(values).size * 2 <= live.size):
             columns.append(values)
     _, first, counts = np.unique(np.stack(columns), axis=1, return_index=True, return_counts=True)
-    lasting = [column for name, column in refused.items() if name not in _ABOUT_PODS]
-    refusals = np.sum(lasting, axis=0)[live[first]] if lasting else np.zeros(first.shape[0], dtype=np.int64)
+    refusals = np.sum(refused, axis=0)[live[first]] if refused else np.zeros(first.shape[0], dtype=np.int64)
     order = np.lexsort((live[first], -counts, columns[1][first], columns[0][first], refusals))
     return [NodeShape(int(live[first[number]]), int(counts[number])) for number in order.tolist()]
 

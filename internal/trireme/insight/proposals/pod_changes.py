@@ -1,6 +1,6 @@
 """Candidates that change the pod but not its requests: tolerations to add, and constraints to drop."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from trireme.v1 import core_pb2, insight_pb2
 CONDITION_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
-_TAINT_PLUGIN = "TaintToleration"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -27,17 +26,19 @@ class PodChange:
 
 
 def tolerations_to_add(
-    pod: core_pb2.Pod, snap: snapshot.Snapshot, refused: Mapping[str, arrays.BoolArray]
+    pod: core_pb2.Pod, snap: snapshot.Snapshot, refused: Sequence[arrays.BoolArray]
 ) -> list[PodChange]:
     """A candidate for each set of taints that keeps the pod off some nodes, the most promising first.
 
-    These are the sets that stand alone between the pod and most nodes. `refused` has the refused slots by plugin.
+    These are the sets that stand alone between the pod and most nodes. `refused`: the slots that each plugin refuses.
+
+    Shapes: refused (slot,).
     """
     nodes = snap.nodes
     live = nodes.alive[: nodes.size].copy()
     nodes_of_set: dict[frozenset[tolerations.Taint], list[int]] = {}
-    others = [slots for name, slots in refused.items() if name != _TAINT_PLUGIN]
-    open_otherwise = live & ~np.any(others, axis=0) if others else live
+    # One plugin refuses the taints: where there is no other one, tolerating them is enough.
+    open_otherwise = live & (np.sum(refused, axis=0) <= 1) if refused else live
     numbers = nodes.taint_set[: nodes.size]
     by_number = np.bincount(numbers[live], minlength=1)
     open_by_number = np.bincount(numbers[open_otherwise], minlength=by_number.shape[0])

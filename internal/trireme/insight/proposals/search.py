@@ -13,6 +13,7 @@ import numpy as np
 
 from trireme.evaluation import engine
 from trireme.insight.proposals import node_shapes, pod_changes, request_changes, simulated_cluster, victims
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
 from trireme.v1 import cycle_pb2, insight_pb2
 
@@ -110,7 +111,9 @@ class _SearchOfPod:
     async def _change_pod(self) -> None:
         """Add tolerations, and drop constraints."""
         by_kind: Mapping[str, Sequence[pod_changes.PodChange]] = {
-            "tolerate_taints": pod_changes.tolerations_to_add(self._pod, self._cluster.snap, self._refused),
+            "tolerate_taints": pod_changes.tolerations_to_add(
+                self._pod, self._cluster.snap, list(self._refused.values())
+            ),
             "drop_constraint": list(pod_changes.constraints_to_drop(self._pod)),
         }
         tried = {kind: changes[: self._max_candidates] for kind, changes in by_kind.items()}
@@ -170,8 +173,11 @@ class _SearchOfPod:
 
     async def _add_node(self) -> None:
         """Add one node of the shape of another one; not with remote plugins, which know no node that is not there."""
-        shapes = node_shapes.node_shapes(self._cluster.snap, self._refused)
-        if self._cluster.engine.chains[self._cluster.cycle.profile].asynchronous:
+        chain = self._cluster.engine.chains[self._cluster.cycle.profile]
+        of_nodes = {plugin.name for plugin in chain.plugins if plugin.depends_on == interfaces.Dependency.NODE}
+        refused = [slots for name, slots in self._refused.items() if name in of_nodes]
+        shapes = node_shapes.node_shapes(self._cluster.snap, refused)
+        if chain.asynchronous:
             self._note_untried("add_node", 0, len(shapes))
             return
         cluster, count, works = self._cluster.fork(), 0, 0
