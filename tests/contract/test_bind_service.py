@@ -435,6 +435,26 @@ async def test_a_victim_is_marked_and_deleted(bind: Bind) -> None:
     assert ok(await bind.apply(eviction(bind, "victim")))
 
 
+async def test_a_deletion_that_conflicts_is_not_taken_for_done(bind: Bind) -> None:
+    """A 409 need not mean that another pod has the name; the preemptor would wait for a victim that stays."""
+    await bind.make_pods("victim", "preemptor")
+    await bind.bind("victim", node="node-00000")
+    bind.cluster.faults.add(Fault(FaultAction.STATUS, "DELETE", "pods/victim", times=1, code=409))
+    assert ok(await bind.apply(eviction(bind, "victim")))
+    assert (await bind.pod("victim"))["metadata"]["deletionTimestamp"]
+
+
+async def test_a_victim_that_cannot_be_deleted_stays_and_says_why(bind: Bind) -> None:
+    """The preemptor is then tried again, and does not wait for room."""
+    await bind.make_pods("victim", "preemptor")
+    await bind.bind("victim", node="node-00000")
+    bind.cluster.faults.add(Fault(FaultAction.STATUS, "DELETE", "pods/victim", times=20, code=409))
+    (status,) = await bind.apply(eviction(bind, "victim"))
+    assert status.code == status_pb2.CODE_ERROR
+    assert status.messages[0]
+    assert "deletionTimestamp" not in (await bind.pod("victim"))["metadata"]
+
+
 async def test_a_deleted_or_replaced_victim_is_not_evicted(bind: Bind) -> None:
     """Evicting is done when the pod is not there; another pod of its name is not touched."""
     await bind.make_pods("victim", "preemptor")

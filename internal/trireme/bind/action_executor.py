@@ -228,12 +228,12 @@ class ActionExecutor:
         return await self._delete_marked_pod(pod, marked) if isinstance(marked, api_writes.Written) else marked
 
     async def _delete_marked_pod(self, pod: api_writes.PodName, marked: api_writes.Written) -> api_writes.Outcome:
-        """Delete the pod unless it is terminating by now. Gone: the name is another pod's."""
+        """Delete the pod unless it is terminating by now. Uncertain: a conflict; another pod may have the name."""
         if marked.obj["metadata"].get("deletionTimestamp"):
             return marked
         deleted = await self._writer.delete_pod(pod, DEADLINE_SECONDS)
-        # The precondition failed: another pod has the name by now.
-        return api_writes.Gone(deleted.message) if isinstance(deleted, api_writes.Conflict) else deleted
+        # Its UID may be another one by now, or an admission plugin may have refused: only reading the pod tells.
+        return api_writes.Uncertain(deleted.message) if isinstance(deleted, api_writes.Conflict) else deleted
 
     async def _undo_pre_bind(self, pod: api_writes.PodName, wanted: bind_pb2.UndoPreBind) -> Status:
         """Have each plugin undo what its PreBind wrote."""
