@@ -19,15 +19,18 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def tolerated_seconds(tolerations: Sequence[Object], taints: Iterable[Object]) -> float | None:
-    """How long all taints are tolerated: 0 if one is not, None: forever. Units: seconds."""
-    shortest: float | None = None
+    """How long all taints are tolerated: 0 if one is not, None: forever. Units: seconds.
+
+    The first toleration that covers a taint counts for it, a longer or shorter one behind it does not.
+
+    Source: GetMatchingTolerations in k8s.io/kubernetes, pkg/apis/core/v1/helper/helpers.go, and getMinTolerationTime in
+    pkg/controller/tainteviction/taint_eviction.go.
+    """
+    used = []
     for taint in taints:
-        covering = [one for one in tolerations if tolerates(one, taint)]
-        if not covering:
+        covering = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
+        if covering is None:
             return 0.0
-        limits = [
-            max(float(one["tolerationSeconds"]), 0.0) for one in covering if one.get("tolerationSeconds") is not None
-        ]
-        if limits:
-            shortest = min(limits) if shortest is None else min(shortest, *limits)
-    return shortest
+        used.append(covering)
+    limits = (each["tolerationSeconds"] for each in used if each.get("tolerationSeconds") is not None)
+    return min((max(float(limit), 0.0) for limit in limits), default=None)

@@ -295,11 +295,13 @@ def test_an_eviction_of_another_pod_of_the_name_marks_nothing() -> None:
         ([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}], 0.0),
         ([{"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute", "tolerationSeconds": 7}], 7.0),
         ([{"key": "k", "operator": "Equal", "value": "other"}], 0.0),
-        ([{"operator": "Exists"}, {"key": "k", "operator": "Exists", "tolerationSeconds": 3}], 3.0),
+        ([{"operator": "Exists"}, {"key": "k", "operator": "Exists", "tolerationSeconds": 3}], None),
+        ([{"key": "k", "operator": "Exists", "tolerationSeconds": 3}, {"operator": "Exists"}], 3.0),
+        ([{"operator": "Exists", "tolerationSeconds": -1}], 0.0),
     ],
 )
-def test_how_long_a_taint_is_put_up_with(tolerations: list[Object], seconds: float | None) -> None:
-    """The shortest time that any covering toleration gives, as the real controller counts."""
+def test_how_long_a_taint_is_tolerated(tolerations: list[Object], seconds: float | None) -> None:
+    """The first toleration that covers the taint counts, as in the real controller, and no other."""
     assert tolerated_seconds(tolerations, [{"key": "k", "value": "v", "effect": "NoExecute"}]) == seconds
 
 
