@@ -143,16 +143,17 @@ class HttpApi:
     def _find_page(self, request: web.Request) -> tuple[Page, str, str]:
         """The page at the path, and namespace and name of its pod. Raises: HttpFailure."""
         path = request.raw_path.partition("?")[0]
-        page = next((page for page in self._pages if page.path.matches(path)), None)
-        if page is None:
+        found = next(((page, pod) for page in self._pages if (pod := page.path.pod_of(path)) is not None), None)
+        if found is None:
             known = ", ".join(str(page.path) for page in self._pages)
             raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
         if request.method != "GET":
             raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
         if request.can_read_body:
             raise failures.bad_request("the request has a body: send none, all is in path and query")
+        page, (namespace, name) = found
         try:
-            namespace, name = page.path.pod_of(path)
+            requests.check_names(namespace, name)
         except requests.BadRequest as error:
             raise failures.bad_request(str(error)) from error
         return page, namespace, name

@@ -38,23 +38,23 @@ class PodPath:
 
     page: str
 
-    def matches(self, path: str) -> bool:
-        """Whether the path is of this page, whatever its names are."""
-        parts = path.split("/")
-        return len(parts) == 7 and (parts[:3], parts[4], parts[6]) == (["", "v1", "namespaces"], "pods", self.page)
-
-    def pod_of(self, path: str) -> tuple[str, str]:
-        """Namespace and name of the pod in a path that matches. Raises: BadRequest."""
-        parts = path.split("/")
-        namespace, name = parts[3], parts[5]
-        if "." in namespace or not _NAME.fullmatch(namespace):
-            raise BadRequest("the namespace in the path is no DNS label: name one as `kubectl get namespaces` does")
-        if not _NAME.fullmatch(name):
-            raise BadRequest("the pod's name in the path is no DNS name: name one as `kubectl get pods` does")
-        return namespace, name
+    def pod_of(self, path: str) -> tuple[str, str] | None:
+        """Namespace and name in a path of this page, which may be no names; None: the path is of another one."""
+        match path.split("/"):
+            case ["", "v1", "namespaces", namespace, "pods", name, self.page]:
+                return namespace, name
+        return None
 
     def __str__(self) -> str:
         return f"/v1/namespaces/{{namespace}}/pods/{{name}}/{self.page}"
+
+
+def check_names(namespace: str, name: str) -> None:
+    """Check namespace and name of a pod. Raises: BadRequest."""
+    if "." in namespace or not _NAME.fullmatch(namespace):
+        raise BadRequest("the namespace in the path is no DNS label: name one as `kubectl get namespaces` does")
+    if not _NAME.fullmatch(name):
+        raise BadRequest("the pod's name in the path is no DNS name: name one as `kubectl get pods` does")
 
 
 def fill_from_query(request: message.Message, query: Mapping[str, Sequence[str]]) -> None:

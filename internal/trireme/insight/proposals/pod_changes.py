@@ -56,25 +56,25 @@ def constraints_to_drop(pod: core_pb2.Pod) -> Iterator[PodChange]:
     """A candidate for each constraint of the pod that may be dropped by itself, in the order of the pod's fields."""
     for key in sorted(pod.spec.node_selector):
         requirement = core_pb2.NodeSelectorRequirement(key=key, operator="In", values=[pod.spec.node_selector[key]])
-        changed = _copy_of(pod)
+        changed = copy_of(pod)
         del changed.spec.node_selector[key]
         drop = insight_pb2.DropConstraint(field=f"spec.nodeSelector[{key}]", node_selector=requirement)
         yield _dropping(changed, drop)
     yield from _node_affinity_to_drop(pod)
     affinity = pod.spec.affinity
     for number, term in enumerate(affinity.pod_affinity.required_during_scheduling_ignored_during_execution):
-        changed = _copy_of(pod)
+        changed = copy_of(pod)
         del changed.spec.affinity.pod_affinity.required_during_scheduling_ignored_during_execution[number]
         field = f"spec.affinity.podAffinity.{_REQUIRED}[{number}]"
         yield _dropping(changed, insight_pb2.DropConstraint(field=field, pod_affinity=term))
     for number, term in enumerate(affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution):
-        changed = _copy_of(pod)
+        changed = copy_of(pod)
         del changed.spec.affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution[number]
         field = f"spec.affinity.podAntiAffinity.{_REQUIRED}[{number}]"
         yield _dropping(changed, insight_pb2.DropConstraint(field=field, pod_anti_affinity=term))
     for number, constraint in enumerate(pod.spec.topology_spread_constraints):
         if constraint.when_unsatisfiable == "DoNotSchedule":
-            changed = _copy_of(pod)
+            changed = copy_of(pod)
             del changed.spec.topology_spread_constraints[number]
             field = f"spec.topologySpreadConstraints[{number}]"
             yield _dropping(changed, insight_pb2.DropConstraint(field=field, topology_spread=constraint))
@@ -95,14 +95,14 @@ def _node_affinity_to_drop(pod: core_pb2.Pod) -> Iterator[PodChange]:
             continue
         for name in ("match_expressions", "match_fields"):
             for place, requirement in enumerate(getattr(term, name)):
-                changed = _copy_of(pod)
+                changed = copy_of(pod)
                 required = changed.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
                 del getattr(required.node_selector_terms[number], name)[place]
                 json_name = core_pb2.NodeSelectorTerm.DESCRIPTOR.fields_by_name[name].json_name
                 field = f"{path}.nodeSelectorTerms[{number}].{json_name}[{place}]"
                 yield _dropping(changed, insight_pb2.DropConstraint(field=field, node_affinity=requirement))
     if whole:
-        changed = _copy_of(pod)
+        changed = copy_of(pod)
         changed.spec.affinity.node_affinity.ClearField("required_during_scheduling_ignored_during_execution")
         drop = insight_pb2.DropConstraint(field=path)
         if len(terms) == 1:
@@ -123,7 +123,7 @@ def _untolerated(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> froz
 
 def _with_tolerations(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> PodChange:
     """The pod with a toleration for each of the taints."""
-    changed, proposal = _copy_of(pod), insight_pb2.Proposal()
+    changed, proposal = copy_of(pod), insight_pb2.Proposal()
     for key, value, effect in taints:
         changed.spec.tolerations.add(key=key, operator="Equal", value=value, effect=effect)
         proposal.tolerate_taints.taints.add(key=key, value=value, effect=effect)
@@ -135,7 +135,7 @@ def _dropping(pod: core_pb2.Pod, drop: insight_pb2.DropConstraint) -> PodChange:
     return PodChange(pod, insight_pb2.Proposal(drop_constraint=drop))
 
 
-def _copy_of(pod: core_pb2.Pod) -> core_pb2.Pod:
+def copy_of(pod: core_pb2.Pod) -> core_pb2.Pod:
     """A copy to be changed."""
     out = core_pb2.Pod()
     out.CopyFrom(pod)

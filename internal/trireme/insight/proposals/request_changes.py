@@ -29,8 +29,7 @@ class Request:
 
     def lowered(self, pod: core_pb2.Pod, amount: int) -> core_pb2.Pod:
         """A copy of the pod with this amount."""
-        out = core_pb2.Pod()
-        out.CopyFrom(pod)
+        out = pod_changes.copy_of(pod)
         text = amounts.quantity_text(self.resource, amount)
         _requests_at(out, self.container)[self.resource].CopyFrom(meta_pb2.Quantity(string=text))
         return out

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trireme.evaluation.preemption import candidate_selection, dry_run
-from trireme.insight.proposals import simulated_cluster
+from trireme.insight.proposals import pod_changes, simulated_cluster
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_phase_pb2, insight_pb2
 from trireme.wire import node_columns
@@ -33,8 +33,7 @@ async def preemption_candidates(
 
 def that_preempts(pod: core_pb2.Pod) -> core_pb2.Pod:
     """A copy of the pod that may preempt: the policy Never forbids the scheduler to evict, not people to delete."""
-    out = core_pb2.Pod()
-    out.CopyFrom(pod)
+    out = pod_changes.copy_of(pod)
     out.spec.ClearField("preemption_policy")
     return out
 

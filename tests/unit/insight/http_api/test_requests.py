@@ -11,8 +11,8 @@ PATH = requests.PodPath("explanation")
 def test_a_path_names_a_pod() -> None:
     """Namespace and pod would be mixed up."""
     path = "/v1/namespaces/kube-system/pods/coredns-1.a/explanation"
-    assert PATH.matches(path)
     assert PATH.pod_of(path) == ("kube-system", "coredns-1.a")
+    requests.check_names("kube-system", "coredns-1.a")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_path_names_a_pod() -> None:
 )
 def test_another_path_is_no_page(path: str) -> None:
     """Two spellings of a path could be authorised apart."""
-    assert not PATH.matches(path)
+    assert PATH.pod_of(path) is None
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_another_path_is_no_page(path: str) -> None:
 def test_only_dns_names_are_names(namespace: str, name: str) -> None:
     """`..` in a review would be about another object than the explanation."""
     path = f"/v1/namespaces/{namespace}/pods/{name}/explanation"
-    assert PATH.matches(path)
+    assert PATH.pod_of(path) == (namespace, name)
     with pytest.raises(requests.BadRequest, match="as `kubectl get"):
-        PATH.pod_of(path)
+        requests.check_names(namespace, name)
 
 
 def test_a_query_sets_fields_by_their_names_in_json() -> None:
