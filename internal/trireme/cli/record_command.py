@@ -70,9 +70,10 @@ def run_export(options: argparse.Namespace) -> int:
         return 1
     for problem in result.problems:
         print(f"{problem}; what follows in that file is left out", file=sys.stderr)
+    totals = result.totals
     print(
-        f"{options.file}: {_time(result.begin_ns)} to {_time(result.end_ns)}, {result.frames} frames, "
-        f"{result.size} bytes, {result.gaps} gaps"
+        f"{options.file}: {_time(totals.begin_ns)} to {_time(totals.end_ns)}, {totals.frames} frames, "
+        f"{totals.size} bytes, {result.gaps} gaps"
     )
     return 0
 
@@ -103,11 +104,11 @@ def render(report: Report, wide: bool = False) -> console.Group:
 def _report(summary: verification.Summary) -> dict[str, Any]:
     """The summary as `-o json` shows it."""
     return {
-        "from": _time(summary.begin_ns),
-        "to": _time(summary.end_ns),
+        "from": _time(summary.totals.begin_ns),
+        "to": _time(summary.totals.end_ns),
         "files": summary.files,
-        "sizeBytes": summary.size,
-        "frames": summary.frames,
+        "sizeBytes": summary.totals.size,
+        "frames": summary.totals.frames,
         "deltas": summary.deltas,
         "queueDeltas": summary.queue_deltas,
         "streams": summary.streams,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from trireme.recording import segment_folder, segment_format, segment_reader, verification
+from trireme.recording import frame_totals, private_files, segment_folder, segment_format, segment_reader, verification
 from trireme.v1 import recording_pb2, snapshot_pb2
 
 
@@ -20,62 +20,48 @@ class NothingToExportError(Exception):
 
 @dataclass(slots=True)
 class Exported:
-    """What was written. Units: times in nanoseconds since 1970, size in bytes."""
+    """What was written."""
 
-    frames: int = 0
+    totals: frame_totals.FrameTotals = field(default_factory=frame_totals.FrameTotals)
     gaps: int = 0
-    begin_ns: int = 0
-    end_ns: int = 0
-    size: int = 0
     #: What was wrong with segments, which are in the file as far as they can be read.
     problems: list[segment_reader.RecordingError] = field(default_factory=list)
 
 
 def export(folder: pathlib.Path, target: pathlib.Path, since_ns: int) -> Exported:
-    """Write to `target` what the folder has from the last segment on that begins before `since_ns`.
+    """Write to `target` what the folder has from the last full state on that is from before `since_ns`.
 
     `target` appears once it is whole. Raises: OSError, NothingToExportError.
     """
-    segments = _segments_since(segment_folder.segments(folder), since_ns)
+    segments = segment_folder.segments(folder)
     partial = target.with_name(f".{target.name}.partial")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    partial.unlink(missing_ok=True)  # of an export that was killed
     try:
-        with open(os.open(partial, flags, 0o600), "wb") as file:  # noqa: PTH123  # with the mode of its making
+        with private_files.create(partial, buffered=True) as file:
             joined = _Joined(file)
-            for segment in segments:
-                joined.add(segment.path)
+            _join(joined, segments, since_ns)
             joined.end()
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-    joined.result.size = target.stat().st_size
+    joined.result.totals.size = target.stat().st_size
     return joined.result
 
 
-def _segments_since(segments: Sequence[segment_folder.Segment], since_ns: int) -> Sequence[segment_folder.Segment]:
-    """The segments from the last one on that begins before that time and can be read from; all if none does."""
-    usable = [segment for segment in segments if _has_full_state(segment.path)]
-    if not usable:
-        raise NothingToExportError("there is no recording with a full state")
-    first = usable[0]
-    for segment in usable:
-        if segment.start_ns <= since_ns:
-            first = segment
-    return [segment for segment in usable if segment.number >= first.number]
+def _join(joined: "_Joined", segments: Sequence[segment_folder.Segment], since_ns: int) -> None:
+    """Add the segments from the last one on that begins before that time with a full state; all if none does.
 
-
-def _has_full_state(path: pathlib.Path) -> bool:
-    """Whether a reader can begin with the segment; not where its writer crashed at its beginning. Raises: OSError."""
-    try:
-        with path.open("rb") as file:
-            for frame in segment_reader.SegmentReader(file, str(path)).frames():
-                if frame.state_part == recording_pb2.STATE_PART_LAST:
-                    return True
-    except (segment_reader.RecordingError, FileNotFoundError):
-        return False
-    return False
+    Raises: OSError.
+    """
+    last = max((place for place, segment in enumerate(segments) if segment.start_ns <= since_ns), default=0)
+    # Where the writer of a segment crashed at its beginning, the one before it is the last to begin with.
+    for segment in reversed(segments[: last + 1]):
+        if joined.add(segment.path):
+            break
+    for segment in segments[last + 1 :]:
+        joined.add(segment.path)
 
 
 class _Joined:
@@ -88,40 +74,54 @@ class _Joined:
         self._before: verification.ReadSegment | None = None
         self._last_ns = 0
 
-    def add(self, path: pathlib.Path) -> None:
-        """Add a segment, as far as it can be read. Raises: OSError."""
+    def add(self, path: pathlib.Path) -> bool:
+        """Add a segment, as far as it can be read; returns whether anything was added. Raises: OSError."""
+        frames = self.result.totals.frames
         try:
             with path.open("rb") as file:
                 reader = segment_reader.SegmentReader(file, str(path))
-                header = reader.header
-                assert header is not None  # it has a full state
-                self._add_frames(reader, header)
+                if reader.header is not None:
+                    self._add_frames(reader, reader.header)
         except FileNotFoundError:
-            return  # insight has deleted it since; the next one begins with a gap
+            return False  # insight has deleted it since; the next one begins with a gap
         except segment_reader.RecordingError as error:
             self.result.problems.append(error)
-            return
-        self._before = verification.ReadSegment(header, reader.ended)
+        return self.result.totals.frames > frames
 
     def end(self) -> None:
         """Write the frame that ends the file."""
         if self._encoder is None:
-            raise NothingToExportError("the recordings were deleted meanwhile")
+            raise NothingToExportError("there is no recording with a full state")
         end = recording_pb2.RecordedFrame(unix_time_ns=self._last_ns, end=recording_pb2.RecordingEnd())
         self._file.write(self._encoder.encode(end.SerializeToString()))
 
     def _add_frames(self, reader: segment_reader.SegmentReader, header: recording_pb2.RecordingHeader) -> None:
-        """Add the frames of a segment; those of its full state where it is the first, or behind a gap."""
-        with_state = not verification.follows(header, self._before)
+        """Add the frames of a segment: with its full state, once that is complete, at the beginning and behind a gap.
+
+        Raises: RecordingError, OSError.
+        """
+        readable = continues = verification.follows(header, self._before)
         # Until it is read to its end, the segment after it begins with a gap.
         self._before = None
+        state: list[recording_pb2.RecordedFrame] = []
+        for frame in reader.frames():
+            if frame.state_part and not continues:
+                state.append(frame)
+                if frame.state_part == recording_pb2.STATE_PART_LAST:
+                    self._begin_with(header, state)
+                    readable = True
+            elif readable and not frame.state_part and frame.WhichOneof("content") != "end":
+                self._write(frame)
+        if readable:
+            self._before = verification.ReadSegment(header, reader.ended)
+
+    def _begin_with(self, header: recording_pb2.RecordingHeader, state: Sequence[recording_pb2.RecordedFrame]) -> None:
+        """Begin the file with a full state, or go on with it behind a gap."""
         if self._encoder is None:
             self._begin(header)
-        elif with_state:
+        else:
             self._add_gap(header)
-        for frame in reader.frames():
-            if frame.WhichOneof("content") == "end" or (frame.state_part and not with_state):
-                continue
+        for frame in state:
             self._write(frame)
 
     def _begin(self, header: recording_pb2.RecordingHeader) -> None:
@@ -151,6 +151,5 @@ class _Joined:
         """Write a frame."""
         assert self._encoder is not None
         self._file.write(self._encoder.encode(frame.SerializeToString()))
-        self.result.frames += 1
-        self.result.begin_ns = self.result.begin_ns or frame.unix_time_ns
-        self.result.end_ns = self._last_ns = frame.unix_time_ns
+        self._last_ns = frame.unix_time_ns
+        self.result.totals.add(frame)

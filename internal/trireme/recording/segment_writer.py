@@ -11,7 +11,7 @@ import pathlib
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from trireme.recording import segment_folder, segment_format
+from trireme.recording import private_files, segment_folder, segment_format
 from trireme.v1 import recording_pb2
 
 LOCK_NAME = "recording.lock"
@@ -92,8 +92,7 @@ class RecordingWriter:
         content = segment_format.encode_header(header)
         self._make_room(len(content))
         path = self._folder / segment_folder.file_name(self._number)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = open(os.open(path, flags, 0o600), "wb", buffering=0)  # noqa: PTH123, SIM115  # until `end`
+        self._file = private_files.create(path, buffered=False)
         self._path, self._size, self._start_ns, self._state_size = path, 0, header.start_unix_ns, None
         self._encoder = segment_format.FrameEncoder(content)
         self._write(content)

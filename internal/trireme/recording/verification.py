@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from trireme.recording import segment_folder, segment_reader
+from trireme.recording import frame_totals, segment_folder, segment_reader
 from trireme.recording.segment_reader import RecordingError
 from trireme.v1 import recording_pb2, snapshot_pb2
 
@@ -30,17 +30,14 @@ class TornTail:
 
 @dataclass(slots=True)
 class Summary:
-    """What was read. Units: times in nanoseconds since 1970, 0 where there is nothing; sizes in bytes."""
+    """What was read."""
 
     files: int = 0
-    size: int = 0
-    frames: int = 0
+    totals: frame_totals.FrameTotals = field(default_factory=frame_totals.FrameTotals)
     #: Received: those of full states are counted as frames alone.
     deltas: int = 0
     queue_deltas: int = 0
     streams: int = 0
-    begin_ns: int = 0
-    end_ns: int = 0
     releases: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     torn: list[TornTail] = field(default_factory=list)
@@ -87,7 +84,7 @@ def _verify_file(
     with path.open("rb") as file:
         size = path.stat().st_size
         summary.files += 1
-        summary.size += size
+        summary.totals.size += size
         reader = None
         try:
             reader = segment_reader.SegmentReader(file, str(path))
@@ -112,9 +109,7 @@ def _verify_frames(reader: segment_reader.SegmentReader, file: str, summary: Sum
     generation: int | None = None
     state_complete = False
     for frame, offset in _frames_with_offsets(reader):
-        summary.frames += 1
-        summary.begin_ns = min(summary.begin_ns or frame.unix_time_ns, frame.unix_time_ns)
-        summary.end_ns = max(summary.end_ns, frame.unix_time_ns)
+        summary.totals.add(frame)
         content, received = frame.WhichOneof("content"), not frame.state_part
         if content == "gap":
             summary.gaps.append(Gap(file, frame.unix_time_ns, frame.gap.dropped_messages))

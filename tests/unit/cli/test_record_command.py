@@ -192,6 +192,24 @@ def test_export_takes_what_can_be_read(
     assert verification.verify(target).problems == []
 
 
+def test_export_reads_only_what_it_needs(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day's segments would be read for the last minute; or none before a crash be found."""
+    monkeypatch.setattr(clocks, "wall_ns", lambda: BEGIN + 4 * 60 * SECOND)
+    first, second, third, fourth = files(folder)
+    for damaged, size in ((first, -30), (third, 60)):
+        content = damaged.read_bytes()
+        damaged.write_bytes(content[:size] + b"x" * 40)
+    target = tmp_path / "incident.trireme"
+    assert main.main(["record", "export", "--since", "61s", "--dir", str(folder), str(target)]) == 0
+    errors = capsys.readouterr().err
+    # The third has no full state, so it begins with the second.
+    assert str(third) in errors
+    assert str(first) not in errors
+    assert generations(target) == [*generations(second), "gap", *generations(fourth)]
+
+
 def test_an_exported_file_that_is_cut_is_damaged(
     folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,7 +75,7 @@ def test_all_segments_together_stay_below_the_limit_at_any_moment(tmp_path: path
 
 
 def test_nothing_older_than_the_limit_remains(tmp_path: pathlib.Path) -> None:
-    """Names of pods would be stored for longer than somebody promised."""
+    """Names of pods would be stored for longer than the limit of age allows."""
     writer = begun(tmp_path, Limits(MIB, HOUR))
     now = BEGIN
     for generation in range(2, 300):
