@@ -65,7 +65,7 @@ def _calls(
 
 def test_whether_a_plugin_follows_the_cluster_is_shown() -> None:
     """Broken, a plugin that acknowledges nothing of its snapshot stream is `ok`."""
-    stream = replica_link.LinkStatistics("a", False, 0, 0, 0, 1, "it will be synchronised anew")
+    stream = replica_link.LinkStatistics("a", False, 0, 0, 0, 1, "it will be synchronised anew", 0)
     calls = _calls(_Phase(b""), {"P": stream})
     (row,) = calls.rows()
     assert row["follows"] == {"inStep": False, "generation": 0}

@@ -160,7 +160,7 @@ def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> No
 def test_a_replica_that_is_gone_leaves_no_series(tmp_path: Path) -> None:
     """Each rollout would add five series for each replica, and show replicas that nobody has any more."""
     frontend = support.FakeFrontend()
-    frontend.filters.links = [replica_link.LinkStatistics("10.0.0.1:1", True, 1, 0, 10, 1, "")]
+    frontend.filters.links = [replica_link.LinkStatistics("10.0.0.1:1", True, 1, 0, 10, 1, "", 0)]
     frontend.binders.links = [bind_phase_client.BindLinkStatistics("10.0.0.2:1", True, 0, "")]
     registry, _ = metrics_document.site(tmp_path, frontend).registries()
 

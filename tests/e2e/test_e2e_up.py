@@ -11,6 +11,7 @@ import sys
 
 import aiohttp
 import installation
+import mixed_pods
 import ports
 import pytest
 
@@ -101,11 +102,16 @@ async def _steal_the_lease(url: str, http: aiohttp.ClientSession) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_a_service_that_ends_is_started_again(tmp_path: pathlib.Path) -> None:
-    """A frontend that loses its Lease ends, and so does a killed phase; the cluster with all its pods was gone, too."""
+    """A frontend that loses its Lease ends, and so does a killed phase; the cluster with all its pods was gone, too.
+
+    And what insight recorded meanwhile could not be decided again.
+    """
     election = tmp_path / "scheduler.yaml"
     election.write_text(_ELECTION)
     (port,) = ports.free_ports(1)
-    command = [*TRIREME, "up", "--nodes", "2", "--port", str(port), "--config", str(election)]
+    recordings = tmp_path / "recordings"
+    flags = ["--nodes", "2", "--port", str(port), "--config", str(election), "--record-dir", str(recordings)]
+    command = [*TRIREME, "up", *flags]
     up = installation.Process("up", command, tmp_path / "up.log")
     limit = 3 * installation.START_SECONDS
     try:
@@ -125,10 +131,23 @@ async def test_a_service_that_ends_is_started_again(tmp_path: pathlib.Path) -> N
             await installation.until(lambda: killed in up.said, limit, lambda: up.said)
             await _create_pod(url, http, "later")
             await installation.until(lambda: "running 2" in up.said, limit, lambda: up.said)
+            await mixed_pods.create_and_delete(url, http, 200)
         up.signal(signal.SIGINT)
         assert await up.ended() == 0
     finally:
         up.stop()
+    _check_replay(recordings / "insight", tmp_path / "incident.trireme")
+
+
+def _check_replay(recordings: pathlib.Path, exported: pathlib.Path) -> None:
+    """Every decision of the recordings is the same again, but for those that the change of leaders left open."""
+    held = json.loads(_ask("record", "check", str(recordings), "-o", "json"))
+    assert (held["problems"], held["missingDecisions"]) == ([], 0)
+    _ask("record", "export", "--dir", str(recordings), str(exported))
+    report = json.loads(_ask("replay", str(exported), "-o", "json"))
+    assert report["differences"] == []
+    assert report["same"] > held["decisions"] - 10 > 50
+    assert report["placedPods"] > 50
 
 
 async def _create_pod(url: str, http: aiohttp.ClientSession, name: str) -> None:

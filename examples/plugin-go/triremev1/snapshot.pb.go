@@ -163,7 +163,11 @@ type SyncRequest struct {
 	//	*SyncRequest_Hello
 	//	*SyncRequest_Delta
 	//	*SyncRequest_Queue
-	Message       isSyncRequest_Message `protobuf_oneof:"message"`
+	Message isSyncRequest_Message `protobuf_oneof:"message"`
+	// OPTIONAL. Sent to replicas of insight with SyncResponse.takes_decisions: what was decided before this message, in
+	// order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica does not read in
+	// time is left out.
+	Decisions     [][]byte `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,6 +232,13 @@ func (x *SyncRequest) GetQueue() *QueueDelta {
 		if x, ok := x.Message.(*SyncRequest_Queue); ok {
 			return x.Queue
 		}
+	}
+	return nil
+}
+
+func (x *SyncRequest) GetDecisions() [][]byte {
+	if x != nil {
+		return x.Decisions
 	}
 	return nil
 }
@@ -1940,9 +1951,11 @@ type SyncResponse struct {
 	// REQUIRED. The generation that the replica has applied; 0 before the full sync is complete.
 	AppliedGeneration uint64 `protobuf:"varint,1,opt,name=applied_generation,json=appliedGeneration,proto3" json:"applied_generation,omitempty"`
 	// REQUIRED. Identifies this run of the replica.
-	Instance      string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	// OPTIONAL. The replica records decisions: the frontend is to send it SyncRequest.decisions from now on.
+	TakesDecisions bool `protobuf:"varint,3,opt,name=takes_decisions,json=takesDecisions,proto3" json:"takes_decisions,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SyncResponse) Reset() {
@@ -1989,16 +2002,24 @@ func (x *SyncResponse) GetInstance() string {
 	return ""
 }
 
+func (x *SyncResponse) GetTakesDecisions() bool {
+	if x != nil {
+		return x.TakesDecisions
+	}
+	return false
+}
+
 var File_trireme_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\x19trireme/v1/snapshot.proto\x12\n" +
-	"trireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"\x9e\x01\n" +
+	"trireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"\xbc\x01\n" +
 	"\vSyncRequest\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x11.trireme.v1.HelloH\x00R\x05hello\x12)\n" +
 	"\x05delta\x18\x02 \x01(\v2\x11.trireme.v1.DeltaH\x00R\x05delta\x12.\n" +
-	"\x05queue\x18\x03 \x01(\v2\x16.trireme.v1.QueueDeltaH\x00R\x05queueB\t\n" +
+	"\x05queue\x18\x03 \x01(\v2\x16.trireme.v1.QueueDeltaH\x00R\x05queue\x12\x1c\n" +
+	"\tdecisions\x18\x04 \x03(\fR\tdecisionsB\t\n" +
 	"\amessage\"\x92\x01\n" +
 	"\x05Hello\x12'\n" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12\x1f\n" +
@@ -2131,10 +2152,11 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\aplugins\x18\x06 \x03(\tR\aplugins\x12(\n" +
 	"\x10backoff_until_ms\x18\a \x01(\x03R\x0ebackoffUntilMs\x12\x1b\n" +
 	"\tpod_group\x18\b \x01(\tR\bpodGroup\x12\x16\n" +
-	"\x06reason\x18\t \x01(\tR\x06reason\"Y\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\"\x82\x01\n" +
 	"\fSyncResponse\x12-\n" +
 	"\x12applied_generation\x18\x01 \x01(\x04R\x11appliedGeneration\x12\x1a\n" +
-	"\binstance\x18\x02 \x01(\tR\binstance*c\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x12'\n" +
+	"\x0ftakes_decisions\x18\x03 \x01(\bR\x0etakesDecisions*c\n" +
 	"\rFailurePolicy\x12\x1e\n" +
 	"\x1aFAILURE_POLICY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_POLICY_FAIL\x10\x01\x12\x19\n" +

@@ -13,12 +13,22 @@ from trireme.cli import (
     config_command,
     explain_command,
     record_command,
+    replay_command,
     status_command,
     up,
     version_command,
 )
 
-_COMMANDS = (up, status_command, explain_command, record_command, config_command, version_command, completion_command)
+_COMMANDS = (
+    up,
+    status_command,
+    explain_command,
+    record_command,
+    replay_command,
+    config_command,
+    version_command,
+    completion_command,
+)
 # The exit code that a shell reports for a program ended by a closed pipe: 128 and the number of SIGPIPE.
 _PIPE_CLOSED = 141
 

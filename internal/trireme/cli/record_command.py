@@ -88,6 +88,7 @@ def render(report: Report, wide: bool = False) -> console.Group:
         ("Frames", str(report["frames"])),
         ("Deltas", f"{report['deltas']} of the cluster, {report['queueDeltas']} of the queue"),
         ("Streams", f"{report['streams']} opened"),
+        ("Decisions", f"{report['decisions']}, and {report['missingDecisions']} missing"),
         ("Written by", ", ".join(report["releases"]) or "-"),
         ("Gaps", str(len(report["gaps"]))),
     ]
@@ -112,6 +113,8 @@ def _report(summary: verification.Summary) -> dict[str, Any]:
         "deltas": summary.deltas,
         "queueDeltas": summary.queue_deltas,
         "streams": summary.streams,
+        "decisions": summary.decisions,
+        "missingDecisions": summary.missing_decisions,
         "releases": summary.releases,
         "gaps": [
             {"file": gap.file, "end": _time(gap.end_ns), "droppedMessages": gap.dropped_messages}

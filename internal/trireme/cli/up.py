@@ -81,6 +81,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--scores", type=one, default=1, help="score replicas (default %(default)s)")
     parser.add_argument("--binds", type=one, default=1, help="bind replicas (default %(default)s)")
     parser.add_argument("--insights", type=some, default=1, help="insight replicas (default %(default)s)")
+    parser.add_argument(
+        "--record-dir",
+        type=pathlib.Path,
+        metavar="DIR",
+        help="record what insight receives, and the decisions, in a folder here for each replica",
+    )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded API server (default: a free one)")
     parser.add_argument("--demo", action="store_true", help="create a few workloads and show where they go")
     parser.add_argument("--once", action="store_true", help="as --demo, and end when the workloads are scheduled")
@@ -267,7 +273,10 @@ def _processes_by_start_order(
             extra = ["--http-listen", "127.0.0.1:0"]
         for number in range(count):
             name = phase if count == 1 else f"{phase}-{number}"
-            command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra])
+            recording = []
+            if phase == "insight" and options.record_dir is not None:
+                recording = ["--record-dir", str(options.record_dir / name)]
+            command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra, *recording])
             out.append(processes.Process(name, command, output, ready=_READY, announcement=_HTTP))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]

@@ -30,6 +30,7 @@ from trireme.frontend.frontend_parts import ClusterState, FrontendContext, Phase
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
+    decision_log,
     divided_binder,
     insight_replicas,
     phase_links,
@@ -233,8 +234,17 @@ def build_phases(
     for followers in links.followers().values():
         publisher.add_followers(followers)
     answers = class_answers.ClassAnswers()
+    decisions = decision_log.DecisionLog(lambda: cache.generation)
+    if links.insight is not None:
+        links.insight.send_decisions(decisions)
     evaluators = remote_evaluators.RemoteEvaluators(
-        links.filters, links.scores, answers, fence, settings.config_hash, context.metrics
+        links.filters,
+        links.scores,
+        answers,
+        fence,
+        settings.config_hash,
+        metrics=context.metrics,
+        decisions=decisions,
     )
     streams = plugin_streams.PluginStreams(publisher, context.clocks.monotonic)
     return PhaseClients(publisher, links, answers, evaluators, streams)

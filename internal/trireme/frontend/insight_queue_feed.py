@@ -79,6 +79,7 @@ class InsightQueueFeed:
                 if self._insight.backlog_bytes > MAX_BACKLOG_BYTES:
                     await asyncio.sleep(PERIOD_SECONDS)
                 self._insight.publish_queue(delta, self._generation())
+            self._insight.publish_waiting_decisions(self._generation())
 
     def take_deltas(self) -> Iterator[snapshot_pb2.QueueDelta]:
         """What changed since the last call; all of the queue if a stream began."""

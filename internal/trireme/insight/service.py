@@ -86,6 +86,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """Record all streams from now on; return the recorder, which has yet to run."""
         # A recording begins with all of the cluster, whatever the plugins need.
         self._snap.store_node_objects(messages=True, json=True)
+        self.follow.takes_decisions = True
         self._recorder = recorder.Recorder(self._cluster, writer, self.follow.instance)
         return self._recorder
 

@@ -4,9 +4,11 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from trireme.recording import frame_totals, segment_folder, segment_reader
+from google.protobuf import message as protobuf
+
+from trireme.recording import decision_numbers, frame_totals, segment_folder, segment_reader
 from trireme.recording.segment_reader import RecordingError
-from trireme.v1 import recording_pb2, snapshot_pb2
+from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ class Summary:
     deltas: int = 0
     queue_deltas: int = 0
     streams: int = 0
+    decisions: int = 0
+    #: Dropped before they were recorded, by the numbers of the others.
+    missing_decisions: int = 0
     releases: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     torn: list[TornTail] = field(default_factory=list)
@@ -108,23 +113,27 @@ def _verify_frames(reader: segment_reader.SegmentReader, file: str, summary: Sum
     """Read the frames, and check that each delta begins where the one before it ended. Raises: RecordingError."""
     generation: int | None = None
     state_complete = False
+    numbers = decision_numbers.DecisionNumbers()
     for frame, offset in _frames_with_offsets(reader):
         summary.totals.add(frame)
         content, received = frame.WhichOneof("content"), not frame.state_part
         if content == "gap":
             summary.gaps.append(Gap(file, frame.unix_time_ns, frame.gap.dropped_messages))
+            numbers.restart()
         if content != "message":
             continue
         if received and not state_complete:
             raise RecordingError(file, offset, "a message precedes the full state")
         state_complete |= frame.state_part == recording_pb2.STATE_PART_LAST
         _count_message(frame.message, summary, received=received)
+        _count_decisions(frame.message, summary, numbers, file, offset)
         if frame.message.WhichOneof("message") == "delta":
             delta = frame.message.delta
             if not delta.reset and delta.from_generation != generation:
                 text = f"a delta from generation {delta.from_generation} is behind generation {generation}"
                 raise RecordingError(file, offset, text)
             generation = delta.to_generation
+    summary.missing_decisions += numbers.missing
     if reader.header is not None and reader.header.segment == 0 and not reader.ended:
         # It appeared once it was whole.
         raise RecordingError(file, reader.offset, "the exported file ends here; it was not copied whole")
@@ -150,3 +159,21 @@ def _count_message(message: snapshot_pb2.SyncRequest, summary: Summary, *, recei
     summary.deltas += kind == "delta"
     summary.queue_deltas += kind == "queue"
     summary.streams += kind == "hello"
+
+
+def _count_decisions(
+    message: snapshot_pb2.SyncRequest,
+    summary: Summary,
+    numbers: decision_numbers.DecisionNumbers,
+    file: str,
+    offset: int,
+) -> None:
+    """Add the decisions of a message to the summary. Raises: RecordingError."""
+    if message.WhichOneof("message") == "hello":
+        numbers.restart()
+    for content in message.decisions:
+        try:
+            numbers.add(decision_pb2.Decision.FromString(content).number)
+        except protobuf.DecodeError as error:
+            raise RecordingError(file, offset, "a decision cannot be decoded") from error
+        summary.decisions += 1

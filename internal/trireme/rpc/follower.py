@@ -104,6 +104,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._deltas = 0
         self._refused = 0
         self.instance = instance or uuid.uuid4().hex
+        #: Whether the leader is to send decisions too.
+        self.takes_decisions = False
 
     def statistics(self) -> FollowerStatistics:
         """A snapshot of the counters."""
@@ -179,7 +181,11 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             if number != self._stream or not self._snap.synced:
                 return
             self._acknowledged, acknowledged_deltas, delay = True, self._deltas, ACK_SECONDS
-            answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
+            answer = snapshot_pb2.SyncResponse(
+                applied_generation=self._snap.generation,
+                instance=self.instance,
+                takes_decisions=self.takes_decisions,
+            )
             await stream.write(answer)
 
     async def wait_until_synced(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:

@@ -110,6 +110,7 @@ class SyncRequest(_message.Message):
     HELLO_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """The first message of a stream."""
@@ -122,16 +123,24 @@ class SyncRequest(_message.Message):
     def queue(self) -> Global___QueueDelta:
         """Sent to insight alone, between deltas."""
 
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """OPTIONAL. Sent to replicas of insight with SyncResponse.takes_decisions: what was decided before this message, in
+        order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica does not read in
+        time is left out.
+        """
+
     def __init__(
         self,
         *,
         hello: Global___Hello | None = ...,
         delta: Global___Delta | None = ...,
         queue: Global___QueueDelta | None = ...,
+        decisions: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "hello", b"hello", "message", b"message", "queue", b"queue"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "hello", b"hello", "message", b"message", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "delta", b"delta", "hello", b"hello", "message", b"message", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "delta", "queue"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
@@ -989,19 +998,23 @@ class SyncResponse(_message.Message):
 
     APPLIED_GENERATION_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
+    TAKES_DECISIONS_FIELD_NUMBER: _builtins.int
     applied_generation: _builtins.int
     """REQUIRED. The generation that the replica has applied; 0 before the full sync is complete."""
     instance: _builtins.str
     """REQUIRED. Identifies this run of the replica."""
+    takes_decisions: _builtins.bool
+    """OPTIONAL. The replica records decisions: the frontend is to send it SyncRequest.decisions from now on."""
     def __init__(
         self,
         *,
         applied_generation: _builtins.int = ...,
         instance: _builtins.str = ...,
+        takes_decisions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_generation", b"applied_generation", "instance", b"instance"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_generation", b"applied_generation", "instance", b"instance", "takes_decisions", b"takes_decisions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,7 +9,7 @@ from recordings import BEGIN, SECOND, delta_frame, encoded, end_frame, header, r
 
 from trireme.cli import main
 from trireme.recording import export, segment_folder, segment_writer, verification
-from trireme.v1 import recording_pb2, snapshot_pb2
+from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks
 
 HELLO = snapshot_pb2.Hello(config_hash=5)
@@ -74,6 +74,8 @@ def test_check_says_what_a_folder_holds(
         "deltas": 12,
         "queueDeltas": 0,
         "streams": 0,
+        "decisions": 0,
+        "missingDecisions": 0,
         "releases": ["0"],
         "gaps": [{"file": str(files(folder)[2]), "end": "2023-11-14T22:15:20.000000Z", "droppedMessages": 7}],
         "torn": [],
@@ -245,3 +247,32 @@ def test_a_duration_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) ->
         with pytest.raises(SystemExit):
             main.main(["record", "export", f"--since={text}", "f"])
         assert "argument --since: " in capsys.readouterr().err
+
+
+def test_check_counts_decisions_and_those_that_are_missing(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who replays a recording would not know that a part of the decisions is not in it."""
+    monkeypatch.setenv("COLUMNS", "")
+    path = tmp_path / "recording.trireme"
+    gap = recording_pb2.RecordedFrame(gap=recording_pb2.RecordingGap())
+    first, second, third = delta_frame(2), delta_frame(3), delta_frame(10)
+    for frame, numbers in ((first, (4, 5)), (second, (8,)), (third, (100, 101))):
+        frame.message.decisions.extend(decision_pb2.Decision(number=each).SerializeToString() for each in numbers)
+    frames = [state_frame(1), first, second, gap, state_frame(9), third, end_frame()]
+    path.write_bytes(b"".join(encoded(header(), frames)))
+    code, report, _ = check(path, capsys)
+    assert (code, report["decisions"], report["missingDecisions"]) == (0, 5, 2)
+    assert main.main(["record", "check", str(path)]) == 0
+    assert "5, and 2 missing" in capsys.readouterr().out
+
+
+def test_check_names_a_decision_that_is_none(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The replay would fail in its middle."""
+    path = tmp_path / "recording.trireme"
+    frame = delta_frame(2)
+    frame.message.decisions.append(b"\xff")
+    path.write_bytes(b"".join(encoded(header(), [state_frame(1), frame, end_frame()])))
+    code, _, errors = check(path, capsys)
+    assert code == 1
+    assert "a decision cannot be decoded" in errors

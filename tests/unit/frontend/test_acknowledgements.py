@@ -24,8 +24,10 @@ class Stream:
         self.received: list[snapshot_pb2.SyncRequest] = []
         self._answers: asyncio.Queue[snapshot_pb2.SyncResponse] = asyncio.Queue()
 
-    def acknowledge(self, generation: int) -> None:
-        self._answers.put_nowait(snapshot_pb2.SyncResponse(applied_generation=generation, instance="i"))
+    def acknowledge(self, generation: int, *, takes_decisions: bool = False) -> None:
+        self._answers.put_nowait(
+            snapshot_pb2.SyncResponse(applied_generation=generation, instance="i", takes_decisions=takes_decisions)
+        )
 
     async def write(self, request: bytes) -> None:
         self.received.append(snapshot_pb2.SyncRequest.FromString(request))
@@ -74,10 +76,11 @@ class Frontend:
         ]
         return [snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in (first, *rest)]
 
-    def publish(self) -> None:
+    def publish(self, *decisions: bytes) -> None:
         self.generation += 1
         delta = snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation)
-        self.link.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), self.generation)
+        more = snapshot_pb2.SyncRequest(decisions=decisions).SerializeToString()
+        self.link.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), self.generation, more)
 
     async def in_step(self) -> Stream:
         """Acknowledge the full sync; the stream."""
@@ -236,3 +239,41 @@ async def test_a_replica_that_came_late_is_probed_at_its_generation() -> None:
         await asyncio.sleep(10)
         assert len(front.streams) == 1
         assert front.link.in_step
+
+
+@on_virtual_time
+async def test_decisions_go_to_a_replica_that_takes_them() -> None:
+    """Every replica would get them; or one that records would not."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        front.publish(b"first")
+        stream.acknowledge(8, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        front.publish(b"second", b"third")
+        await asyncio.sleep(0.1)
+        decisions = [list(request.decisions) for request in stream.received[-2:]]
+        assert decisions == [[], [b"second", b"third"]]
+        assert stream.received[-1].delta.to_generation == 9
+        # The replica on the next stream may be another one.
+        front.link.restart()
+        assert front.link.takes_decisions
+        await asyncio.sleep(0.5)
+        assert not front.link.takes_decisions
+
+
+@on_virtual_time
+async def test_a_replica_that_is_behind_gets_no_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded would have it fall back to a full sync."""
+    monkeypatch.setattr(replica_link, "MAX_BACKLOG_FOR_DECISIONS", 20)
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        stream.acknowledge(7, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        for _ in range(4):
+            front.publish(b"decision" * 3)
+        await asyncio.sleep(0.1)
+        assert [len(request.decisions) for request in stream.received[-4:]] == [1, 0, 0, 0]
+        assert front.link.statistics().dropped_decisions == 3
+        front.publish(b"decision")
+        await asyncio.sleep(0.1)
+        assert list(stream.received[-1].decisions) == [b"decision"]

@@ -63,7 +63,7 @@ def test_endpoints_that_cannot_be_looked_up_and_what_stands_in_are_reported(
     """One frontend's own processes do the work of scaled phases for weeks, and the status says that all is well."""
     state = world.frontend_state()
     links = [
-        replica_link.LinkStatistics(address, in_step, 0, 0, 0, 0, "")
+        replica_link.LinkStatistics(address, in_step, 0, 0, 0, 0, "", 0)
         for address, in_step in (("far:1", False), ("unix:/own", True))
     ]
     monkeypatch.setattr(state.phases.links.filters, "statistics", lambda: links)

@@ -53,6 +53,8 @@ class FollowerReplicas:
         changed: Callable[[], None],
     ) -> None:
         """`deadline_seconds` is how long a call may take, remote plugins included."""
+        # Returns the decisions since the last call, as `DecisionLog.take` does.
+        self.take_decisions: Callable[[], bytes] = bytes
         self.phase = phase
         self.deadline_seconds = deadline_seconds
         self._source = source
@@ -78,6 +80,11 @@ class FollowerReplicas:
     def followed(self) -> bool:
         """Whether any replica has a stream, in step or not yet."""
         return any(link.streaming for link in self._links.values())
+
+    @property
+    def takes_decisions(self) -> bool:
+        """Whether any replica is to be sent decisions."""
+        return any(link.takes_decisions for link in self._links.values())
 
     def answering(self) -> Sequence[str]:
         """The addresses of the replicas in step."""
@@ -122,9 +129,10 @@ class FollowerReplicas:
         return [(link.address, link.channel) for link in self._links.values()]
 
     def publish(self, request: bytes, generation: int) -> None:
-        """Send a serialised SyncRequest to all replicas."""
+        """Send a serialised SyncRequest to all replicas; with what was decided before it, to those that take that."""
+        decisions = self.take_decisions()
         for link in self._links.values():
-            link.publish(request, generation)
+            link.publish(request, generation, decisions)
 
     def preferred(self, profile: str, class_id: int) -> list[replica_link.ReplicaLink]:
         """The replicas in step, in the order in which they are called about the class."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import follower_replicas, replica_link
+from trireme.frontend.phase_clients import decision_log, follower_replicas, replica_link
 from trireme.rpc import dialing
 from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
 
@@ -31,6 +31,7 @@ class InsightReplicas:
         """`source` is where streams of phases begin."""
         self._source = source
         self._new_stream = False
+        self._decisions: decision_log.DecisionLog | None = None
         self.replicas = follower_replicas.FollowerReplicas(
             "insight", self, dialer, deadline_seconds, clock, lambda: None
         )
@@ -57,6 +58,17 @@ class InsightReplicas:
     def publish_queue(self, delta: snapshot_pb2.QueueDelta, generation: int) -> None:
         """Send what changed in the queue; `generation` is that of the last delta of the cluster."""
         self.replicas.publish(snapshot_pb2.SyncRequest(queue=delta).SerializeToString(), generation)
+
+    def send_decisions(self, decisions: decision_log.DecisionLog) -> None:
+        """Send replicas that take decisions those of the log from now on, each with the next message."""
+        self._decisions = decisions
+        self.replicas.take_decisions = decisions.take
+        decisions.wanted = lambda: self.replicas.takes_decisions
+
+    def publish_waiting_decisions(self, generation: int) -> None:
+        """Send decisions that no message has taken, as after pods that were refused: nothing changed since."""
+        if self._decisions is not None and self._decisions.waiting:
+            self.publish_queue(snapshot_pb2.QueueDelta(), generation)
 
     async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
         """Return the answer of the first replica that has one; there are no retries after the last.

@@ -9,7 +9,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
-from trireme.frontend.phase_clients import class_answers, follower_replicas, replica_link
+from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, replica_link
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
@@ -53,7 +53,9 @@ class RemoteEvaluators:
         answers: class_answers.ClassAnswers,
         fence: Callable[[], cycle_pb2.Fence],
         config_hash: Callable[[], int],
+        *,
         metrics: scheduler_metrics.SchedulerMetrics,
+        decisions: decision_log.DecisionLog,
     ) -> None:
         self._filters = filters
         self._scores = scores
@@ -61,6 +63,7 @@ class RemoteEvaluators:
         self._fence = fence
         self._config_hash = config_hash
         self._metrics = metrics
+        self._decisions = decisions
 
     @property
     def answers(self) -> Container[ports.ClassKey]:
@@ -116,7 +119,7 @@ class RemoteEvaluators:
                 answer.source = source
             except ValueError as error:
                 raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
-        return FilterResult(
+        result = FilterResult(
             answer=answer,
             columns=response.columns,
             refusal=refusal,
@@ -130,6 +133,8 @@ class RemoteEvaluators:
             narrowed_by=frozenset(response.narrowed_by),
             post_filter=PostFilterResult.from_messages(response.post_filter_results),
         )
+        self._decisions.add_filter((profile, class_id), generation, request, result, response.post_filter_results)
+        return result
 
     async def _filter(
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, answer: class_answer.ClassAnswer
@@ -169,6 +174,7 @@ class RemoteEvaluators:
         )
         if response.admitted > len(slots):
             raise ports.PhaseFault(f"filter admitted {response.admitted} of {len(slots)} nominated pods")
+        self._decisions.add_nominated((profile, class_id), generation, request.nominees, response.admitted)
         return FilterResult.of_nominated(
             slots[: response.admitted],
             generation,
@@ -191,6 +197,7 @@ class RemoteEvaluators:
         )
         if not 1 <= len(response.results) <= len(pods):
             raise ports.PhaseFault(f"filter answered {len(response.results)} PostFilter results for {len(pods)} pods")
+        self._decisions.add_post_filter((profile, class_id), generation, request.preemptors, filtered, response.results)
         return PostFilterResult.from_messages(response.results)
 
     async def list_preemption_candidates(
@@ -320,7 +327,11 @@ class RemoteEvaluators:
         if response.HasField("status"):
             placed = wire_status.from_message(response.status)
             failure = None if placed.code == status.Code.SUCCESS else placed
-        return PlaceResult(tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins)
+        result = PlaceResult(
+            tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins
+        )
+        self._decisions.add_place(key, count, filtered, extra_scores, result)
+        return result
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

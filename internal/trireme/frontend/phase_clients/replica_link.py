@@ -27,6 +27,8 @@ MAX_BACKLOG_BYTES = 8 << 20
 SILENCE_SECONDS = 3.0
 # How long a replica may take to receive a full sync, and then to apply it.
 FULL_SYNC_SECONDS = 60.0
+# A replica that has so much left to read is sent no decisions with it.
+MAX_BACKLOG_FOR_DECISIONS = 1 << 20
 RECONNECT_SECONDS = 0.2
 MAX_RECONNECT_SECONDS = 5.0
 # Least time between two looks at whether a replica acknowledges what it is sent.
@@ -76,6 +78,7 @@ class LinkStatistics:
     sent_bytes: int  # of deltas, full syncs left out
     full_syncs: int
     last_error: str
+    dropped_decisions: int  # messages whose decisions were left out
 
 
 class ReplicaLink:
@@ -114,6 +117,9 @@ class ReplicaLink:
         self._stream_number = 0
         self._full_sync_bytes = 0  # of the last one
         self._last_error = ""
+        self._dropped_decisions = 0
+        #: Whether the replica on this stream takes decisions.
+        self.takes_decisions = False
         self._failures = failure_log.FailureLog(log, logging.INFO)
         #: Of calls to it.
         self.failures = failure_log.FailureLog(log)
@@ -165,13 +171,23 @@ class ReplicaLink:
             self._sent_bytes,
             self._full_syncs,
             self._last_error,
+            self._dropped_decisions,
         )
 
-    def publish(self, request: bytes, generation: int) -> None:
-        """Queue a serialised SyncRequest for the replica. A replica that has no stream gets it by the full sync."""
+    def publish(self, request: bytes, generation: int, decisions: bytes = b"") -> None:
+        """Queue a serialised SyncRequest for the replica. A replica that has no stream gets it by the full sync.
+
+        `decisions`: more fields of the request, for a replica that takes decisions and is not behind.
+        """
         self._published = generation
         if not self._streaming:
             return
+        if decisions and self.takes_decisions:
+            if self._pending_bytes <= MAX_BACKLOG_FOR_DECISIONS:
+                # Fields in two parts are one message: the encoding of protobuf allows for it.
+                request += decisions
+            else:
+                self._dropped_decisions += 1
         self._pending.append((request, generation))
         self._pending_bytes += len(request)
         if not self._unheard_since:
@@ -276,7 +292,7 @@ class ReplicaLink:
     def _forget_stream_state(self) -> None:
         """Reset everything known of a stream that has ended."""
         was = self._streaming
-        self._streaming = self._synced = False
+        self._streaming = self._synced = self.takes_decisions = False
         self._acknowledged = 0
         self._full_sync_generation = None
         self._pending.clear()
@@ -400,6 +416,7 @@ class ReplicaLink:
                     continue
                 was_in_step = self.in_step
                 self._record_acknowledgement(answer.applied_generation)
+                self.takes_decisions = answer.takes_decisions
                 self._notify_if_in_step_again(was_in_step)
         finally:
             # However the stream ended, the writer must learn of it: without changes it would wait for ever.

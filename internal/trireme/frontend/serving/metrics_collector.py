@@ -222,6 +222,12 @@ def _replica_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_replica_full_syncs_total", "Full synchronisations of a replica.", by_replica("full_syncs"), labels
     )
+    yield CountedElsewhere(
+        "trireme_replica_dropped_decisions_total",
+        "Messages sent without their decisions to a replica that records, because it was behind.",
+        by_replica("dropped_decisions"),
+        labels,
+    )
     yield Gauge(
         "trireme_bind_replica_fenced",
         "1: a bind replica knows this leader, as it should, and refuses any former one; 0: not yet, or it is gone.",

@@ -1,0 +1,134 @@
+"""Decisions for the recordings of insight: what a phase was called with and what it answered, as `Decision` messages.
+
+A decision is sent with the next message of the snapshot stream, which costs no message of its own, and only to replicas
+that take them. Nothing waits for a replica: a decision for which there is no room is dropped, and its number is left
+out.
+"""
+
+from collections.abc import Callable, Sequence
+
+from trireme.cache import placed_pod
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult, PlaceResult
+from trireme.scheduling import fit_error, ports
+from trireme.v1 import decision_pb2, filter_phase_pb2, snapshot_pb2
+from trireme.wire import identities
+from trireme.wire import status as wire_status
+
+# Decisions may wait for the next message up to so many bytes.
+MAX_WAITING_BYTES = 1 << 20
+
+
+class DecisionLog:
+    """Collects decisions from one message of the stream to the next.
+
+    A generation is the one that a call named. Where the cluster was published again before the answer came, the
+    decision is inexact: a replica may have answered from either.
+    """
+
+    def __init__(self, generation: Callable[[], int]) -> None:
+        """`generation` returns that of the last delta published."""
+        self._generation = generation
+        #: Returns whether any replica takes decisions.
+        self.wanted: Callable[[], bool] = bool
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._number = 0
+        # The last answer of filter, and the generation of that call: most calls that follow build on it.
+        self._filtered: tuple[ports.ClassKey, class_answer.ClassAnswer, int] | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are decisions that no message has taken yet."""
+        return bool(self._waiting)
+
+    def take(self) -> bytes:
+        """What was added since the last call, as the fields of a serialised SyncRequest; empty: nothing."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        return snapshot_pb2.SyncRequest(decisions=waiting).SerializeToString() if waiting else b""
+
+    def add_filter(
+        self,
+        class_key: ports.ClassKey,
+        generation: int,
+        request: filter_phase_pb2.FilterPhaseFilterRequest,
+        result: FilterResult,
+        post_filter: Sequence[filter_phase_pb2.PostFilterResult],
+    ) -> None:
+        """Add Filter's answer about a class, or about the pod that the request names, with PostFilter's results."""
+        self._filtered = class_key, result.answer, generation
+        if not self.wanted():
+            return
+        about = decision_pb2.FilterDecision(
+            count=request.count, preemptors=request.preemptors, post_filter_results=post_filter
+        )
+        if result.of_one:
+            about.nominee.CopyFrom(identities.identity(request.cycle.pod))
+        if result.refusal is not None:
+            about.pre_filter.CopyFrom(wire_status.to_message(result.refusal))
+        elif result.is_refused_everywhere(placed_pod.NO_SLOT):
+            for refusing, nodes in fit_error.nodes_by_status(result.answer.statuses, result.answer.index):
+                about.refusals.add(status=wire_status.to_message(refusing), nodes=nodes)
+        self._add(class_key, generation, decision_pb2.Decision(filter=about))
+
+    def add_nominated(
+        self, class_key: ports.ClassKey, generation: int, nominees: Sequence[filter_phase_pb2.Nominee], admitted: int
+    ) -> None:
+        """Add how many nominated pods may have their nodes."""
+        if self.wanted():
+            about = decision_pb2.NominatedDecision(nominees=nominees, admitted=admitted)
+            self._add(class_key, generation, decision_pb2.Decision(nominated=about))
+
+    def add_place(
+        self,
+        class_key: ports.ClassKey,
+        count: int,
+        filtered: FilterResult,
+        extra_scores: Sequence[int],
+        result: PlaceResult,
+    ) -> None:
+        """Add the nodes of the next pods."""
+        if not self.wanted():
+            return
+        about = decision_pb2.PlaceDecision(count=count, extra_scores=extra_scores, slots=result.slots)
+        if not self._is_last_answer(class_key, filtered):
+            about.capacities.CopyFrom(filtered.answer.to_message())
+            about.constraints.extend(filtered.constraints)
+        if result.failure is not None:
+            about.failure.CopyFrom(wire_status.to_message(result.failure))
+        self._add(class_key, filtered.answer.generation, decision_pb2.Decision(place=about))
+
+    def add_post_filter(
+        self,
+        class_key: ports.ClassKey,
+        generation: int,
+        preemptors: Sequence[filter_phase_pb2.Preemptor],
+        filtered: FilterResult,
+        results: Sequence[filter_phase_pb2.PostFilterResult],
+    ) -> None:
+        """Add how room was to be made for pods."""
+        if not self.wanted():
+            return
+        about = decision_pb2.PostFilterDecision(preemptors=preemptors, results=results)
+        if self._filtered is not None and self._is_last_answer(class_key, filtered):
+            # Where PreFilter refused the class, the generation of the call is that of an earlier answer.
+            generation = self._filtered[2]
+        else:
+            about.columns.CopyFrom(filtered.answer.to_message())
+        self._add(class_key, generation, decision_pb2.Decision(post_filter=about))
+
+    def _is_last_answer(self, class_key: ports.ClassKey, filtered: FilterResult) -> bool:
+        """Whether this is Filter's last answer as it was."""
+        last = self._filtered
+        return last is not None and last[0] == class_key and last[1] is filtered.answer
+
+    def _add(self, class_key: ports.ClassKey, generation: int, decision: decision_pb2.Decision) -> None:
+        """Number a decision, and keep it for the next message if there is room."""
+        self._number += 1
+        decision.number, decision.generation = self._number, generation
+        decision.profile, decision.pod_class = class_key
+        decision.inexact = generation != self._generation()
+        content = decision.SerializeToString()
+        if self._waiting_bytes + len(content) <= MAX_WAITING_BYTES:
+            self._waiting.append(content)
+            self._waiting_bytes += len(content)

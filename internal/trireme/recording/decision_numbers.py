@@ -1,0 +1,20 @@
+"""The numbers of recorded decisions, which tell how many are missing."""
+
+
+class DecisionNumbers:
+    """Follows the numbers of one recording: each decision has one more than the decision before it."""
+
+    def __init__(self) -> None:
+        self.missing = 0
+        """How many numbers were left out so far."""
+        self._last: int | None = None
+
+    def restart(self) -> None:
+        """A stream begins, or frames are missing: the next number may be any."""
+        self._last = None
+
+    def add(self, number: int) -> None:
+        """The next decision has this number; one that is not greater is another frontend's."""
+        if self._last is not None and number > self._last:
+            self.missing += number - self._last - 1
+        self._last = number

@@ -1,0 +1,291 @@
+"""Replays a recording: the snapshot follows the recorded deltas, and each decision is made again on it.
+
+Evaluation is deterministic: with the same generation, configuration and request the engines give the same answer. So a
+difference means that the release or the configuration is another one, or that an evaluation depends on more than the
+snapshot.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from trireme.evaluation import engine
+from trireme.framework import amounts
+from trireme.in_process import in_process_evaluators
+from trireme.recording import decision_numbers
+from trireme.registry import filter_profiles, score_profiles
+from trireme.replay import outcomes
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult, PostFilterResult
+from trireme.scheduling import ports
+from trireme.snapshot import snapshot
+from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, filter_pb2, filter_phase_pb2, recording_pb2, snapshot_pb2
+from trireme.wire import node_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A decision that is another one now. Units: time in nanoseconds since 1970."""
+
+    number: int
+    time_ns: int
+    generation: int
+    profile: str
+    #: The call: Filter, FilterNominated, Place or RunPostFilter.
+    call: str
+    #: The class: its number, and the namespace and owner of its pods.
+    pods: str
+    recorded: outcomes.Outcome
+    replayed: outcomes.Outcome
+
+
+@dataclass(slots=True)
+class ReplayCounts:
+    """How many decisions were made again, and how many could not be, by the reason."""
+
+    same: int = 0
+    different: int = 0
+    #: Pods that the decisions made again placed.
+    placed_pods: int = 0
+    #: The cluster changed before the answer came, so it may be of either state.
+    inexact: int = 0
+    #: The profile has remote plugins, whose answers are not recorded.
+    remote: int = 0
+    #: The answer of Filter that it builds on is not in the recording, or was not made again.
+    incomplete: int = 0
+    #: Dropped before they were recorded.
+    missing: int = 0
+    gaps: int = 0
+
+
+class DecisionReplay:
+    """Replays the frames of one recording, in order."""
+
+    def __init__(
+        self, header: recording_pb2.RecordingHeader, configuration: snapshot_pb2.Configuration | None = None
+    ) -> None:
+        """`configuration`: decide with this one instead of the recorded ones. Raises: ValueError for a bad one."""
+        self.counts = ReplayCounts()
+        self._override = configuration
+        self._numbers = decision_numbers.DecisionNumbers()
+        self._snap = snapshot.Snapshot()
+        self._snap.store_node_objects(messages=True, json=True)
+        # The last answer of Filter, with its class and the generation.
+        self._filtered: tuple[ports.ClassKey, int, FilterResult] | None = None
+        self._configure(header.hello.configuration)
+
+    @property
+    def snap(self) -> snapshot.Snapshot:
+        """The cluster as of the last frame."""
+        return self._snap
+
+    async def replay(self, frames: Iterable[recording_pb2.RecordedFrame]) -> AsyncIterator[Difference]:
+        """Yield each decision that is another one now.
+
+        Raises: ValueError if the recording's configuration or a delta cannot be used, RecordingError as `frames` does.
+        """
+        for frame in frames:
+            if frame.WhichOneof("content") == "gap":
+                self.counts.gaps += 1
+                self._forget()
+                continue
+            for content in frame.message.decisions:
+                difference = await self._replay_decision(decision_pb2.Decision.FromString(content), frame.unix_time_ns)
+                if difference is not None:
+                    yield difference
+            self._apply(frame.message)
+
+    def _apply(self, message: snapshot_pb2.SyncRequest) -> None:
+        """Advance by a message. Raises: ValueError."""
+        kind = message.WhichOneof("message")
+        if kind == "hello":
+            self._forget()
+            self._configure(message.hello.configuration)
+        elif kind == "delta":
+            try:
+                self._snap.apply(message.delta)
+            except snapshot.OutOfStepError as error:
+                raise ValueError(f"a delta does not fit: {error}") from error
+
+    def _forget(self) -> None:
+        """Something is missing here, or another leader follows."""
+        self._numbers.restart()
+        self._filtered = None
+
+    def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
+        """Make the engines of the recorded configuration, or of the one to decide with. Raises: ValueError."""
+        local = _without_remote_plugins(self._override or configuration)
+        self._profiles = frozenset(profile.scheduler_name for profile in local.profiles)
+        self._evaluators = make_evaluators(self._snap, local)
+
+    async def _replay_decision(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
+        """Make a decision again; returns the difference, if there is one. Raises: ValueError."""
+        before = self._numbers.missing
+        self._numbers.add(decision.number)
+        if self._numbers.missing > before:
+            self.counts.missing += self._numbers.missing - before
+            self._filtered = None
+        if decision.profile not in self._profiles:
+            self.counts.remote += 1
+        elif decision.inexact or not self._snap.synced or decision.generation != self._snap.generation:
+            self.counts.inexact += 1
+        else:
+            return await self._compare(decision, time_ns)
+        self._filtered = None
+        return None
+
+    async def _compare(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
+        """Make a decision again, if all that it builds on is there. Raises: ValueError."""
+        try:
+            made = await self._decide(decision) if decision.pod_class in self._snap.classes else None
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
+            raise ValueError(f"decision {decision.number} cannot be made again: {error}") from error
+        if made is None:
+            self.counts.incomplete += 1
+            return None
+        call, recorded, replayed = made
+        self.counts.placed_pods += len(decision.place.slots)
+        if recorded == replayed:
+            self.counts.same += 1
+            return None
+        self.counts.different += 1
+        return Difference(
+            decision.number,
+            time_ns,
+            decision.generation,
+            decision.profile,
+            call,
+            self._class_text(decision.pod_class),
+            recorded,
+            replayed,
+        )
+
+    async def _decide(self, decision: decision_pb2.Decision) -> tuple[str, outcomes.Outcome, outcomes.Outcome] | None:
+        """The call, the recorded outcome, and the one of now; None: the answer that it builds on is not there.
+
+        Raises: PhaseFault, PhaseUnavailable.
+        """
+        key, generation = (decision.profile, decision.pod_class), decision.generation
+        names = self._snap.nodes.names
+        match decision.WhichOneof("decision"):
+            case "filter":
+                result = await self._filter(key, generation, decision.filter)
+                return "Filter", outcomes.recorded_filter(decision.filter), outcomes.replayed_filter(result)
+            case "nominated":
+                nominees = [_pod(each.pod) for each in decision.nominated.nominees]
+                slots = [each.slot for each in decision.nominated.nominees]
+                found = await self._evaluators.filter_nominated(*key, generation, nominees, slots)
+                count = decision.nominated.admitted
+                return "FilterNominated", outcomes.admitted(count), outcomes.admitted(found.admitted)
+            case "place":
+                place = decision.place
+                columns = place.capacities if place.HasField("capacities") else None
+                filtered = self._filtered_for(key, columns, place.constraints)
+                if filtered is None:
+                    return None
+                placed = await self._evaluators.place(*key, place.count, filtered, place.extra_scores)
+                return (
+                    "Place",
+                    outcomes.recorded_placement(place, names),
+                    outcomes.replayed_placement(placed, names),
+                )
+            case "post_filter":
+                about = decision.post_filter
+                filtered = self._filtered_for(key, about.columns if about.HasField("columns") else None)
+                if filtered is None:
+                    return None
+                pods = [_preemptor_pod(each) for each in about.preemptors]
+                results = await self._evaluators.run_post_filter(*key, generation, pods, filtered)
+                recorded = PostFilterResult.from_messages(about.results)
+                return "RunPostFilter", outcomes.post_filter(recorded), outcomes.post_filter(results)
+        return None
+
+    async def _filter(self, key: ports.ClassKey, generation: int, about: decision_pb2.FilterDecision) -> FilterResult:
+        """Filter again."""
+        nominee = _pod(about.nominee) if about.HasField("nominee") else None
+        preemptors = [_preemptor_pod(each) for each in about.preemptors]
+        self._filtered = None
+        result = await self._evaluators.filter(*key, about.count, generation, nominee, preemptors)
+        self._filtered = key, generation, result
+        return result
+
+    def _filtered_for(
+        self,
+        key: ports.ClassKey,
+        columns: filter_pb2.NodeColumns | None,
+        constraints: Iterable[filter_phase_pb2.DomainConstraint] = (),
+    ) -> FilterResult | None:
+        """The answer of Filter that a call builds on: the recorded columns, else the last one about the class."""
+        if columns is not None:
+            answer = class_answer.ClassAnswer()
+            answer.update(node_columns.from_message(columns))
+            return _result_of(answer, tuple(constraints))
+        if self._filtered is None or self._filtered[:2] != (key, self._snap.generation):
+            return None
+        return self._filtered[2]
+
+    def _class_text(self, number: int) -> str:
+        """The class for people."""
+        entry = self._snap.classes.get(number)
+        if entry is None:
+            return f"class {number}"
+        metadata = entry.pod.metadata
+        owners = [f"{owner.kind}/{owner.name}" for owner in metadata.owner_references]
+        return f"class {number} ({', '.join([f'namespace {metadata.namespace}', *owners])})"
+
+
+def make_evaluators(
+    snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration
+) -> in_process_evaluators.InProcessEvaluators:
+    """Make the evaluators of a configuration without remote plugins. Raises: ValueError."""
+    snap.amount_rules = amounts.rules_of(configuration.feature_gates)
+    filters = filter_profiles.make_profiles(configuration, _no_remote_plugin)
+    scores = score_profiles.make_profiles(configuration, _no_remote_plugin)
+    return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))
+
+
+def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:
+    """Raises: ValueError."""
+    raise ValueError(f"{plugin.name} is a remote plugin")
+
+
+def _without_remote_plugins(configuration: snapshot_pb2.Configuration) -> snapshot_pb2.Configuration:
+    """The configuration without the profiles that name a remote plugin."""
+    remote = {plugin.name for plugin in configuration.remote_plugins}
+    out = snapshot_pb2.Configuration()
+    out.CopyFrom(configuration)
+    del out.remote_plugins[:], out.profiles[:]
+    for profile in configuration.profiles:
+        if remote.isdisjoint(entry.name for points in profile.plugin_sets for entry in points.plugins):
+            out.profiles.append(profile)
+    return out
+
+
+def _pod(identity: cycle_pb2.PodIdentity) -> core_pb2.Pod:
+    """A pod with its identity alone."""
+    out = core_pb2.Pod()
+    out.metadata.namespace, out.metadata.name, out.metadata.uid = identity.namespace, identity.name, identity.uid
+    return out
+
+
+def _preemptor_pod(preemptor: filter_phase_pb2.Preemptor) -> core_pb2.Pod:
+    """The pod that preempts, with its nomination."""
+    out = _pod(preemptor.pod)
+    out.status.nominated_node_name = preemptor.nominated_node
+    return out
+
+
+def _result_of(
+    answer: class_answer.ClassAnswer, constraints: Sequence[filter_phase_pb2.DomainConstraint]
+) -> FilterResult:
+    """Filter's result with this answer, as Place and PostFilter need it."""
+    return FilterResult(
+        answer=answer,
+        columns=filter_pb2.NodeColumns(),
+        refusal=None,
+        constraints=tuple(constraints),
+        max_batch=0,
+        needs_reserve=False,
+        needs_pre_bind=False,
+        evaluated=(),
+    )

@@ -1,0 +1,203 @@
+"""A cluster whose pods are scheduled by the services of filter and score, as the frontend calls them, and recorded."""
+
+import itertools
+import random
+from typing import Any, cast
+
+import phase_calls
+from frontend_world_services import FakePhase
+from phase_calls import HASH, PROFILE, context, no_remote_plugins
+from recordings import BEGIN, SECOND, encoded, end_frame, header
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.filter import service as filter_service
+from trireme.frontend import scheduler_metrics
+from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, remote_evaluators
+from trireme.recording import full_state
+from trireme.results.phase_results import FilterResult, PlaceResult
+from trireme.score import service as score_service
+from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, plugin_pb2, recording_pb2, snapshot_pb2
+
+FILTERS = ("TaintToleration", "NodeResourcesFit")
+SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
+SMALL, LARGE, IMPORTANT = 1, 2, 3
+CLASSES = {
+    SMALL: pod_of(requesting(cpu="1")),
+    LARGE: pod_of(requesting(cpu="3")),
+    IMPORTANT: pod_of({**requesting(cpu="4"), "priority": 100}),
+}
+
+
+class _Metrics:
+    """Of calls, which nobody reads."""
+
+    def clock(self) -> float:
+        return 0.0
+
+    def record_phase_call(self, *_: Any) -> None:
+        """Nothing."""
+
+
+def preempting_configuration() -> snapshot_pb2.Configuration:
+    """One profile, which preempts."""
+    out = phase_calls.configuration(FILTERS, SCORES)
+    at = out.profiles[0].plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER)
+    at.plugins.add(name="DefaultPreemption")
+    return out
+
+
+class RecordedCluster:
+    """Nodes of 4 CPUs, pods of CLASSES, and the frames of what insight would have received; `open` it first."""
+
+    def __init__(self, nodes: int) -> None:
+        self.configuration = preempting_configuration()
+        self.builder = SnapshotBuilder()
+        self.builder.snap.store_node_objects(messages=True, json=True)
+        self.builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1))
+        self.builder.apply = self._apply  # type: ignore[method-assign]
+        self.log = decision_log.DecisionLog(lambda: self.builder.snap.generation)
+        self.log.wanted = lambda: True
+        self.placed: list[int] = []
+        self._numbers = itertools.count()
+        self._messages: list[snapshot_pb2.SyncRequest] = []
+        for number in range(nodes):
+            self.builder.set_node(f"n{number}", allocatable={"cpu": "4", "pods": "9"})
+        for number, pod in CLASSES.items():
+            self.builder.add_class(number, pod)
+        self._state = tuple(full_state.full_sync(self.builder.snap))
+        self._messages.clear()
+        self._services = (
+            filter_service.FilterPhase(self.builder.snap, no_remote_plugins),
+            score_service.ScorePhase(self.builder.snap, no_remote_plugins),
+        )
+        phases = (FakePhase(self._respond, lambda request: None) for _ in self._services)
+        filters, scores = (cast("follower_replicas.FollowerReplicas", each) for each in phases)
+        self.evaluators = remote_evaluators.RemoteEvaluators(
+            filters,
+            scores,
+            class_answers.ClassAnswers(),
+            lambda: cycle_pb2.Fence(epoch=1),
+            lambda: HASH,
+            metrics=cast("scheduler_metrics.SchedulerMetrics", _Metrics()),
+            decisions=self.log,
+        )
+
+    async def open(self) -> "RecordedCluster":
+        """Configure the services."""
+        for service in self._services:
+            await phase_calls.greet(service, self.configuration)
+        return self
+
+    async def _respond(self, rpc: str, request: Any) -> Any:
+        service = next(each for each in self._services if hasattr(each, rpc))
+        return await getattr(service, rpc)(request, context())
+
+    def _apply(self, **fields: Any) -> None:
+        """The next delta, with the decisions before it, as a link sends it."""
+        generation = self.builder.snap.generation
+        delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation + 1, **fields)
+        self._record(snapshot_pb2.SyncRequest(delta=delta))
+        self.builder.snap.apply(delta)
+
+    def _record(self, message: snapshot_pb2.SyncRequest) -> None:
+        content = message.SerializeToString() + self.log.take()
+        self._messages.append(snapshot_pb2.SyncRequest.FromString(content))
+
+    # Scheduling
+
+    @property
+    def generation(self) -> int:
+        return self.builder.snap.generation
+
+    async def filter(self, number: int, count: int = 1) -> FilterResult:
+        return await self.evaluators.filter(PROFILE, number, count, self.generation)
+
+    async def place(self, number: int, count: int, filtered: FilterResult) -> PlaceResult:
+        return await self.evaluators.place(PROFILE, number, count, filtered)
+
+    async def schedule(self, number: int, count: int) -> int:
+        """Place pods of the class, or preempt for one; returns how many were placed."""
+        filtered = await self.filter(number, count)
+        if filtered.is_refused_everywhere(-1):
+            await self.evaluators.run_post_filter(PROFILE, number, self.generation, [self.pod()], filtered)
+            return 0
+        placed = await self.place(number, count, filtered)
+        names = self.builder.snap.nodes.names
+        self.placed += self.builder.place(number, *(names[slot] for slot in placed.slots))
+        return len(placed.slots)
+
+    def pod(self) -> core_pb2.Pod:
+        """A pod that is tried, by its names."""
+        out, name = core_pb2.Pod(), f"p{next(self._numbers)}"
+        out.metadata.namespace, out.metadata.name, out.metadata.uid = "default", name, name
+        return out
+
+    async def nominate(self, number: int, node: str) -> None:
+        """A pod is nominated for the node, and tried there."""
+        pod, slot = self.pod(), self.builder.snap.nodes.slot_of_name[node]
+        identity = cycle_pb2.PodIdentity(namespace="default", name=pod.metadata.name, uid=pod.metadata.uid)
+        self.builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=number, slot=slot)])
+        await self.evaluators.filter_nominated(PROFILE, number, self.generation, [pod], [slot])
+        await self.evaluators.filter(PROFILE, number, 1, self.generation, pod)
+        self.builder.apply(removed_nominations=[pod.metadata.uid])
+
+    async def schedule_at_random(self, steps: int, seed: int = 1) -> None:
+        """Pods come and go."""
+        draw = random.Random(seed)
+        for _ in range(steps):
+            await self.schedule(draw.choice([SMALL, SMALL, LARGE, IMPORTANT]), draw.choice([1, 1, 2, 5]))
+            if len(self.placed) > 3 and draw.random() < 0.7:
+                gone = [self.placed.pop(draw.randrange(len(self.placed))) for _ in range(draw.randint(1, 3))]
+                self.builder.remove(*gone)
+            if draw.random() < 0.1:
+                await self.nominate(draw.choice(list(CLASSES)), draw.choice(self.builder.snap.nodes.names))
+
+    # The recording
+
+    @property
+    def header(self) -> recording_pb2.RecordingHeader:
+        hello = snapshot_pb2.Hello(configuration=self.configuration, config_hash=HASH)
+        return header(hello=hello)
+
+    def frames(self) -> list[recording_pb2.RecordedFrame]:
+        """All that was recorded so far, a second apart."""
+        if self.log.waiting:
+            self._record(snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta()))
+        out = []
+        for number, delta in enumerate(self._state):
+            last = number == len(self._state) - 1
+            part = recording_pb2.STATE_PART_LAST if last else recording_pb2.STATE_PART_MORE
+            message = snapshot_pb2.SyncRequest(delta=delta)
+            out.append(recording_pb2.RecordedFrame(unix_time_ns=BEGIN, state_part=part, message=message))
+        for number, message in enumerate(self._messages, start=1):
+            out.append(recording_pb2.RecordedFrame(unix_time_ns=BEGIN + number * SECOND, message=message))
+        return out
+
+    def decisions(self) -> list[decision_pb2.Decision]:
+        """All that were recorded so far."""
+        return [
+            decision_pb2.Decision.FromString(content) for each in self.frames() for content in each.message.decisions
+        ]
+
+    def content(self) -> bytes:
+        """The recording as an exported file."""
+        return b"".join(encoded(self.header, [*self.frames(), end_frame()]))
+
+
+def with_decision_changed(
+    frames: list[recording_pb2.RecordedFrame], number: int, **fields: Any
+) -> list[recording_pb2.RecordedFrame]:
+    """The frames, where the fields of one decision are others; without fields, it is left out."""
+    out = []
+    for frame in frames:
+        copy = recording_pb2.RecordedFrame.FromString(frame.SerializeToString())
+        found = [decision_pb2.Decision.FromString(content) for content in copy.message.decisions]
+        for decision in found:
+            if decision.number == number:
+                decision.MergeFrom(decision_pb2.Decision(**fields))
+        if not fields:
+            found = [decision for decision in found if decision.number != number]
+        copy.message.ClearField("decisions")
+        copy.message.decisions.extend(decision.SerializeToString() for decision in found)
+        out.append(copy)
+    return out

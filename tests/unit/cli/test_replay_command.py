@@ -1,0 +1,104 @@
+"""`trireme replay`: what it says of a recording, and its exit code."""
+
+import asyncio
+import json
+import pathlib
+
+import pytest
+from recorded_decisions import IMPORTANT, SMALL, RecordedCluster, with_decision_changed
+from recordings import encoded, end_frame
+
+from trireme.cli import main
+from trireme.v1 import decision_pb2
+
+
+async def recording(path: pathlib.Path) -> RecordedCluster:
+    """A file of some decisions."""
+    cluster = await RecordedCluster(3).open()
+    for number in (SMALL, SMALL, IMPORTANT):
+        await cluster.schedule(number, 2)
+    path.write_bytes(cluster.content())
+    return cluster
+
+
+def changed(cluster: RecordedCluster, path: pathlib.Path) -> None:
+    """Both decisions of Place about the first class are others in the file."""
+    frames = cluster.frames()
+    for decision in cluster.decisions():
+        if decision.pod_class == SMALL and decision.place.slots:
+            more = decision_pb2.PlaceDecision(slots=[1])
+            frames = with_decision_changed(frames, decision.number, place=more)
+    path.write_bytes(b"".join(encoded(cluster.header, [*frames, end_frame()])))
+
+
+async def replay(*arguments: str) -> int:
+    """The exit code; in a thread, since the command has a loop of its own."""
+    return await asyncio.to_thread(main.main, ["replay", *arguments])
+
+
+async def test_the_same_decisions_are_counted(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file of a bug report would look broken."""
+    path = tmp_path / "incident.trireme"
+    cluster = await recording(path)
+    assert await replay(str(path)) == 0
+    placed = sum(len(each.place.slots) for each in cluster.decisions())
+    shown = capsys.readouterr()
+    assert shown.out == f"{len(cluster.decisions())} decisions are the same, 0 differ; {placed} pods placed\n"
+    assert shown.err == ""
+
+
+async def test_the_first_difference_ends_it(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script would not notice it, or nobody would know which decision it is."""
+    path = tmp_path / "incident.trireme"
+    cluster = await recording(path)
+    changed(cluster, path)
+    assert await replay(str(path)) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("decision 2 at 2023-11-14T22:13:21.000000Z (generation ")
+    assert shown[0].endswith(f"profile p): Place of class {SMALL} (namespace default)")
+    first, second = (f"n{slot}" for slot in cluster.decisions()[1].place.slots)
+    lines = ["recorded:", f"  {first}", f"  {second}", "  n1", "replayed:", f"  {first}", f"  {second}"]
+    assert shown[1:-1] == [f"  {line}" for line in lines]
+    assert shown[-1] == "1 decisions are the same, 1 differ; 3 pods placed"
+    assert await replay(str(path), "--all", "-o", "json") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [each["decision"] for each in report["differences"]] == [2, 4]
+    assert report["differences"][0]["recorded"] == [first, second, "n1"]
+    assert (report["different"], report["placedPods"]) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"no recording", "byte 0: this is no recording"), (b"\x89TRI", "the file ends within its header")],
+)
+async def test_what_is_no_recording_is_named(
+    content: bytes, problem: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0 differences would be of nothing."""
+    path = tmp_path / "incident.trireme"
+    assert await replay(str(path)) == 1
+    assert capsys.readouterr().err == f"Error: {path}: No such file or directory\n"
+    path.write_bytes(content)
+    assert await replay(str(path)) == 1
+    assert capsys.readouterr().err == f"Error: {path}: {problem}\n"
+
+
+async def test_a_file_that_is_cut_is_damaged(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rest of the incident would be missing without a word."""
+    path = tmp_path / "incident.trireme"
+    await recording(path)
+    path.write_bytes(path.read_bytes()[:-60])
+    assert await replay(str(path)) == 1
+    assert "the file ends within a frame at byte" in capsys.readouterr().err
+
+
+async def test_what_is_not_decided_again_is_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`0 differ` would be said of decisions that nobody looked at."""
+    path = tmp_path / "incident.trireme"
+    cluster = await recording(path)
+    frames = with_decision_changed(cluster.frames(), 1, inexact=True)
+    path.write_bytes(b"".join(encoded(cluster.header, [*frames, end_frame()])))
+    assert await replay(str(path)) == 0
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "Not decided again: 1 (the cluster changed meanwhile), 1 (what they build on is not recorded)"
+    )

@@ -1,0 +1,95 @@
+"""DecisionLog: what is recorded of a decision, and that nothing waits for it."""
+
+import dataclasses
+
+import pytest
+from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
+
+from trireme.framework import status
+from trireme.frontend.phase_clients import decision_log
+from trireme.v1 import decision_pb2, filter_phase_pb2, snapshot_pb2
+
+
+def taken(log: decision_log.DecisionLog) -> list[decision_pb2.Decision]:
+    request = snapshot_pb2.SyncRequest.FromString(log.take())
+    return [decision_pb2.Decision.FromString(content) for content in request.decisions]
+
+
+async def test_nothing_is_recorded_for_nobody() -> None:
+    """Every scheduler would pay for recordings that it has not."""
+    cluster = await RecordedCluster(3).open()
+    cluster.log.wanted = lambda: False
+    filtered = await cluster.filter(SMALL)
+    await cluster.place(SMALL, 1, filtered)
+    assert not cluster.log.waiting
+    assert cluster.log.take() == b""
+    # A number that is left out is a decision that was dropped, and none was.
+    cluster.log.wanted = lambda: True
+    await cluster.filter(SMALL)
+    assert [each.number for each in taken(cluster.log)] == [1]
+
+
+async def test_a_decision_names_what_it_depends_on() -> None:
+    """It could not be made again."""
+    cluster = await RecordedCluster(3).open()
+    filtered = await cluster.filter(SMALL, 2)
+    placed = await cluster.place(SMALL, 2, filtered)
+    first, second = taken(cluster.log)
+    assert (first.number, second.number) == (1, 2)
+    assert (first.generation, first.profile, first.pod_class) == (cluster.generation, "p", SMALL)
+    assert (first.filter.count, first.filter.refusals[:], first.inexact) == (2, [], False)
+    assert (second.place.count, tuple(second.place.slots)) == (2, placed.slots)
+    assert not second.place.HasField("capacities")
+    assert not cluster.log.waiting
+
+
+async def test_a_refusal_counts_the_nodes_of_each_reason() -> None:
+    """The columns of 5,000 nodes would be in every decision; or nothing would be compared."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(LARGE, 2)
+    cluster.log.take()
+    await cluster.schedule(IMPORTANT, 3)
+    filled = await cluster.filter(IMPORTANT)
+    assert filled.is_refused_everywhere(-1)
+    (refusal,) = taken(cluster.log)[-1].filter.refusals
+    assert (refusal.status.plugin, refusal.nodes) == ("NodeResourcesFit", 3)
+
+
+async def test_what_was_published_meanwhile_is_noted() -> None:
+    """A replica may have answered from either state."""
+    cluster = await RecordedCluster(3).open()
+    filtered = await cluster.filter(SMALL)
+    cluster.builder.set_node("n9", allocatable={"cpu": "4", "pods": "9"})
+    cluster.log.take()
+    await cluster.place(SMALL, 1, filtered)
+    (placed,) = taken(cluster.log)
+    assert placed.inexact
+    assert placed.generation == cluster.generation - 1
+
+
+async def test_what_has_no_room_is_dropped_and_its_number_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frontend without changes to send would grow without limit, or scheduling would wait for insight."""
+    monkeypatch.setattr(decision_log, "MAX_WAITING_BYTES", 60)
+    cluster = await RecordedCluster(3).open()
+    for _ in range(20):
+        await cluster.filter(SMALL)
+    numbers = [each.number for each in taken(cluster.log)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert 0 < len(numbers) < 10
+    await cluster.filter(SMALL)
+    assert [each.number for each in taken(cluster.log)] == [21]
+
+
+async def test_post_filter_is_of_the_generation_at_which_pre_filter_refused() -> None:
+    """Such a refusal leaves the class's last answer as it is, and its generation would be taken for the call's."""
+    cluster = await RecordedCluster(3).open()
+    before = await cluster.filter(SMALL)
+    refused = dataclasses.replace(before, refusal=status.unschedulable("NodeAffinity", "no such node"))
+    cluster.builder.set_node("n9", allocatable={"cpu": "4", "pods": "9"})
+    request = filter_phase_pb2.FilterPhaseFilterRequest(count=1)
+    cluster.log.take()
+    cluster.log.add_filter(("p", SMALL), cluster.generation, request, refused, ())
+    cluster.log.add_post_filter(("p", SMALL), before.answer.generation, (), refused, ())
+    first, second = taken(cluster.log)
+    assert first.filter.pre_filter.plugin == "NodeAffinity"
+    assert (second.generation, second.inexact) == (cluster.generation, False)

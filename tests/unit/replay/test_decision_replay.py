@@ -1,0 +1,175 @@
+"""DecisionReplay: what the services decided is decided again, and what is not the same is named."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from phase_calls import PROFILE
+from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, with_decision_changed
+
+from trireme.framework import status
+from trireme.replay import decision_replay
+from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
+
+
+async def replayed(
+    cluster: RecordedCluster, frames: list[recording_pb2.RecordedFrame] | None = None, **options: Any
+) -> tuple[decision_replay.ReplayCounts, list[decision_replay.Difference]]:
+    replay = decision_replay.DecisionReplay(cluster.header, **options)
+    found = [each async for each in replay.replay(cluster.frames() if frames is None else frames)]
+    return replay.counts, found
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_every_decision_is_made_again(seed: int) -> None:
+    """A replay that finds differences where there are none, or counts what it has not tried, proves nothing."""
+    cluster = await RecordedCluster(6).open()
+    await cluster.schedule_at_random(120, seed)
+    counts, differences = await replayed(cluster)
+    assert differences == []
+    made = cluster.decisions()
+    assert counts.same == len(made) > 200
+    assert counts.placed_pods == sum(len(each.place.slots) for each in made) > 50
+    kinds = {each.WhichOneof("decision") for each in made}
+    assert kinds == {"filter", "place", "post_filter", "nominated"}
+    assert any(result.answer.actions for each in made for result in each.post_filter.results)
+    assert (counts.inexact, counts.incomplete, counts.missing, counts.remote) == (0, 0, 0, 0)
+
+
+async def test_another_node_is_a_difference() -> None:
+    """Else a change of the algorithm would pass for the same."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    (filtered, placed) = cluster.decisions()
+    (slot,) = placed.place.slots
+    changed = decision_pb2.PlaceDecision(slots=[(slot + 1) % 3])
+    frames = with_decision_changed(cluster.frames(), placed.number, place=changed)
+    counts, (difference,) = await replayed(cluster, frames)
+    assert (counts.same, counts.different) == (1, 1)
+    assert (difference.number, difference.call, difference.profile) == (placed.number, "Place", PROFILE)
+    assert difference.recorded == (f"n{slot}", f"n{(slot + 1) % 3}")
+    assert difference.replayed == (f"n{slot}",)
+    assert difference.pods == f"class {SMALL} (namespace default)"
+    assert filtered.number + 1 == placed.number
+
+
+async def test_another_reason_is_a_difference() -> None:
+    """What an event says of a pod that fits nowhere would not be compared."""
+    cluster = await RecordedCluster(2).open()
+    await cluster.schedule(LARGE, 2)
+    await cluster.schedule(IMPORTANT, 1)
+    refused = next(each for each in cluster.decisions() if each.filter.refusals)
+    fewer = decision_pb2.NodeRefusals(status=refused.filter.refusals[0].status, nodes=1)
+    changed = decision_pb2.FilterDecision(refusals=[fewer])
+    frames = with_decision_changed(cluster.frames(), refused.number, filter=changed)
+    _, (difference,) = await replayed(cluster, frames)
+    assert difference.call == "Filter"
+    assert difference.replayed == ("2 nodes: NodeResourcesFit: Insufficient cpu (UNSCHEDULABLE)",)
+
+
+async def test_other_victims_are_a_difference() -> None:
+    """Who was evicted is the decision that people ask about."""
+    cluster = await RecordedCluster(2).open()
+    await cluster.schedule(LARGE, 2)
+    await cluster.schedule(IMPORTANT, 1)
+    decided = next(each for each in cluster.decisions() if each.WhichOneof("decision") == "post_filter")
+    assert decided.post_filter.results[0].answer.actions
+    more = decision_pb2.PostFilterDecision(results=decided.post_filter.results)
+    frames = with_decision_changed(cluster.frames(), decided.number, post_filter=more)
+    _, (difference,) = await replayed(cluster, frames)
+    assert len(difference.recorded) == 2
+    assert difference.recorded[:1] == difference.replayed
+
+
+async def test_nodes_that_an_extender_left_are_chosen_from() -> None:
+    """Filter's own answer has nodes that the extender refused."""
+    cluster = await RecordedCluster(4).open()
+    filtered = await cluster.filter(SMALL)
+    first = (await cluster.place(SMALL, 1, filtered)).slots[0]
+    refusing = (status.unschedulable("extender", "no"),)
+    answer = dataclasses.replace(filtered.answer, statuses=refusing, index=filtered.answer.index.copy())
+    answer.index[first] = 1
+    fewer = dataclasses.replace(filtered, answer=answer, columns=answer.to_message())
+    assert (await cluster.place(SMALL, 1, fewer)).slots[0] != first
+    counts, differences = await replayed(cluster)
+    assert (counts.same, differences) == (3, [])
+    assert cluster.decisions()[-1].place.HasField("capacities")
+
+
+@pytest.mark.parametrize("fields", [{"inexact": True}, {"generation": 9999}])
+async def test_what_may_be_of_another_state_is_counted_apart(fields: dict[str, Any]) -> None:
+    """A race would pass for a difference."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    frames = with_decision_changed(cluster.frames(), 1, **fields)
+    counts, differences = await replayed(cluster, frames)
+    # Place builds on Filter's answer, which was not made again.
+    assert (counts.inexact, counts.incomplete, counts.same, differences) == (1, 1, 0, [])
+
+
+async def test_decisions_that_were_dropped_are_counted() -> None:
+    """`0 differences` would be of a part that nobody knows the size of."""
+    cluster = await RecordedCluster(3).open()
+    for _ in range(3):
+        await cluster.schedule(SMALL, 1)
+    frames = with_decision_changed(cluster.frames(), 3)
+    counts, differences = await replayed(cluster, frames)
+    assert (counts.missing, counts.incomplete, counts.same, differences) == (1, 1, 4, [])
+
+
+async def test_behind_a_gap_numbers_begin_anew() -> None:
+    """What is missing in a gap is named there, and would be counted twice; or Place would build on what is before."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    state, (filtered, placed) = cluster.frames(), cluster.decisions()
+    gap = recording_pb2.RecordedFrame(gap=recording_pb2.RecordingGap())
+    filtered.number, placed.number = 70, 80
+
+    def alone(decision: decision_pb2.Decision) -> recording_pb2.RecordedFrame:
+        message = snapshot_pb2.SyncRequest(decisions=[decision.SerializeToString()])
+        return recording_pb2.RecordedFrame(message=message)
+
+    begin = [frame for frame in state if frame.state_part]
+    frames = [*begin, alone(filtered), gap, *begin, alone(placed)]
+    counts, differences = await replayed(cluster, frames)
+    assert (counts.gaps, counts.same, counts.incomplete, counts.missing) == (1, 1, 1, 0)
+    assert differences == []
+
+
+async def test_profiles_with_remote_plugins_are_counted_apart() -> None:
+    """Nobody recorded what they answered."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    cluster.configuration.remote_plugins.add(name="Remote")
+    cluster.configuration.profiles[0].plugin_sets[0].plugins.add(name="Remote")
+    counts, differences = await replayed(cluster)
+    assert (counts.remote, counts.same, differences) == (2, 0, [])
+
+
+async def test_another_configuration_shows_what_it_would_change() -> None:
+    """It is tried out on the decisions of a day before anybody has it."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    await cluster.schedule(SMALL, 1)
+    other = snapshot_pb2.Configuration()
+    other.CopyFrom(cluster.configuration)
+    args = b'{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":1}]}}'
+    other.profiles[0].plugin_args.add(name="NodeResourcesFit", args_json=args)
+    counts, (difference,) = await replayed(cluster, configuration=other)
+    # The first pod finds all nodes the same; the second goes where the first one is.
+    assert (counts.same, counts.different) == (3, 1)
+    (first,) = cluster.decisions()[1].place.slots
+    assert difference.replayed == (f"n{first}",)
+    assert difference.recorded != difference.replayed
+
+
+async def test_a_delta_that_does_not_fit_is_an_error() -> None:
+    """The rest would be decided on another cluster."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    await cluster.schedule(SMALL, 1)
+    frames = cluster.frames()
+    places = [place for place, frame in enumerate(frames) if not frame.state_part]
+    del frames[places[0]]
+    with pytest.raises(ValueError, match="a delta does not fit"):
+        await replayed(cluster, frames)
