@@ -2,7 +2,8 @@
 
 5,000 nodes; 2,000 pods of one class, then of twenty classes interleaved, created as fast as 16 clients can. Every
 service is a real process. Prints pods per second, the mean batch, CPU milliseconds a pod of each process, and (with
---profile, if py-spy is installed) where the frontend, the largest, spends its time.
+--profile, if py-spy is installed) where the frontend, the largest, spends its time. With --insight there is an insight
+process too, whose own CPU is not in the sum.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 import aiohttp
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "e2e"))
+sys.path += [str(ROOT / "tests" / folder) for folder in ("e2e", "controlplane", "helpers")]
 
 import installation  # noqa: E402  # it lies beside the end-to-end tests
 import witness  # noqa: E402  # as above
@@ -63,7 +64,7 @@ async def measure(here: installation.Installation, socket: pathlib.Path, prefix:
         spent = (installation.cpu_seconds(process.pid) - cpu) * 1000 / pods
         total += spent
         print(f"  {process.name:<12} {spent:.2f} ms of CPU a pod")
-    print(f"  together     {total:.2f} ms")
+    print(f"  together     {total:.3f} ms")
 
 
 @contextlib.contextmanager
@@ -89,21 +90,39 @@ def profiled(pid: int, folder: pathlib.Path, wanted: bool) -> Iterator[None]:
         print(f"  {100 * samples / total:5.1f} %  {frame}")
 
 
+def insight_address(folder: pathlib.Path) -> str:
+    """Where insight listens."""
+    return f"unix:{folder}/insight.sock"
+
+
+def insight_command(kind: str, folder: pathlib.Path) -> list[str]:
+    """How to run insight, which records or not."""
+    recording = ["--record-dir", str(folder / "recordings")] if kind == "recording" else []
+    return [*installation.program("trireme.insight.process"), "--listen", insight_address(folder), *recording]
+
+
 async def run(options: argparse.Namespace) -> None:
     """Measure both workloads."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-bench-"))
     socket = folder / "admin.sock"
     try:
+        insight = installation.Process("insight", insight_command(options.insight, folder), folder / "insight.log")
         async with (
             installation.embedded(folder, "--nodes", str(options.nodes)) as here,
             witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
         ):
-            await here.start(own={"admin": {"socket": str(socket)}})
+            own = {"admin": {"socket": str(socket)}}
+            if options.insight:
+                insight.start()
+                await insight.listening()
+                own["insight"] = {"endpoints": [insight_address(folder)]}
+            await here.start(own=own)
             await here.create_pods(installation.pod(f"warm-{number}") for number in range(50))
             await here.bound(50)
             with profiled(here.frontends[0].pid, folder, options.profile):
                 await measure(here, socket, "one", options.pods, 1)
             await measure(here, socket, "twenty", options.pods, 20)
+            insight.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -113,6 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--insight", choices=("following", "recording"), help="with an insight process (default: none)")
     parser.add_argument("--profile", action="store_true", help="where the frontend spends its time (needs py-spy)")
     asyncio.run(run(parser.parse_args()))
 
