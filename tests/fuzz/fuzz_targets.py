@@ -188,6 +188,52 @@ def delta() -> Target:
     return run
 
 
+def recording() -> Target:
+    """Files of recordings: what is written is read up to the damage, and replayed as far as it fits."""
+    import io
+
+    from trireme.recording import segment_reader
+    from trireme.replay import decision_replay
+
+    async def replay(data: bytes) -> None:
+        reader = segment_reader.SegmentReader(io.BytesIO(data), "file")
+        if reader.header is None:
+            return
+        async for _ in decision_replay.DecisionReplay(reader.header).replay(reader.frames()):
+            pass
+
+    def run(data: bytes) -> None:
+        with _refused(segment_reader.RecordingError, ValueError):
+            _loop().run_until_complete(replay(_with_checksums(data)))
+
+    return run
+
+
+def _with_checksums(data: bytes) -> bytes:
+    """A recording of the input's parts, which begin with two bytes of length: else no checksum would ever match.
+
+    The first part is the header; an input that begins as a recording is left as it is.
+    """
+    from google.protobuf import message
+
+    from trireme.recording import segment_format
+    from trireme.v1 import recording_pb2
+
+    if data.startswith(segment_format.MAGIC[:4]):
+        return data
+    parts = []
+    while len(data) > 2:
+        size = int.from_bytes(data[:2], "little")
+        parts.append(data[2 : 2 + size])
+        data = data[2 + size :]
+    header = recording_pb2.RecordingHeader()
+    with _refused(message.DecodeError):
+        header.ParseFromString(parts[0] if parts else b"")
+    begin = segment_format.encode_header(header)
+    encoder = segment_format.FrameEncoder(begin)
+    return b"".join([begin, *(encoder.encode(part) for part in parts[1:])])
+
+
 def plugin_answer() -> Target:
     """What a plugin answers about nodes and scores."""
     from google.protobuf import message
@@ -417,6 +463,7 @@ TARGETS: Mapping[str, Callable[[], Target]] = {
         trireme_configuration,
         kubeconfig,
         delta,
+        recording,
         plugin_answer,
         filter_rpcs,
         score_rpcs,
@@ -449,6 +496,17 @@ def _deltas() -> list[bytes]:
     return [part + part for part in made]
 
 
+def _recordings() -> list[bytes]:
+    """A small recording with decisions: as a file, and as parts with their lengths."""
+    import recorded_decisions
+
+    cluster = _loop().run_until_complete(recorded_decisions.RecordedCluster(2).open())
+    _loop().run_until_complete(cluster.schedule_at_random(4))
+    parts = [cluster.header, *cluster.frames()]
+    contents = [part.SerializeToString() for part in parts]
+    return [cluster.content(), b"".join(len(each).to_bytes(2, "little") + each for each in contents)]
+
+
 def _messages() -> list[bytes]:
     """Answers about three nodes, and requests, of which the first byte chooses the method."""
     from trireme.v1 import filter_pb2, filter_phase_pb2, score_pb2, score_phase_pb2, status_pb2
@@ -475,6 +533,8 @@ def seeds(name: str) -> list[bytes]:
     """Inputs that fuzzing begins with: valid ones of each kind."""
     if name == "delta":
         return _deltas()
+    if name == "recording":
+        return _recordings()
     if name in ("bind_rpcs", "handle_rpcs"):
         import fuzzed_requests
 
