@@ -4,118 +4,27 @@ It reads a file that `trireme record export` has written, or one recording of in
 """
 
 import argparse
-import asyncio
-import dataclasses
-import json
 import pathlib
-import sys
-from typing import Any
-
-from trireme.recording import segment_reader
-from trireme.replay import decision_replay
-from trireme_kube.apimachinery import timestamps
-
-# How many nodes or lines of an outcome are shown as text.
-_SHOWN_LINES = 20
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme replay` to the commands."""
     parser = commands.add_parser("replay", help="decide a recording's decisions again", description=__doc__)
     parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="a file of `trireme record export`")
+    parser.add_argument(
+        "--config",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="decide with the profiles of this KubeSchedulerConfiguration, and show all decisions that it would change",
+    )
     parser.add_argument("--all", action="store_true", help="go on after the first difference")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default %(default)s")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replay a recording. Returns the exit code: 1 if a decision differs, or the recording cannot be read."""
-    try:
-        counts, differences = asyncio.run(_replay(options))
-    except OSError as error:
-        print(f"Error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    except segment_reader.RecordingError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
-    except ValueError as error:
-        print(f"Error: {options.file}: {error}", file=sys.stderr)
-        return 1
-    if options.output == "json":
-        print(json.dumps({**_counts_json(counts), "differences": differences}, ensure_ascii=False, indent=2))
-    else:
-        print(_counts_text(counts))
-    return 1 if differences else 0
+    """Replay a recording. Returns the exit code."""
+    # The engines and all plugins, which no other command loads.
+    from trireme.cli import replay_run
 
-
-async def _replay(
-    options: argparse.Namespace,
-) -> tuple[decision_replay.ReplayCounts, list[dict[str, Any]]]:
-    """Replay the file; prints each difference as it is found, unless all is to be JSON.
-
-    Raises: OSError, RecordingError, ValueError.
-    """
-    differences: list[dict[str, Any]] = []
-    with options.file.open("rb") as file:
-        reader = segment_reader.SegmentReader(file, str(options.file))
-        if reader.header is None:
-            raise ValueError("the file ends within its header")
-        replay = decision_replay.DecisionReplay(reader.header)
-        async for difference in replay.replay(reader.frames()):
-            differences.append(_difference_json(difference))
-            if options.output == "text":
-                print(_difference_text(difference))
-            if not options.all:
-                break
-        if reader.torn_at is not None:
-            raise ValueError(f"the file ends within a frame at byte {reader.torn_at}")
-    return replay.counts, differences
-
-
-def _counts_text(counts: decision_replay.ReplayCounts) -> str:
-    """What was replayed as one line, and what could not be as another."""
-    text = f"{counts.same} decisions are the same, {counts.different} differ; {counts.placed_pods} pods placed"
-    left_out = {
-        "the cluster changed meanwhile": counts.inexact,
-        "remote plugins took part": counts.remote,
-        "what they build on is not recorded": counts.incomplete,
-        "they were dropped": counts.missing,
-    }
-    named = [f"{number} ({why})" for why, number in left_out.items() if number]
-    return "\n".join([text, *([f"Not decided again: {', '.join(named)}"] if named else [])])
-
-
-def _counts_json(counts: decision_replay.ReplayCounts) -> dict[str, int]:
-    """The counts with names as JSON has them."""
-    found = dataclasses.asdict(counts)
-    found["placedPods"] = found.pop("placed_pods")
-    return found
-
-
-def _difference_json(difference: decision_replay.Difference) -> dict[str, Any]:
-    """A difference as JSON."""
-    return {
-        "decision": difference.number,
-        "time": timestamps.rfc3339_micros(difference.time_ns),
-        "generation": difference.generation,
-        "profile": difference.profile,
-        "call": difference.call,
-        "pods": difference.pods,
-        "recorded": list(difference.recorded),
-        "replayed": list(difference.replayed),
-    }
-
-
-def _difference_text(difference: decision_replay.Difference) -> str:
-    """A difference as lines."""
-    head = (
-        f"decision {difference.number} at {timestamps.rfc3339_micros(difference.time_ns)} "
-        f"(generation {difference.generation}, profile {difference.profile}): {difference.call} of {difference.pods}"
-    )
-    lines = [head]
-    for name, outcome in (("recorded", difference.recorded), ("replayed", difference.replayed)):
-        lines.append(f"  {name}:")
-        lines += [f"    {line}" for line in outcome[:_SHOWN_LINES]]
-        if len(outcome) > _SHOWN_LINES:
-            lines.append(f"    and {len(outcome) - _SHOWN_LINES} more")
-    return "\n".join(lines)
+    return replay_run.run(options)

@@ -45,7 +45,7 @@ def make_configuration(
     """
     missing = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if plugin.name not in infos)
     return snapshot_pb2.Configuration(
-        profiles=[_profile_message(profile, missing) for profile in completed.profiles],
+        profiles=[profile_message(profile, missing) for profile in completed.profiles],
         feature_gates=completed.gates.all(),
         remote_plugins=[
             remote_plugin(
@@ -64,7 +64,7 @@ def config_hash(message: snapshot_pb2.Configuration) -> int:
     return int.from_bytes(digest, "little") or 1
 
 
-def _profile_message(profile: model.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
+def profile_message(profile: model.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
     """Build a profile's message: its plugins by extension point with their weights, and their arguments.
 
     Left out are the plugins of `missing` (remote ones that do not take part) and, at Permit, those that the frontend

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from google.protobuf import message as protobuf
+
 from trireme.evaluation import engine
 from trireme.framework import amounts
 from trireme.in_process import in_process_evaluators
@@ -90,7 +92,7 @@ class DecisionReplay:
                 self._forget()
                 continue
             for content in frame.message.decisions:
-                difference = await self._replay_decision(decision_pb2.Decision.FromString(content), frame.unix_time_ns)
+                difference = await self._replay_decision(_decoded(content), frame.unix_time_ns)
                 if difference is not None:
                     yield difference
             self._apply(frame.message)
@@ -242,6 +244,14 @@ def make_evaluators(
     filters = filter_profiles.make_profiles(configuration, _no_remote_plugin)
     scores = score_profiles.make_profiles(configuration, _no_remote_plugin)
     return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))
+
+
+def _decoded(content: bytes) -> decision_pb2.Decision:
+    """The decision. Raises: ValueError."""
+    try:
+        return decision_pb2.Decision.FromString(content)
+    except protobuf.DecodeError as error:
+        raise ValueError("a decision cannot be decoded") from error
 
 
 def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:

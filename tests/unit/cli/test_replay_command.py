@@ -102,3 +102,64 @@ async def test_what_is_not_decided_again_is_named(tmp_path: pathlib.Path, capsys
     assert capsys.readouterr().out.splitlines()[1] == (
         "Not decided again: 1 (the cluster changed meanwhile), 1 (what they build on is not recorded)"
     )
+
+
+_CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: {name}
+    plugins:
+      multiPoint: {{disabled: [{{name: "*"}}]}}
+      filter: {{enabled: [{{name: TaintToleration}}, {{name: NodeResourcesFit}}]}}
+      postFilter: {{enabled: [{{name: DefaultPreemption}}]}}
+      score: {{enabled: [{{name: NodeResourcesFit, weight: 1}}]}}
+      queueSort: {{enabled: [{{name: PrioritySort}}]}}
+      bind: {{enabled: [{{name: DefaultBinder}}]}}
+    pluginConfig:
+      - name: NodeResourcesFit
+        args: {{scoringStrategy: {{type: {strategy}, resources: [{{name: cpu, weight: 1}}]}}}}
+"""
+
+
+async def test_another_configuration_shows_what_it_would_change(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Weights are changed in a cluster to find out."""
+    path, own = tmp_path / "incident.trireme", tmp_path / "new.yaml"
+    cluster = await RecordedCluster(3).open()
+    for _ in range(3):
+        await cluster.schedule(SMALL, 1)
+    path.write_bytes(cluster.content())
+    own.write_text(_CONFIGURATION.format(name="p", strategy="LeastAllocated"))
+    assert await replay(str(path), "--config", str(own)) == 0
+    assert "6 decisions are the same, 0 differ" in capsys.readouterr().out
+    own.write_text(_CONFIGURATION.format(name="p", strategy="MostAllocated"))
+    assert await replay(str(path), "--config", str(own)) == 1
+    # All of them, not only the first.
+    assert "4 decisions are the same, 2 differ" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            _CONFIGURATION.format(name="other", strategy="MostAllocated"),
+            "the recording has the profile p, which is not",
+        ),
+        (_CONFIGURATION.format(name="p", strategy="Oldest"), 'Unsupported value: "Oldest"'),
+    ],
+    ids=["profile", "strategy"],
+)
+async def test_a_configuration_that_cannot_be_used_is_named(
+    text: str, problem: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every decision would seem to change."""
+    path, own = tmp_path / "incident.trireme", tmp_path / "new.yaml"
+    await recording(path)
+    own.write_text(text)
+    assert await replay(str(path), "--config", str(own)) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"Error: --config: {own}: ")
+    assert problem in shown.err
+    assert shown.out == ""

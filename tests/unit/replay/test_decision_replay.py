@@ -173,3 +173,13 @@ async def test_a_delta_that_does_not_fit_is_an_error() -> None:
     del frames[places[0]]
     with pytest.raises(ValueError, match="a delta does not fit"):
         await replayed(cluster, frames)
+
+
+async def test_a_decision_that_cannot_be_decoded_is_an_error() -> None:
+    """A damaged file of a bug report would end in a traceback."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    frames = cluster.frames()
+    frames[-1].message.decisions.append(b"\xff")
+    with pytest.raises(ValueError, match="a decision cannot be decoded"):
+        await replayed(cluster, frames)

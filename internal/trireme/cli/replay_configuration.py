@@ -1,0 +1,27 @@
+"""Another configuration for the decisions of a recording: a KubeSchedulerConfiguration with the recorded gates."""
+
+import pathlib
+
+from trireme.config import inspection, loading, trireme_configuration
+from trireme.frontend import phase_configuration
+from trireme.v1 import snapshot_pb2
+
+
+def load(path: pathlib.Path, recorded: snapshot_pb2.Configuration) -> snapshot_pb2.Configuration:
+    """The recorded configuration with the profiles of the file.
+
+    Raises: ConfigurationError: the scheduler would not start with it, or a recorded profile is not in it.
+    """
+    gates = inspection.feature_gates(
+        [f"{name}={str(value).lower()}" for name, value in sorted(recorded.feature_gates.items())]
+    )
+    data = loading.read_file(str(path))
+    profiles = inspection.inspect(data, trireme_configuration.TriremeConfiguration(), gates).profiles
+    missing = {each.scheduler_name for each in recorded.profiles} - {each.scheduler_name for each in profiles}
+    if missing:
+        raise loading.ConfigurationError(f"the recording has the profile {min(missing)}, which is not in the file")
+    out = snapshot_pb2.Configuration()
+    out.CopyFrom(recorded)
+    del out.profiles[:]
+    out.profiles.extend(phase_configuration.profile_message(each, frozenset()) for each in profiles)
+    return out
