@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -93,13 +94,27 @@ func (c *cluster) Sync(server triremev1.SnapshotFollower_SyncServer) error {
 func (c *cluster) accept(caller *triremev1.Fence) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if caller.GetSchedulerId() == c.leader.GetSchedulerId() && caller.GetEpoch() < c.leader.GetEpoch() {
-		return 0, fmt.Errorf("epoch %d is over: a leader of epoch %d has been seen; "+
-			"restart this process if the cluster was restored from a backup", caller.GetEpoch(), c.leader.GetEpoch())
+	if err := c.checkEpoch(caller); err != nil {
+		return 0, err
 	}
 	c.stream++
 	c.leader, c.synced = caller, false
 	return c.stream, nil
+}
+
+// admit fails where the caller has been deposed by the leader whose stream is followed.
+func (c *cluster) admit(caller *triremev1.Fence) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checkEpoch(caller)
+}
+
+func (c *cluster) checkEpoch(caller *triremev1.Fence) error {
+	if caller.GetSchedulerId() == c.leader.GetSchedulerId() && caller.GetEpoch() < c.leader.GetEpoch() {
+		return fmt.Errorf("epoch %d is over: a leader of epoch %d has been seen; "+
+			"restart this process if the cluster was restored from a backup", caller.GetEpoch(), c.leader.GetEpoch())
+	}
+	return nil
 }
 
 // take applies a delta of the stream.
@@ -151,6 +166,11 @@ func (c *cluster) remove(row uint32) {
 // read calls look once the cluster is what the cycle needs: of its leader, and of its generation at least. Where it does
 // not become so in time the caller, who calls again, gets FAILED_PRECONDITION.
 func (c *cluster) read(ctx context.Context, cycle *triremev1.Cycle, look func()) error {
+	if err := c.admit(cycle.GetFence()); err != nil {
+		// Callers act on the reason, not on the text.
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("trireme-reason", "stale-epoch"))
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
 	limit := time.Now().Add(patience)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-reply).Before(limit) {
 		limit = deadline.Add(-reply)
