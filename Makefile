@@ -166,11 +166,12 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go the c
 	@if command -v go >/dev/null; then examples/plugin-go/generate.sh; fi
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue
+docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification
 	@PYTHONPATH=tests/helpers:tests/controlplane $(BIN)/python tests/contract/metrics_document.py
 	@$(BIN)/python tests/helpers/configuration_document.py
 	@$(BIN)/python tests/helpers/gates_document.py
 	@$(BIN)/python tests/helpers/queue_document.py
+	@$(BIN)/python tests/helpers/verification_document.py
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)

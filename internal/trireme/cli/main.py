@@ -12,6 +12,7 @@ from trireme.cli import (
     completion_command,
     config_command,
     explain_command,
+    plugin_command,
     record_command,
     replay_command,
     status_command,
@@ -26,6 +27,7 @@ _COMMANDS = (
     record_command,
     replay_command,
     config_command,
+    plugin_command,
     version_command,
     completion_command,
 )

@@ -1,0 +1,157 @@
+"""`trireme plugin verify`: whether a plugin that is a service keeps to the contract.
+
+It needs no cluster: the plugin is called about sample nodes and pods, and those of `--objects`. Each violation is shown
+with the sentence of the contract, the request and the answer. Exit codes: 0 the plugin conforms, 1 it does not, 2 the
+command is wrong.
+"""
+
+import argparse
+import asyncio
+import json
+import pathlib
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from trireme.cli import number_arguments
+from trireme.plugin_verification import reports, sample_cluster, session, verification
+from trireme.rpc import dialing, listen_flags
+
+_COLUMNS = 80
+_WRONG_USAGE = 2
+_MARKS = {"met": "ok  ", "violated": "FAIL", "notApplicable": "-   ", "notChecked": "?   "}
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `trireme plugin`, with verify, to the commands."""
+    parser = commands.add_parser("plugin", help="verify plugins that are services", description=__doc__)
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    verify = actions.add_parser("verify", help="check that a plugin keeps to the contract", description=__doc__)
+    verify.add_argument("address", metavar="ADDRESS", help="host:port, dns:///name:port or unix:/path")
+    verify.add_argument("--name", default="", help="the plugin's name (default: as it describes itself)")
+    verify.add_argument("--args", default="{}", metavar="JSON", help="its arguments, as in pluginConfig (default {})")
+    verify.add_argument("--profile", default="default-scheduler", help="default %(default)s")
+    verify.add_argument("--objects", metavar="FILE", help="YAML or JSON with more Nodes and Pods to call it about")
+    verify.add_argument(
+        "--deadline-ms", type=number_arguments.whole_number(1), default=5000, help="default %(default)s"
+    )
+    verify.add_argument(
+        "--latency-calls",
+        type=number_arguments.whole_number(0),
+        default=100,
+        metavar="N",
+        help="calls for each case of the latency profile; 0: no profile (default %(default)s)",
+    )
+    verify.add_argument("--ca-file", default="", metavar="FILE", help="authority of the plugin's certificate: with TLS")
+    verify.add_argument("--cert-file", default="", metavar="FILE", help="certificate to call it with")
+    verify.add_argument("--key-file", default="", metavar="FILE", help="its private key")
+    verify.add_argument("--server-name", default="", metavar="NAME", help="a name in the plugin's certificate")
+    verify.add_argument("--junit", metavar="FILE", help="also write the results as JUnit's XML")
+    verify.add_argument("-o", "--output", choices=("text", "wide", "json"), default="text", help="default %(default)s")
+    verify.set_defaults(run=run_verify)
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """Verify a plugin and print the report. Returns the exit code."""
+    try:
+        done = asyncio.run(verification.verify(make_settings(options), options.latency_calls))
+        report = reports.document(done)
+        if options.junit:
+            pathlib.Path(options.junit).write_bytes(reports.junit(report))
+    except (ValueError, OSError, listen_flags.ListenError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return _WRONG_USAGE
+    if options.output == "json":
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(lines(report, wide=options.output == "wide")))
+    return 0 if done.conformant else 1
+
+
+def make_settings(options: argparse.Namespace) -> session.Settings:
+    """What the flags say. Raises: ValueError, OSError: a flag or a file is wrong."""
+    try:
+        args = orjson.loads(options.args)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"--args: {error}") from error
+    try:
+        documents = sample_cluster.read_objects(pathlib.Path(options.objects).read_text()) if options.objects else ()
+        cluster = sample_cluster.sample_cluster(documents)
+    except ValueError as error:
+        raise ValueError(f"--objects: {error}") from error
+    tls = None
+    if options.ca_file or options.cert_file:
+        names = (options.server_name,) if options.server_name else ()
+        tls = dialing.TlsSettings(options.ca_file, options.cert_file, options.key_file, names)
+    return session.Settings(
+        address=options.address,
+        name=options.name,
+        tls=tls,
+        deadline_seconds=options.deadline_ms / 1000,
+        args_json=orjson.dumps(args),
+        profile=options.profile,
+        cluster=cluster,
+    )
+
+
+def lines(report: dict[str, Any], *, wide: bool = False) -> Iterator[str]:
+    """The report for people, in lines of at most 80 columns. `wide` also lists what is met and what does not apply."""
+    yield f"Plugin {report['plugin'] or '(without a name)'} {report['version']}".rstrip() + f" at {report['address']}"
+    points = ", ".join(point.removeprefix("EXTENSION_POINT_") for point in report["extensionPoints"])
+    yield from _wrap(f"Extension points: {points or 'none'}", "  ")
+    for each in report["specifications"]:
+        if wide or each["outcome"] == "violated":
+            yield from _result_lines(each)
+    unchecked = [each for each in report["specifications"] if each["outcome"] == "notChecked"]
+    if unchecked and not wide:
+        yield ""
+        numbers = ", ".join(each["number"] for each in unchecked)
+        yield from _wrap(f"Not checked because of these violations: {numbers}. {unchecked[0]['text']}", "  ")
+    yield from _latency_lines(report.get("latency"))
+    counts = report["counts"]
+    yield ""
+    yield (
+        f"{counts['met']} met, {counts['violated']} violated, {counts['notApplicable']} not applicable, "
+        f"{counts['notChecked']} not checked"
+    )
+
+
+def _result_lines(each: dict[str, Any]) -> Iterator[str]:
+    """One result."""
+    violated = each["outcome"] == "violated"
+    if violated:
+        yield ""
+    yield from _wrap(f"{_MARKS[each['outcome']]} {each['number']} {each['title']}", "          ")
+    if not violated:
+        return
+    yield from _wrap(f"  {each['text']}", "    ")
+    for sentence in each["sentences"]:
+        yield from _wrap(f'  contract: "{sentence["text"]}" ({sentence["source"]})', "    ")
+    for key in ("request", "answer"):
+        if key in each:
+            yield from _wrap(f"  {key}: {each[key]}", "    ")
+
+
+def _latency_lines(profile: dict[str, Any] | None) -> Iterator[str]:
+    """The latency profile, if there is one."""
+    if profile is None:
+        return
+    yield ""
+    yield f"{'':8}{'nodes':>7}{'at once':>9}{'median':>11}{'p99':>11}{'calls/s':>9}"
+    for each in profile["measurements"]:
+        yield (
+            f"{each['rpc']:8}{each['nodes']:7}{each['concurrent']:9}{each['medianMs']:8.2f} ms{each['p99Ms']:8.2f} ms"
+            f"{each['callsPerSecond']:9}"
+        )
+    advice = profile["recommendation"]
+    yield from _wrap(
+        f"Recommended: deadline {advice['deadlineMs']}ms, max_concurrent_calls {advice['maxConcurrentCalls']}.", "  "
+    )
+
+
+def _wrap(text: str, indent: str) -> list[str]:
+    """The text in lines of at most 80 columns, all but the first indented further."""
+    return textwrap.wrap(text, _COLUMNS, subsequent_indent=indent, break_on_hyphens=False)

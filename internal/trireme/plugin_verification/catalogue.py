@@ -1,0 +1,44 @@
+"""All specifications, in the order of their numbers."""
+
+from collections.abc import Sequence
+from types import ModuleType
+
+from trireme.plugin_verification import (
+    binding_specifications,
+    column_specifications,
+    configuration_specifications,
+    fencing_specifications,
+    filter_step_specifications,
+    handshake_specifications,
+    node_answer_specifications,
+    queue_specifications,
+    robustness_specifications,
+    score_specifications,
+    status_specifications,
+    stream_specifications,
+)
+from trireme.plugin_verification.specification import Specification
+
+_MODULES: Sequence[ModuleType] = (
+    handshake_specifications,
+    configuration_specifications,
+    fencing_specifications,
+    column_specifications,
+    status_specifications,
+    node_answer_specifications,
+    score_specifications,
+    filter_step_specifications,
+    binding_specifications,
+    queue_specifications,
+    robustness_specifications,
+    stream_specifications,
+)
+
+
+def _collect() -> tuple[Specification, ...]:
+    """The specifications that the modules define."""
+    found = [value for module in _MODULES for value in vars(module).values() if isinstance(value, Specification)]
+    return tuple(sorted(found, key=lambda each: each.number))
+
+
+SPECIFICATIONS = _collect()

@@ -1,0 +1,97 @@
+"""PreEnqueue and QueueingHint."""
+
+from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.session import Session
+from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.v1 import queue_pb2, status_pb2
+
+_HINTS = "queueing hints"
+_ANY = (
+    status_pb2.CODE_SUCCESS,
+    status_pb2.CODE_ERROR,
+    status_pb2.CODE_UNSCHEDULABLE,
+    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
+    status_pb2.CODE_PENDING,
+)
+
+pre_enqueue_is_served = check_factories.served(
+    "P180", "PreEnqueue", rpcs.PRE_ENQUEUE, Sentence(PROTOCOL, "| PreEnqueue | `QueueService.PreEnqueue` |")
+)
+one_status_for_each_pod = check_factories.one_for_each(
+    "P181",
+    "PreEnqueue",
+    rpcs.PRE_ENQUEUE,
+    "pods",
+    "statuses",
+    Sentence("PreEnqueueResponse.statuses", "REQUIRED. One status a pod; CODE_SUCCESS lets it in."),
+)
+pre_enqueue_status = check_factories.status_set(
+    "P182",
+    "PreEnqueue",
+    rpcs.PRE_ENQUEUE,
+    "statuses",
+    _ANY,
+    Sentence("PreEnqueueResponse.statuses", "One status a pod; CODE_SUCCESS lets it in."),
+)
+pre_enqueue_may_be_repeated = check_factories.repeated(
+    "P183",
+    "PreEnqueue",
+    rpcs.PRE_ENQUEUE,
+    Sentence("QueueService.PreEnqueue", "PreEnqueue lets each pod enter the queue, or refuses it. Idempotent."),
+)
+
+
+def _require_hints(session: Session) -> None:
+    """Raises: NotApplicable: no registered event has a hint."""
+    if not any(event.hint for event in session.info.events_to_register):
+        raise outcomes.NotApplicable("no registered event has a hint")
+
+
+@specification(
+    "P184", _HINTS, Sentence(PROTOCOL, "| any, with an event whose `hint` is set | `QueueService.QueueingHint` |")
+)
+async def queueing_hint_is_served(session: Session) -> None:
+    """QueueingHint is served: no gRPC error for an event that is registered with a hint."""
+    _require_hints(session)
+    for each in await sample_requests.samples(session, rpcs.QUEUEING_HINT):
+        check_factories.require_answer(each)
+
+
+@specification("P185", _HINTS, Sentence("QueueingHintResponse.hints", "REQUIRED. One hint a pod."))
+async def each_pod_has_a_hint(session: Session) -> None:
+    """QueueingHint answers one hint for each pod."""
+    _require_hints(session)
+    for each in await sample_requests.answered(session, rpcs.QUEUEING_HINT):
+        assert isinstance(each.response, queue_pb2.QueueingHintResponse)
+        assert isinstance(each.request, queue_pb2.QueueingHintRequest)
+        if (count := len(each.response.hints)) != (expected := len(each.request.pods)):
+            raise outcomes.Violation(f"hints has {count} entries; expected {expected}, one for each pod", each)
+
+
+@specification("P186", _HINTS, Sentence("Hint", "Hint is whether an event is worth another try."))
+async def hints_are_known(session: Session) -> None:
+    """Each hint is one of the contract."""
+    _require_hints(session)
+    for each in await sample_requests.answered(session, rpcs.QUEUEING_HINT):
+        assert isinstance(each.response, queue_pb2.QueueingHintResponse)
+        for at, hint in enumerate(each.response.hints):
+            if hint not in queue_pb2.Hint.values():
+                raise outcomes.Violation(f"hints[{at}] is {hint}, which the contract does not have", each)
+
+
+@specification(
+    "P187",
+    _HINTS,
+    Sentence(
+        "QueueService.QueueingHint",
+        "QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent.",
+    ),
+)
+async def queueing_hint_may_be_repeated(session: Session) -> None:
+    """QueueingHint answers a repeated call as it answered the first one."""
+    _require_hints(session)
+    for each in await sample_requests.answered(session, rpcs.QUEUEING_HINT):
+        again = await session.call(rpcs.QUEUEING_HINT, each.request)
+        if again.response != each.response:
+            text = f"the repeated call is answered in another way; the first answer: {each.answer_text()}"
+            raise outcomes.Violation(text, again)

@@ -1,0 +1,225 @@
+"""Plugins that describe themselves wrongly, or deal wrongly with their configuration."""
+
+from typing import Any, ClassVar
+
+import grpc
+from broken.reference_plugin import ReferencePlugin, Refused
+
+from trireme.plugin_verification import rpcs
+from trireme.v1 import plugin_pb2
+
+
+class _Filters(ReferencePlugin):
+    points = (rpcs.FILTER_POINT,)
+
+
+class _Described(_Filters):
+    """Differs in its description."""
+
+    changes: ClassVar[dict[str, Any]] = {}
+
+    def info(self) -> plugin_pb2.PluginInfo:
+        info = super().info()
+        for name, value in self.changes.items():
+            info.ClearField(name)  # type: ignore[arg-type]  # a name of the fields
+            info.MergeFrom(plugin_pb2.PluginInfo(**{name: value}))
+        return info
+
+
+class NoHandshake(_Filters):
+    """Serves no handshake."""
+
+    violates = "P001"
+
+    def GetPluginInfo(self, request: plugin_pb2.GetPluginInfoRequest) -> plugin_pb2.GetPluginInfoResponse:
+        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
+
+
+class TwoPlugins(_Filters):
+    """Describes another plugin beside itself."""
+
+    violates = "P002"
+
+    def GetPluginInfo(self, request: plugin_pb2.GetPluginInfoRequest) -> plugin_pb2.GetPluginInfoResponse:
+        return plugin_pb2.GetPluginInfoResponse(plugins=[self.info(), plugin_pb2.PluginInfo(name="Other")])
+
+
+class NoExtensionPoint(_Described):
+    """Lists no extension point."""
+
+    violates = "P004"
+    changes: ClassVar[dict[str, Any]] = {"extension_points": [], "events_to_register": []}
+
+
+class UnknownExtensionPoint(_Described):
+    """Lists an extension point of no release."""
+
+    violates = "P005"
+    changes: ClassVar[dict[str, Any]] = {"extension_points": [rpcs.FILTER_POINT, 77]}
+
+
+class UnknownDependency(_Described):
+    """Declares a dependency of no release."""
+
+    violates = "P006"
+    changes: ClassVar[dict[str, Any]] = {"depends_on": 9}
+
+
+class RemoteQueueSort(_Described):
+    """Lists QueueSort."""
+
+    violates = "P007"
+    changes: ClassVar[dict[str, Any]] = {"extension_points": [rpcs.FILTER_POINT, plugin_pb2.EXTENSION_POINT_QUEUE_SORT]}
+
+
+class UnknownResource(_Described):
+    """Registers events of a resource that is none."""
+
+    violates = "P008"
+    changes: ClassVar[dict[str, Any]] = {
+        "events_to_register": [plugin_pb2.ClusterEvent(resource="Machine", actions=["Add"])]
+    }
+
+
+class EventWithoutActions(_Described):
+    """Registers an event without actions."""
+
+    violates = "P009"
+    changes: ClassVar[dict[str, Any]] = {"events_to_register": [plugin_pb2.ClusterEvent(resource="Node")]}
+
+
+class MisspeltPodField(_Described):
+    """Names a field of pods that is none."""
+
+    violates = "P010"
+    changes: ClassVar[dict[str, Any]] = {"pod_fields": ["metadata.label"]}
+
+
+class NameOfThePod(_Described):
+    """Names the name of the pod as a field that it reads."""
+
+    violates = "P011"
+    changes: ClassVar[dict[str, Any]] = {"pod_fields": ["metadata.name"]}
+
+
+class OwnNormalizationNotDeclared(_Described):
+    """Normalises its scores itself, and does not say so."""
+
+    violates = "P012"
+    points = (rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT)
+    changes: ClassVar[dict[str, Any]] = {"normalization": plugin_pb2.NORMALIZATION_MAX}
+
+
+class NormalizationWithoutScores(_Described):
+    """Has scores normalised, and has none."""
+
+    violates = "P013"
+    changes: ClassVar[dict[str, Any]] = {"normalization": plugin_pb2.NORMALIZATION_MAX}
+
+
+class CustomNormalizationNotListed(_Described):
+    """Declares its own normalisation, and does not list it."""
+
+    violates = "P014"
+    points = (rpcs.SCORE_POINT,)
+    changes: ClassVar[dict[str, Any]] = {"normalization": plugin_pb2.NORMALIZATION_CUSTOM}
+
+
+class EventsOfAScorer(_Described):
+    """Registers events, and refuses no pod."""
+
+    violates = "P015"
+    points = (rpcs.SCORE_POINT,)
+    changes: ClassVar[dict[str, Any]] = {
+        "events_to_register": [plugin_pb2.ClusterEvent(resource="Node", actions=["Add"])]
+    }
+
+
+class ChangingVersion(_Filters):
+    """Has another version in each answer."""
+
+    violates = "P016"
+
+    def info(self) -> plugin_pb2.PluginInfo:
+        info = super().info()
+        self.calls += 1
+        info.version = str(self.calls)
+        return info
+
+
+class ChangingInstance(_Filters):
+    """Has another instance in each answer."""
+
+    violates = "P017"
+
+    def GetPluginInfo(self, request: plugin_pb2.GetPluginInfoRequest) -> plugin_pb2.GetPluginInfoResponse:
+        self.calls += 1
+        return plugin_pb2.GetPluginInfoResponse(plugins=[self.info()], instance=str(self.calls))
+
+
+class ArgumentsEndTheCall(_Filters):
+    """Answers wrong arguments with a gRPC error."""
+
+    violates = "P021"
+
+    def Configure(self, request: plugin_pb2.ConfigureRequest) -> plugin_pb2.ConfigureResponse:
+        if super().Configure(request).errors:
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, "wrong arguments")
+        return plugin_pb2.ConfigureResponse()
+
+
+class _Errors(_Filters):
+    field = "args"
+    message = "must be an object"
+
+    def Configure(self, request: plugin_pb2.ConfigureRequest) -> plugin_pb2.ConfigureResponse:
+        if super().Configure(request).errors:
+            return plugin_pb2.ConfigureResponse(errors=[{"field": self.field, "message": self.message}])
+        return plugin_pb2.ConfigureResponse()
+
+
+class ErrorWithoutField(_Errors):
+    """Does not say which argument is wrong."""
+
+    violates = "P022"
+    field = ""
+
+
+class ErrorWithoutMessage(_Errors):
+    """Does not say what is wrong with an argument."""
+
+    violates = "P023"
+    message = ""
+
+
+class ConfiguredOnce(_Filters):
+    """Takes a configuration once."""
+
+    violates = "P024"
+
+    def Configure(self, request: plugin_pb2.ConfigureRequest) -> plugin_pb2.ConfigureResponse:
+        if request.config_hash in self.hashes:
+            return plugin_pb2.ConfigureResponse(errors=[{"field": "args", "message": "is configured already"}])
+        return super().Configure(request)
+
+
+class AnyConfiguration(_Filters):
+    """Answers under a configuration that it was not given."""
+
+    violates = "P025"
+
+    def admit(self, request: Any) -> None:
+        self.hashes.add(request.cycle.config_hash)
+        super().admit(request)
+
+
+class OneConfiguration(_Filters):
+    """Holds the last configuration alone."""
+
+    violates = "P026"
+
+    def Configure(self, request: plugin_pb2.ConfigureRequest) -> plugin_pb2.ConfigureResponse:
+        response = super().Configure(request)
+        if not response.errors:
+            self.hashes = {request.config_hash}
+        return response

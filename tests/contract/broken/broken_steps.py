@@ -1,0 +1,444 @@
+"""Plugins that are wrong at Score, PreFilter, PostFilter, Reserve, Permit, PreBind, Bind, PreEnqueue or in hints."""
+
+from typing import Any
+
+import grpc
+from broken.reference_plugin import NAME, SUCCESS, ReferencePlugin, Refused, refusal
+
+from trireme.plugin_verification import rpcs
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, status_pb2
+
+
+class _Answers(ReferencePlugin):
+    """Changes the answers of one RPC."""
+
+    rpc = rpcs.SCORE
+
+    def change(self, response: Any) -> None:
+        """Make the answer wrong."""
+
+    async def answer(self, rpc: rpcs.Rpc, payload: bytes) -> Any:
+        response = await super().answer(rpc, payload)
+        if rpc is self.rpc:
+            self.change(response)
+        return response
+
+
+class _Scores(_Answers):
+    points = (rpcs.SCORE_POINT,)
+
+
+class ScoreNotServed(_Scores):
+    """Does not serve Score."""
+
+    violates = "P090"
+
+    def Score(self, request: score_pb2.ScoreRequest) -> score_pb2.ScoreResponse:
+        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
+
+
+class ScoreWithoutStatus(_Scores):
+    """Scores without a status."""
+
+    violates = "P091"
+
+    def change(self, response: score_pb2.ScoreResponse) -> None:
+        response.ClearField("status")
+
+
+class TooFewScores(_Scores):
+    """Leaves out the score of the last node."""
+
+    violates = "P092"
+
+    def change(self, response: score_pb2.ScoreResponse) -> None:
+        response.scores.pop()
+
+
+class ScoreOf1000(_Scores):
+    """Scores up to 1000."""
+
+    violates = "P093"
+
+    def score(self, node: filter_pb2.NodeView) -> int:
+        return super().score(node) * 10
+
+
+class NegativeScoreToDivide(_Scores):
+    """Has negative scores divided by the largest."""
+
+    violates = "P094"
+
+    def info(self) -> plugin_pb2.PluginInfo:
+        info = super().info()
+        info.normalization = plugin_pb2.NORMALIZATION_MAX
+        return info
+
+    def score(self, node: filter_pb2.NodeView) -> int:
+        return super().score(node) - 50
+
+
+class SortsScores(_Scores):
+    """Answers scores in ascending order."""
+
+    violates = "P095"
+
+    def change(self, response: score_pb2.ScoreResponse) -> None:
+        response.scores.sort()
+
+
+class RandomScores(_Scores):
+    """Scores differently each time."""
+
+    violates = "P074"
+
+    def score(self, node: filter_pb2.NodeView) -> int:
+        self.calls += 1
+        return self.calls % 101
+
+
+class RelativeScores(_Scores):
+    """Scores by the number of nodes in the call."""
+
+    violates = "P077"
+
+    def Score(self, request: score_pb2.ScoreRequest) -> score_pb2.ScoreResponse:
+        count = len(request.nodes.nodes)
+        scores = [self.score(node) // count for node in request.nodes.nodes]
+        return score_pb2.ScoreResponse(status=SUCCESS, scores=scores)
+
+
+class PreScoreRefuses(_Answers):
+    """Refuses a pod at PreScore."""
+
+    violates = "P097"
+    points = (rpcs.PRE_SCORE_POINT,)
+    rpc = rpcs.PRE_SCORE
+
+    def change(self, response: score_pb2.PreScoreResponse) -> None:
+        response.status.CopyFrom(refusal())
+
+
+class _Normalizes(_Answers):
+    points = (rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT)
+    rpc = rpcs.NORMALIZE_SCORE
+
+
+class TooFewNormalizedScores(_Normalizes):
+    """Leaves out the last score."""
+
+    violates = "P101"
+
+    def change(self, response: score_pb2.NormalizeScoreResponse) -> None:
+        response.scores.pop()
+
+
+class NormalizedAbove100(_Normalizes):
+    """Normalises to more than 100."""
+
+    violates = "P102"
+
+    def change(self, response: score_pb2.NormalizeScoreResponse) -> None:
+        response.scores[:] = [score * 10 for score in response.scores]
+
+
+class _PreFilters(_Answers):
+    points = (rpcs.PRE_FILTER_POINT,)
+    rpc = rpcs.PRE_FILTER
+
+
+class PreFilterWithoutStatus(_PreFilters):
+    """Answers PreFilter without a status."""
+
+    violates = "P111"
+
+    def change(self, response: filter_pb2.PreFilterResponse) -> None:
+        response.ClearField("status")
+
+
+class NamesWithoutNarrowed(_PreFilters):
+    """Names nodes without narrowing to them."""
+
+    violates = "P112"
+
+    def change(self, response: filter_pb2.PreFilterResponse) -> None:
+        response.node_names.append("verify-0")
+
+
+class PreFilterOnce(_PreFilters):
+    """Refuses a pod that it has seen."""
+
+    violates = "P113"
+
+    def change(self, response: filter_pb2.PreFilterResponse) -> None:
+        self.calls += 1
+        if self.calls > 2:
+            response.status.CopyFrom(refusal("seen before"))
+
+
+class _PostFilters(_Answers):
+    points = (rpcs.POST_FILTER_POINT,)
+    rpc = rpcs.POST_FILTER
+
+
+class ActionsOfARefusal(_PostFilters):
+    """Refuses a pod, and evicts others."""
+
+    violates = "P122"
+
+    def change(self, response: filter_pb2.PostFilterResponse) -> None:
+        response.status.CopyFrom(refusal())
+
+
+class VictimWithoutUid(_PostFilters):
+    """Evicts a pod of any UID."""
+
+    violates = "P123"
+
+    def change(self, response: filter_pb2.PostFilterResponse) -> None:
+        response.actions[0].pod.uid = ""
+
+
+class EvictionWithoutMessage(_PostFilters):
+    """Evicts without a message."""
+
+    violates = "P124"
+
+    def change(self, response: filter_pb2.PostFilterResponse) -> None:
+        response.actions[0].evict.message = ""
+
+
+class _Reserves(_Answers):
+    points = (rpcs.RESERVE_POINT,)
+    rpc = rpcs.RESERVE
+
+
+class OneReservation(_Reserves):
+    """Answers more reservations than placements."""
+
+    violates = "P131"
+
+    def change(self, response: filter_pb2.ReserveResponse) -> None:
+        del response.reservations[1:]
+        response.reservations.add(status=SUCCESS)
+        response.reservations.add(status=SUCCESS)
+
+
+class ReservationWithoutStatus(_Reserves):
+    """Reserves without a status."""
+
+    violates = "P132"
+
+    def change(self, response: filter_pb2.ReserveResponse) -> None:
+        response.reservations[0].ClearField("status")
+
+
+class ReserveWithGeneration(_Reserves):
+    """Names a generation, as a phase does."""
+
+    violates = "P133"
+
+    def change(self, response: filter_pb2.ReserveResponse) -> None:
+        response.evaluated_generation = 7
+
+
+class CountsRepeatedReserve(_Reserves):
+    """Takes each call for another pod."""
+
+    violates = "P135"
+
+    def Reserve(self, request: filter_pb2.ReserveRequest) -> filter_pb2.ReserveResponse:
+        for placement in request.placements:
+            if placement.pod.uid in self.reserved:
+                self.reserved.add(f"{placement.pod.uid} {len(self.reserved)}")
+        return super().Reserve(request)
+
+    def Unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
+        self.reserved.clear()
+        return filter_pb2.UnreserveResponse()
+
+
+class UnreserveFails(_Reserves):
+    """Does not serve Unreserve."""
+
+    violates = "P136"
+
+    def Unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
+        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
+
+
+class UnreserveOfUnknownFails(_Reserves):
+    """Fails to release what is not reserved."""
+
+    violates = "P137"
+
+    def Unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
+        for placement in request.placements:
+            if placement.pod.uid not in self.reserved:
+                raise Refused(grpc.StatusCode.NOT_FOUND, f"{placement.pod.name} has no reservation")
+        return super().Unreserve(request)
+
+
+class ForgetsToRelease(_Reserves):
+    """Releases nothing."""
+
+    violates = "P138"
+
+    def Unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
+        return filter_pb2.UnreserveResponse()
+
+
+class _Permits(_Answers):
+    points = (rpcs.PERMIT_POINT,)
+    rpc = rpcs.PERMIT
+
+
+class OnePermitResult(_Permits):
+    """Leaves out the last pod."""
+
+    violates = "P141"
+
+    def change(self, response: bind_pb2.PermitResponse) -> None:
+        response.results.pop()
+
+
+class PermitWithoutTimeout(_Permits):
+    """Has a pod wait without a timeout."""
+
+    violates = "P143"
+
+    def change(self, response: bind_pb2.PermitResponse) -> None:
+        response.results[1].ClearField("timeout")
+
+
+class PermitOnce(_Permits):
+    """Refuses a pod that it has permitted."""
+
+    violates = "P144"
+
+    def change(self, response: bind_pb2.PermitResponse) -> None:
+        self.calls += 1
+        if self.calls > 1:
+            response.results[0].status.CopyFrom(refusal("is permitted already"))
+
+
+class _PreBinds(_Answers):
+    points = (rpcs.PRE_BIND_POINT,)
+    rpc = rpcs.PRE_BIND
+
+
+class OnePreBindResult(_PreBinds):
+    """Leaves out the last pod."""
+
+    violates = "P151"
+
+    def change(self, response: bind_pb2.PreBindResponse) -> None:
+        response.results.pop()
+
+
+class WaitsForNothing(_PreBinds):
+    """Has a pod wait for no object."""
+
+    violates = "P153"
+
+    def change(self, response: bind_pb2.PreBindResponse) -> None:
+        response.results[0].ClearField("wait_for")
+
+
+class WaitsForAnUnknownKind(_PreBinds):
+    """Names a kind as manifests do."""
+
+    violates = "P154"
+
+    def change(self, response: bind_pb2.PreBindResponse) -> None:
+        response.results[0].wait_for[0].kind = "PersistentVolumeClaim"
+
+
+class PreBindWithoutTimeout(_PreBinds):
+    """Has a pod wait without a timeout."""
+
+    violates = "P155"
+
+    def change(self, response: bind_pb2.PreBindResponse) -> None:
+        response.results[0].ClearField("timeout")
+
+
+class _Binds(_Answers):
+    points = (rpcs.BIND_POINT,)
+    rpc = rpcs.BIND
+
+
+class BindsTheFirst(_Binds):
+    """Has no result for the last pod."""
+
+    violates = "P161"
+
+    def change(self, response: bind_pb2.BindResponse) -> None:
+        response.results.pop()
+
+
+class BindIndexFromOne(_Binds):
+    """Has a result for a pod beyond the last."""
+
+    violates = "P162"
+
+    def change(self, response: bind_pb2.BindResponse) -> None:
+        response.results.add(index=len(response.results), status=SUCCESS)
+
+
+class BindOnce(_Binds):
+    """Fails for a pod that it has bound."""
+
+    violates = "P164"
+
+    def change(self, response: bind_pb2.BindResponse) -> None:
+        self.calls += 1
+        if self.calls > 1:
+            failed = status_pb2.Status(code=status_pb2.CODE_ERROR, plugin=NAME, messages=["is bound already"])
+            response.results[0].status.CopyFrom(failed)
+
+
+class _PreEnqueues(_Answers):
+    points = (rpcs.PRE_ENQUEUE_POINT,)
+    rpc = rpcs.PRE_ENQUEUE
+
+
+class OneStatusForAllPods(_PreEnqueues):
+    """Has one status for all pods."""
+
+    violates = "P181"
+
+    def change(self, response: queue_pb2.PreEnqueueResponse) -> None:
+        del response.statuses[1:]
+
+
+class _Hints(_Answers):
+    points = (rpcs.FILTER_POINT,)
+    rpc = rpcs.QUEUEING_HINT
+
+
+class HintNotServed(_Hints):
+    """Does not serve QueueingHint."""
+
+    violates = "P184"
+
+    def QueueingHint(self, request: queue_pb2.QueueingHintRequest) -> queue_pb2.QueueingHintResponse:
+        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
+
+
+class OneHintForAllPods(_Hints):
+    """Has one hint for all pods."""
+
+    violates = "P185"
+
+    def change(self, response: queue_pb2.QueueingHintResponse) -> None:
+        del response.hints[1:]
+
+
+class UnknownHint(_Hints):
+    """Has a hint of no release."""
+
+    violates = "P186"
+
+    def change(self, response: queue_pb2.QueueingHintResponse) -> None:
+        response.hints[0] = 9

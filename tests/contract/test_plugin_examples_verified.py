@@ -1,0 +1,40 @@
+"""The example plugins keep to the contract, as `trireme plugin verify` checks it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from contract_services import FOLLOWERS, PLUGINS, ROOT, Served, get
+
+# Nodes that the plugins refuse, prefer and limit.
+_OBJECTS = """
+{apiVersion: v1, kind: Node, metadata: {name: down, labels: {example.com/maintenance: ""}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: wanted, labels: {example.com/preference: "70"}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: full, labels: {example.com/pod-limit: "0"}}}
+"""
+
+
+@pytest.mark.parametrize("name", [*PLUGINS, *FOLLOWERS])
+def test_an_example_conforms(
+    name: str, running: dict[str, Served], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Broken, the example that people copy from violates the contract."""
+    served = get(name, running, tmp_path_factory)
+    objects, junit = tmp_path / "objects.yaml", tmp_path / "junit.xml"
+    objects.write_text(_OBJECTS)
+    flags = ["--objects", objects, "--junit", junit, "--latency-calls", "4", "-o", "json"]
+    command = [Path(sys.executable).with_name("trireme"), "plugin", "verify", served.address, *flags]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    report = json.loads(ran.stdout)
+    order = {each["number"]: each["outcome"] for each in report["specifications"]}["P070"]
+    assert (report["conformant"], order) == (True, "met")
+    assert report["latency"]["recommendation"]["deadlineMs"] >= 100
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
+    assert len(suite) == int(suite.get("tests", "0")) == len(report["specifications"])

@@ -1,0 +1,83 @@
+"""`trireme plugin verify`: its output, its exit codes and wrong usage. tests/contract verifies plugins with it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trireme.cli import main, plugin_command
+from trireme.plugin_verification import catalogue, exchanges, reports, rpcs, verification
+from trireme.v1 import plugin_pb2, score_pb2
+
+
+def _report(violated: str = "P093") -> dict[str, Any]:
+    """The report of a plugin that violates one specification."""
+    request = score_pb2.ScoreRequest(nodes={"nodes": [{"name": f"node-{at}"} for at in range(200)]})
+    each = exchanges.Exchange(rpcs.SCORE, request, score_pb2.ScoreResponse(scores=[1000, 7]), None)
+    results = [
+        verification.Result(one, verification.Outcome.VIOLATED, "scores[0] is 1000; expected 0 to 100", each)
+        if one.number == violated
+        else verification.Result(one, verification.Outcome.MET)
+        for one in catalogue.SPECIFICATIONS
+    ]
+    info = plugin_pb2.PluginInfo(name="Scorer", version="2", extension_points=[rpcs.SCORE_POINT])
+    return reports.document(verification.Verification("127.0.0.1:9000", info, results))
+
+
+def test_a_violation_shows_the_sentence_the_request_and_the_answer() -> None:
+    """Broken, an author sees that something is wrong, and not what."""
+    lines = list(plugin_command.lines(_report()))
+    text = " ".join(" ".join(lines).split())
+    assert lines[0] == "Plugin Scorer 2 at 127.0.0.1:9000"
+    assert "FAIL P093 Scores that are not normalised are from 0 to 100" in text
+    assert 'contract: "Raw scores are from 0 to 100 with `NORMALIZATION_NONE`" (docs/protocol.md)' in text
+    assert "answer: ScoreResponse{scores: 1000 scores: 7}" in text
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == f"{len(catalogue.SPECIFICATIONS) - 1} met, 1 violated, 0 not applicable, 0 not checked"
+
+
+def test_wide_output_lists_every_specification() -> None:
+    """Broken, nobody sees what was checked."""
+    text = "\n".join(plugin_command.lines(_report(), wide=True))
+    assert [each.number for each in catalogue.SPECIFICATIONS if f" {each.number} " not in text] == []
+
+
+def test_an_answer_that_xml_cannot_have_is_replaced() -> None:
+    """Broken, a plugin's text makes the report one that no CI system reads."""
+    report = _report()
+    report["specifications"][0] |= {"outcome": "violated", "text": "a\x00b"}
+    assert "a\N{REPLACEMENT CHARACTER}b".encode() in reports.junit(report)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["nowhere"], "ADDRESS: 'nowhere' is neither host:port, dns:///name:port nor unix:/path"),
+        (["127.0.0.1:1", "--args", "{"], "--args: "),
+        (["127.0.0.1:1", "--objects", "{folder}/none.yaml"], "No such file"),
+        (["127.0.0.1:1", "--objects", "{folder}/service.yaml"], "--objects: object 1: kind: 'Service' is neither"),
+        (["127.0.0.1:1", "--objects", "{folder}/wrong.yaml"], "--objects: "),
+        (["127.0.0.1:1", "--ca-file", "{folder}/none.pem"], "none.pem"),
+    ],
+    ids=["address", "args", "no-file", "another-kind", "wrong-node", "no-authority"],
+)
+def test_wrong_usage_is_one_line(
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broken, a mistake in a flag is taken for one of the plugin, or ends in a traceback."""
+    (tmp_path / "service.yaml").write_text("kind: Service")
+    (tmp_path / "wrong.yaml").write_text("{kind: Node, metadata: 7}")
+    given = [flag.replace("{folder}", str(tmp_path)) for flag in flags]
+    assert main.main(["plugin", "verify", *given]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("Error: ")
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_plugin_that_is_not_there_violates_the_handshake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Broken, a wrong address in CI passes."""
+    flags = ["--deadline-ms", "300", "--latency-calls", "0"]
+    assert main.main(["plugin", "verify", f"unix:{tmp_path}/none.sock", *flags]) == 1
+    assert "FAIL P001 GetPluginInfo is served" in capsys.readouterr().out
