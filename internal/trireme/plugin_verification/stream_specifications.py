@@ -68,7 +68,10 @@ async def a_stream_begins_with_hello(session: Session) -> None:
     stream = _followed(session)
     if stream.failure is not None:
         raise outcomes.NotChecked("Sync fails")
-    await plugin_control.serves_snapshot_follower(session.channel, session.settings.deadline_seconds)
+    try:
+        await plugin_control.serves_snapshot_follower(session.channel, session.settings.deadline_seconds)
+    except aio.AioRpcError as error:
+        raise outcomes.Violation(f"Sync without Hello fails with {error.code().name}: {error.details()}") from error
     if not await stream.place_pods([0], session.settings.deadline_seconds):
         raise outcomes.Violation("a stream without Hello has ended the one before it")
 
@@ -79,6 +82,8 @@ async def callers_without_a_certificate_are_refused(session: Session) -> None:
     tls = session.settings.tls
     if tls is None or not tls.cert_file:
         raise outcomes.NotApplicable("the plugin is called without TLS, or without a certificate")
+    if session.handshake is None or session.handshake.failure is not None:
+        raise outcomes.NotChecked("GetPluginInfo fails, with a certificate too")
     nameless = dialing.TlsSettings(ca_file=tls.ca_file, identities=tls.identities)
     connection = dialing.Dialer(nameless).open(session.settings.address, remote_endpoint.OPTIONS)
     try:
