@@ -18,6 +18,9 @@ from trireme.frontend.serving import frontend_state, status_report
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
+# So many of the pods that are gone are looked for.
+_GONE = 5000
+
 
 class FrontendChecks:
     """The assembled frontends of all processes, compared with the API server's store."""
@@ -26,7 +29,7 @@ class FrontendChecks:
         """`on_built` gets each frontend that is assembled."""
         self._store = store
         self._pass_on = on_built
-        self._gone: set[str] = set()
+        self._gone: dict[str, None] = {}
         store.listen(PODS, self._on_pod)
         self._built: dict[str, tuple[Process, app.App]] = {}
         self._columns = ColumnChecks()
@@ -41,7 +44,9 @@ class FrontendChecks:
 
     def _on_pod(self, event: Event) -> None:
         if event.type == DELETED:
-            self._gone.add(event.record.uid)
+            self._gone[event.record.uid] = None
+            if len(self._gone) > _GONE:
+                del self._gone[next(iter(self._gone))]
 
     def differences(self) -> list[str]:
         """How the frontends that run differ from the API server. Nothing may be under way."""
@@ -68,7 +73,7 @@ class FrontendChecks:
             *_compare("nodes", set(cache.node_names()), {record.name for record in self._store.scan(NODES)}),
             *_compare("bound pods", {(pod.uid, pod.node_name) for pod in cache.pods()}, set(bound.items())),
             *(f"pod {pod.key} is assumed" for pod in cache.pods() if pod.assumed),
-            *containers_of_gone_pods((built.cluster, built.scheduling), self._gone),
+            *containers_of_gone_pods((built.cluster, built.scheduling), self._gone.keys()),
         ]
         if built.context.leader.leading:
             report = status_report.status(frontend_state.state_of_app(built, self._own_phases))

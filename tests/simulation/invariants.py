@@ -135,7 +135,8 @@ class Invariants:
             owner = self._owners.setdefault(device, uid)
             if owner != uid:
                 self._violated(f"claim {event.record.name} got {device}, which another claim has")
-        self._devices[uid] = [device for device in now if self._owners[device] == uid]
+        if now:
+            self._devices[uid] = [device for device in now if self._owners[device] == uid]
 
     def _check_made_claims(self, event: Event) -> None:
         """No pod has more than one claim that was made for its extended resources."""

@@ -31,6 +31,8 @@ from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 # For so long nothing must have changed on a node of which a decision should have known. Units: seconds.
 SETTLED_SECONDS = 60.0
+# How many of the pods that were deleted last are known: a frontend's watch may lag.
+DELETED_PODS = 2000
 
 
 class LeaderChecks:
@@ -40,8 +42,10 @@ class LeaderChecks:
         self._store = store
         self._now = now
         self.violations: list[str] = []
-        # Of every pod that ever was: its object as it was created, and the members of each group.
+        # Of every pod that is, and of the last ones that were, which a frontend may still know: its object as it was
+        # created, and the members of each group.
         self._pods: dict[str, Object] = {}
+        self._deleted: collections.deque[str] = collections.deque()
         self._members: dict[str, set[str]] = collections.defaultdict(set)
         self._node_of: dict[str, str] = {}
         # When something happened on a node, at the API server.
@@ -64,10 +68,14 @@ class LeaderChecks:
     def _on_write(self, resource: Resource, event: Event) -> None:
         if resource is NODES:
             self._changed[event.record.name] = self._now()
-        if resource is LEASES and event.record.name == "kube-scheduler":
+            if event.type == DELETED:
+                del self._changed[event.record.name]
+        elif resource is LEASES and event.record.name == "kube-scheduler":
             self._on_lease(event.record.object["spec"].get("holderIdentity") or "")
-        if resource is not PODS:
-            return
+        elif resource is PODS:
+            self._on_pod(event)
+
+    def _on_pod(self, event: Event) -> None:
         pod, uid = event.record.object, event.record.uid
         if uid not in self._pods:
             self._pods[uid] = pod
@@ -75,9 +83,20 @@ class LeaderChecks:
         node = pod["spec"].get("nodeName")
         if node:
             self._node_of[uid] = node
-            self._changed[node] = self._now()
+            if node in self._changed:  # else it was removed
+                self._changed[node] = self._now()
         if event.type == DELETED or is_done(pod):
             self._node_of.pop(uid, None)
+        if event.type == DELETED:
+            self._deleted.append(uid)
+            if len(self._deleted) > DELETED_PODS:
+                self._forget(self._deleted.popleft())
+
+    def _forget(self, uid: str) -> None:
+        group = group_of(self._pods.pop(uid))
+        self._members[group].discard(uid)
+        if not self._members[group]:
+            del self._members[group]
 
     def _violated(self, text: str) -> None:
         self.violations.append(text)

@@ -36,7 +36,10 @@ class PlacedPods:
         """A pod was written."""
         pod, uid = event.record.object, event.record.uid
         if event.type == DELETED or is_done(pod):
-            self._placed[self.node_of.get(uid, "")].pop(uid, None)
+            node = self.node_of.get(uid, "")
+            self._placed[node].pop(uid, None)
+            if not self._placed[node]:
+                del self._placed[node]
             if event.type == DELETED:
                 self.node_of.pop(uid, None)
         elif uid not in self.node_of and (node := pod["spec"].get("nodeName")):
@@ -45,7 +48,7 @@ class PlacedPods:
 
     def on(self, node: str) -> list[PlacedPod]:
         """The pods on a node."""
-        return list(self._placed[node].values())
+        return list(self._placed.get(node, {}).values())
 
 
 def used(pods: list[PlacedPod]) -> tuple[int, int, int]:

@@ -285,14 +285,14 @@ class Faults:
     def _until_next_leader(self, leader: SupervisedProcess, end: Callable[[], None]) -> None:
         """End a fault soon after another frontend has the Lease."""
         delay = self._random.uniform(0.0, _AFTER_SUCCESSION)
-        waiting = [end]
 
         def on_lease(event: Event) -> None:
             holder = event.record.object["spec"].get("holderIdentity") or ""
-            if waiting and event.record.name == "kube-scheduler" and holder.partition("_")[0] not in ("", leader.name):
-                self._later(delay, waiting.pop())
+            if event.record.name == "kube-scheduler" and holder.partition("_")[0] not in ("", leader.name):
+                stop()
+                self._later(delay, end)
 
-        self._cluster.store.listen(LEASES, on_lease)
+        stop = self._cluster.store.listen(LEASES, on_lease)
 
     # The API server
 
