@@ -384,6 +384,15 @@ class Installation:
         answer = await self.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
         return [e for e in answer["items"] or [] if e["regarding"]["name"] == name and e["reason"] == reason]
 
+    async def reported_events_of(self, name: str, reason: str) -> list[Json]:
+        """The events once there is one: what caused it may be seen before the event is written."""
+
+        async def reported() -> bool:
+            return bool(await self.events_of(name, reason))
+
+        await until(reported, 20, lambda: f"{name} has no event {reason}\n{self.story()}")
+        return await self.events_of(name, reason)
+
     async def scheduled_events(self) -> dict[str, list[Json]]:
         """The Scheduled events by the uid of the pod that they tell of."""
         answer = await self.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")

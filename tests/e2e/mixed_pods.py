@@ -30,6 +30,13 @@ async def create_and_delete(url: str, http: aiohttp.ClientSession, pods: int, se
                 assert reply.status in (200, 404)  # it was preempted
 
 
+async def are_decided(url: str, http: aiohttp.ClientSession) -> bool:
+    """Whether every pod has a node, or says why it has none."""
+    async with http.get(f"{url}/api/v1/namespaces/default/pods") as reply:
+        pods = (await reply.json())["items"]
+    return all(pod["spec"].get("nodeName") or pod["status"].get("conditions") for pod in pods)
+
+
 def _spec(number: int, draw: random.Random) -> Json:
     """The spec of a class."""
     requests = {"cpu": f"{draw.choice([20, 50, 100, 250])}m", "memory": "16Mi"}

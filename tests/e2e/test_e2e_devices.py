@@ -159,7 +159,7 @@ async def test_a_device_that_cannot_be_prepared_is_deallocated(cluster: clusters
         first = await _say(here, "prepared", "", "broken")
         assert await _say(here, "prepared", first, "attached"), "no device was allocated anew"
         await here.bound(1)
-        (told, *_) = await here.events_of("waits", "BindingConditionsPending")
+        (told, *_) = await here.reported_events_of("waits", "BindingConditionsPending")
         assert told["note"] == f"waiting for binding conditions for device on node {node['metadata']['name']}"
         await here.check_promises(["waits"])
 

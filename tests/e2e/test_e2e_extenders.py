@@ -255,7 +255,7 @@ async def _story(here: installation.Installation, name: str) -> list[str]:
     out.append((await here.condition("huge", "0/3"))["message"])
     await here.create_pods([pod("vip", cpu="3", priorityClassName="extended", **spec)])
     out.append(await _node_of(here, "vip"))
-    refusals = [await here.events_of(name, "FailedScheduling") for name in ("huge", "vip")]
+    refusals = [await here.reported_events_of(name, "FailedScheduling") for name in ("huge", "vip")]
     out += [min(event["note"] for event in events) for events in refusals]
     out += sorted(each["metadata"]["name"] for each in await here.pods())
     for each in await here.pods():

@@ -59,10 +59,10 @@ async def test_a_pod_that_matters_more_takes_the_place_of_others(cluster: cluste
         names = {each["metadata"]["name"] for each in await here.pods()}
         assert names == {"mid", "vip"}
         vip = (await here.pod("vip"))["metadata"]["uid"]
-        (told,) = await here.events_of("low", "Preempted")
+        (told,) = await here.reported_events_of("low", "Preempted")
         assert told["note"] == f"Preempted by pod {vip} on node {node}"
         assert (told["type"], told["action"], told["regarding"]["uid"]) == ("Normal", "Preempting", uid)
-        (failed,) = await here.events_of("vip", "FailedScheduling")
+        (failed,) = await here.reported_events_of("vip", "FailedScheduling")
         assert failed["note"] == (
             "0/2 nodes are available: 2 Insufficient cpu. preemption: found a potential placement for pod on node "
             f"{node}, preempting 1 victims"
@@ -173,10 +173,10 @@ async def test_a_partly_refused_preemption_is_retried(tmp_path: pathlib.Path) ->
         assert {each["metadata"]["name"] for each in await here.pods()} == {"vip"}
         await here.logged(here.frontends[0], "pod default/low0 could not be preempted: ")
         for name in ("low0", "low1"):
-            assert len(await here.events_of(name, "Preempted")) == 1
-        told = await here.events_of("vip", "FailedScheduling")
+            assert len(await here.reported_events_of(name, "Preempted")) == 1
+        told = await here.reported_events_of("vip", "FailedScheduling")
         assert any("preempting 2 victims" in event["note"] for event in told)
-        (refused,) = await here.events_of("vip", "PreemptionFailed")
+        (refused,) = await here.reported_events_of("vip", "PreemptionFailed")
         assert refused["note"].startswith("cannot preempt pod default/low0 on node ")
         assert (refused["type"], refused["action"]) == ("Warning", "Preempting")
 
@@ -203,7 +203,7 @@ async def test_without_asynchronous_preemption_the_attempt_reports_the_result(tm
         await here.request("POST", "/trireme/faults", refusal)
         await here.create_pods([pod("vip", cpu="2", priorityClassName="high")])
         await here.condition("vip", "0/1 nodes are available: 1 Insufficient cpu. preemption: ")
-        (told,) = await here.events_of("vip", "FailedScheduling")
+        (told,) = await here.reported_events_of("vip", "FailedScheduling")
         assert "found a potential placement" not in told["note"]
         assert "nominatedNodeName" not in (await here.pod("vip"))["status"]
         more = {"status": {"allocatable": {"cpu": "2500m"}}}
@@ -217,7 +217,7 @@ async def test_without_asynchronous_preemption_the_attempt_reports_the_result(tm
         await here.request("PATCH", "/api/v1/namespaces/default/pods/low", free, "application/merge-patch+json")
         await _on_a_node(here, "vip")
         uid = (await here.pod("vip"))["metadata"]["uid"]
-        (preempted,) = await here.events_of("low", "Preempted")
+        (preempted,) = await here.reported_events_of("low", "Preempted")
         assert preempted["note"] == f"Preempted by pod {uid} on node {node}"
 
 

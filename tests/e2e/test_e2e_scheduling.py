@@ -19,7 +19,7 @@ async def test_pods_are_bound_and_have_scheduled_events(cluster: clusters.OpenCl
         bound = await here.bound(20)
         await here.check_promises(f"p{n}" for n in range(20))
         node = next(p["spec"]["nodeName"] for p in bound if p["metadata"]["name"] == "p0")
-        event = (await here.events_of("p0", "Scheduled"))[0]
+        event = (await here.reported_events_of("p0", "Scheduled"))[0]
         assert event["note"] == f"Successfully assigned default/p0 to {node}"
         assert (event["type"], event["action"]) == ("Normal", "Binding")
         assert event["reportingController"] == "default-scheduler"
