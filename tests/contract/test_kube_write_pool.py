@@ -22,6 +22,7 @@ class Server:
     def __init__(self) -> None:
         self.url = ""
         self.connections = 0
+        self.closed = 0
 
 
 @asynccontextmanager
@@ -38,6 +39,7 @@ async def serving(script: Script) -> AsyncIterator[Server]:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            seen.closed += 1
             writer.close()
 
     server = await asyncio.start_server(on_connection, "127.0.0.1", 0)
@@ -137,6 +139,26 @@ async def test_no_more_connections_than_allowed() -> None:
         pool = _pool(server, limit=2)
         await asyncio.gather(*(_send(pool) for _ in range(20)))
         assert server.connections == 2
+        pool.close()
+
+
+async def test_after_a_burst_unused_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, a process keeps the connections of its busiest moment for ever, and the API server its own."""
+    monkeypatch.setattr(write_pool, "IDLE_SECONDS", 0.4)
+    async with serving(_answers(*[OK] * 100)) as server:
+        pool = _pool(server)
+        await asyncio.gather(*(_send(pool) for _ in range(8)))
+        opened = server.connections
+        assert opened == 4
+        async with asyncio.timeout(20):
+            while server.closed < opened - 1:
+                await _send(pool)
+                await asyncio.sleep(0.05)
+            assert server.connections == opened, "the connection in use is kept"
+            while server.closed < opened:
+                await asyncio.sleep(0.05)
+        await _send(pool)
+        assert server.connections == opened + 1
         pool.close()
 
 

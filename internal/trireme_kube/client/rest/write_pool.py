@@ -32,6 +32,9 @@ MAX_ANSWER_BYTES = 32 << 20
 # Connections opened at a time. Opening one costs both sides as much as two writes, mostly for TLS: in a burst of a
 # hundred writes the first would wait for a hundred connections, most of them useless ten writes later.
 MAX_OPENING = 4
+# A connection without a request for so long is closed, as client-go does: after a burst the pool shrinks again.
+# Source: net/http DefaultTransport.IdleConnTimeout.
+IDLE_SECONDS = 90.0
 # Of SO_LINGER: once the connection is closed, the process having ended included, the system sends nothing more. It
 # would go on for minutes where the network is broken, and a binding that was given up would arrive when the next leader
 # has given the room to another pod.
@@ -67,7 +70,8 @@ class WritePool:
         self._server_name = (server_name or parts.hostname) if self._tls else None
         self._limit = limit
         self._open = self._opening = 0
-        self._idle: list[_PooledConnection] = []
+        self._idle: collections.deque[_PooledConnection] = collections.deque()  # that used last is the last
+        self._close_unused_timer: asyncio.TimerHandle | None = None
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
         # By the id() of the headers; the value holds a reference to them so that the id is not reused.
         self._heads: dict[int, tuple[Mapping[str, str], bytes]] = {}
@@ -75,6 +79,8 @@ class WritePool:
     def close(self) -> None:
         """Close idle connections now, and the others after their request."""
         self._limit = 0
+        if self._close_unused_timer is not None:
+            self._close_unused_timer.cancel()
         while self._idle:
             self._idle.pop().transport.abort()
 
@@ -170,10 +176,25 @@ class WritePool:
     def _take_back_after_request(self, connection: _PooledConnection) -> None:
         """Take a connection back after its request; it is closed if it cannot be used again."""
         if connection.reusable and self._limit:
+            connection.idle_since = connection.loop.time()
             self._idle.append(connection)
+            if self._close_unused_timer is None:
+                self._close_unused_timer = connection.loop.call_later(IDLE_SECONDS, self._close_unused)
             self._wake_longest_waiter()
         else:
             connection.transport.abort()
+            self._note_connection_gone()
+
+    def _close_unused(self) -> None:
+        """Close the connections that were idle for long, and come back when the next may have been."""
+        self._close_unused_timer = None
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            end = self._idle[0].idle_since + IDLE_SECONDS
+            if end > loop.time():
+                self._close_unused_timer = loop.call_at(end, self._close_unused)
+                return
+            self._idle.popleft().transport.abort()
             self._note_connection_gone()
 
     def _note_connection_gone(self) -> None:
@@ -204,21 +225,22 @@ class _PooledConnection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self.reusable = False
+        self.idle_since = 0.0
         self._parser: httptools.HttpResponseParser | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, request: bytes, end: float) -> None:
         """Send a request; `answer` is done by `end`."""
-        self.answer: asyncio.Future[Answer] = self._loop.create_future()
+        self.answer: asyncio.Future[Answer] = self.loop.create_future()
         self.reusable = False
         self._reason = ""
         self._headers: list[tuple[str, str]] = []
         self._body: list[bytes] = []
         self._size = 0
         self._parser = httptools.HttpResponseParser(self)
-        self._timer = self._loop.call_at(end, self._fail_answer_by_timeout)
+        self._timer = self.loop.call_at(end, self._fail_answer_by_timeout)
         self.transport.write(request)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
