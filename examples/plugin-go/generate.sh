@@ -5,8 +5,7 @@
 #   examples/plugin-go/generate.sh           writes it
 #   examples/plugin-go/generate.sh --check   writes nothing; exits 1 when what is committed differs
 #
-# The protos carry no Go options of ours: what package each file goes to is said here, as anybody can who writes a
-# plugin. The generators are pinned in go.mod; protoc comes with the repository's Python environment.
+# Into which package each file goes is said here, instead of that of the Go SDK, which the protos name. The generators are pinned in go.mod; protoc comes with the repository's Python environment.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

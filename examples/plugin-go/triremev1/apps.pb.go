@@ -241,7 +241,8 @@ const file_trireme_v1_apps_proto_rawDesc = "" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.trireme.v1.ObjectMetaR\bmetadata\x12/\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1b.trireme.v1.StatefulSetSpecR\x04spec\"H\n" +
 	"\x0fStatefulSetSpec\x125\n" +
-	"\bselector\x18\x02 \x01(\v2\x19.trireme.v1.LabelSelectorR\bselectorb\x06proto3"
+	"\bselector\x18\x02 \x01(\v2\x19.trireme.v1.LabelSelectorR\bselectorB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_apps_proto_rawDescOnce sync.Once

@@ -1616,7 +1616,8 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x10PreBindPreFlight\x12#.trireme.v1.PreBindPreFlightRequest\x1a$.trireme.v1.PreBindPreFlightResponse\x12B\n" +
 	"\aPreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n" +
 	"\x04Bind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12E\n" +
-	"\bPostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponseb\x06proto3"
+	"\bPostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponseB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_bind_proto_rawDescOnce sync.Once

@@ -6466,7 +6466,8 @@ const file_trireme_v1_core_proto_rawDesc = "" +
 	"field_path\x18\a \x01(\tR\tfieldPath\"r\n" +
 	"\aBinding\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.trireme.v1.ObjectMetaR\bmetadata\x123\n" +
-	"\x06target\x18\x02 \x01(\v2\x1b.trireme.v1.ObjectReferenceR\x06targetb\x06proto3"
+	"\x06target\x18\x02 \x01(\v2\x1b.trireme.v1.ObjectReferenceR\x06targetB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_core_proto_rawDescOnce sync.Once

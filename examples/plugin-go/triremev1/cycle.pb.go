@@ -293,7 +293,8 @@ const file_trireme_v1_cycle_proto_rawDesc = "" +
 	"\vPodIdentity\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x03 \x01(\tR\x03uidb\x06proto3"
+	"\x03uid\x18\x03 \x01(\tR\x03uidB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_cycle_proto_rawDescOnce sync.Once

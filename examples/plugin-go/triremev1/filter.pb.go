@@ -1318,7 +1318,8 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\n" +
 	"PostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12B\n" +
 	"\aReserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n" +
-	"\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseb\x06proto3"
+	"\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_filter_proto_rawDescOnce sync.Once

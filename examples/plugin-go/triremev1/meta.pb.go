@@ -823,7 +823,8 @@ const file_trireme_v1_meta_proto_rawDesc = "" +
 	"\x13observed_generation\x18\x03 \x01(\x03R\x12observedGeneration\x12B\n" +
 	"\x14last_transition_time\x18\x04 \x01(\v2\x10.trireme.v1.TimeR\x12lastTransitionTime\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x06 \x01(\tR\amessageb\x06proto3"
+	"\amessage\x18\x06 \x01(\tR\amessageB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_meta_proto_rawDescOnce sync.Once

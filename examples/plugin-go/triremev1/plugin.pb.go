@@ -1027,7 +1027,8 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\rPluginService\x12T\n" +
 	"\rGetPluginInfo\x12 .trireme.v1.GetPluginInfoRequest\x1a!.trireme.v1.GetPluginInfoResponse\x12H\n" +
 	"\tConfigure\x12\x1c.trireme.v1.ConfigureRequest\x1a\x1d.trireme.v1.ConfigureResponse\x12f\n" +
-	"\x13GetPluginStatistics\x12&.trireme.v1.GetPluginStatisticsRequest\x1a'.trireme.v1.GetPluginStatisticsResponseb\x06proto3"
+	"\x13GetPluginStatistics\x12&.trireme.v1.GetPluginStatisticsRequest\x1a'.trireme.v1.GetPluginStatisticsResponseB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_plugin_proto_rawDescOnce sync.Once

@@ -288,7 +288,8 @@ const file_trireme_v1_policy_proto_rawDesc = "" +
 	"conditions\x1aR\n" +
 	"\x12DisruptedPodsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
-	"\x05value\x18\x02 \x01(\v2\x10.trireme.v1.TimeR\x05value:\x028\x01b\x06proto3"
+	"\x05value\x18\x02 \x01(\v2\x10.trireme.v1.TimeR\x05value:\x028\x01B:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_policy_proto_rawDescOnce sync.Once

@@ -3490,7 +3490,8 @@ const file_trireme_v1_resource_proto_rawDesc = "" +
 	"\x04spec\x18\x02 \x01(\v2%.trireme.v1.ResourceClaimTemplateSpecR\x04spec\"\x82\x01\n" +
 	"\x19ResourceClaimTemplateSpec\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.trireme.v1.ObjectMetaR\bmetadata\x121\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1d.trireme.v1.ResourceClaimSpecR\x04specb\x06proto3"
+	"\x04spec\x18\x02 \x01(\v2\x1d.trireme.v1.ResourceClaimSpecR\x04specB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_resource_proto_rawDescOnce sync.Once

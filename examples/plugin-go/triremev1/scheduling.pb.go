@@ -1503,7 +1503,8 @@ const file_trireme_v1_scheduling_proto_rawDesc = "" +
 	"\x06single\x18\x01 \x01(\v2).trireme.v1.SingleCompositeDisruptionModeR\x06single\x128\n" +
 	"\x03all\x18\x02 \x01(\v2&.trireme.v1.AllCompositeDisruptionModeR\x03all\"\x1f\n" +
 	"\x1dSingleCompositeDisruptionMode\"\x1c\n" +
-	"\x1aAllCompositeDisruptionModeb\x06proto3"
+	"\x1aAllCompositeDisruptionModeB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_scheduling_proto_rawDescOnce sync.Once

@@ -390,7 +390,8 @@ const file_trireme_v1_score_proto_rawDesc = "" +
 	"\vScorePlugin\x12E\n" +
 	"\bPreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n" +
 	"\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12W\n" +
-	"\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponseb\x06proto3"
+	"\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponseB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_score_proto_rawDescOnce sync.Once

@@ -2172,7 +2172,8 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	" QUEUED_POD_STATE_GROUP_IN_FLIGHT\x10\a\x12\x1e\n" +
 	"\x1aQUEUED_POD_STATE_IN_FLIGHT\x10\b2Q\n" +
 	"\x10SnapshotFollower\x12=\n" +
-	"\x04Sync\x12\x17.trireme.v1.SyncRequest\x1a\x18.trireme.v1.SyncResponse(\x010\x01b\x06proto3"
+	"\x04Sync\x12\x17.trireme.v1.SyncRequest\x1a\x18.trireme.v1.SyncResponse(\x010\x01B:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_snapshot_proto_rawDescOnce sync.Once

@@ -253,7 +253,8 @@ const file_trireme_v1_status_proto_rawDesc = "" +
 	"#CODE_UNSCHEDULABLE_AND_UNRESOLVABLE\x10\x04\x12\r\n" +
 	"\tCODE_WAIT\x10\x05\x12\r\n" +
 	"\tCODE_SKIP\x10\x06\x12\x10\n" +
-	"\fCODE_PENDING\x10\ab\x06proto3"
+	"\fCODE_PENDING\x10\aB:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_status_proto_rawDescOnce sync.Once

@@ -870,7 +870,8 @@ const file_trireme_v1_storage_proto_rawDesc = "" +
 	"\x13attachment_metadata\x18\x02 \x03(\v2:.trireme.v1.VolumeAttachmentStatus.AttachmentMetadataEntryR\x12attachmentMetadata\x1aE\n" +
 	"\x17AttachmentMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01b\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B:\n" +
+	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
 var (
 	file_trireme_v1_storage_proto_rawDescOnce sync.Once

@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from trireme.v1 import meta_pb2 as trireme_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/apps.proto\x12\ntrireme.v1\x1a\x15trireme/v1/meta.proto\"`\n\nReplicaSet\x12(\n\x08metadata\x18\x01 \x01(\x0b\x32\x16.trireme.v1.ObjectMeta\x12(\n\x04spec\x18\x02 \x01(\x0b\x32\x1a.trireme.v1.ReplicaSetSpec\"=\n\x0eReplicaSetSpec\x12+\n\x08selector\x18\x02 \x01(\x0b\x32\x19.trireme.v1.LabelSelector\"b\n\x0bStatefulSet\x12(\n\x08metadata\x18\x01 \x01(\x0b\x32\x16.trireme.v1.ObjectMeta\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.trireme.v1.StatefulSetSpec\">\n\x0fStatefulSetSpec\x12+\n\x08selector\x18\x02 \x01(\x0b\x32\x19.trireme.v1.LabelSelectorb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/apps.proto\x12\ntrireme.v1\x1a\x15trireme/v1/meta.proto\"`\n\nReplicaSet\x12(\n\x08metadata\x18\x01 \x01(\x0b\x32\x16.trireme.v1.ObjectMeta\x12(\n\x04spec\x18\x02 \x01(\x0b\x32\x1a.trireme.v1.ReplicaSetSpec\"=\n\x0eReplicaSetSpec\x12+\n\x08selector\x18\x02 \x01(\x0b\x32\x19.trireme.v1.LabelSelector\"b\n\x0bStatefulSet\x12(\n\x08metadata\x18\x01 \x01(\x0b\x32\x16.trireme.v1.ObjectMeta\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.trireme.v1.StatefulSetSpec\">\n\x0fStatefulSetSpec\x12+\n\x08selector\x18\x02 \x01(\x0b\x32\x19.trireme.v1.LabelSelectorB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.apps_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_REPLICASET']._serialized_start=60
   _globals['_REPLICASET']._serialized_end=156
   _globals['_REPLICASETSPEC']._serialized_start=158

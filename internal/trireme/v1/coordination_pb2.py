@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from trireme.v1 import meta_pb2 as trireme_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrireme/v1/coordination.proto\x12\ntrireme.v1\x1a\x15trireme/v1/meta.proto\"V\n\x05Lease\x12(\n\x08metadata\x18\x01 \x01(\x0b\x32\x16.trireme.v1.ObjectMeta\x12#\n\x04spec\x18\x02 \x01(\x0b\x32\x15.trireme.v1.LeaseSpec\"\xe3\x02\n\tLeaseSpec\x12\x1c\n\x0fholder_identity\x18\x01 \x01(\tH\x00\x88\x01\x01\x12#\n\x16lease_duration_seconds\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12+\n\x0c\x61\x63quire_time\x18\x03 \x01(\x0b\x32\x15.trireme.v1.MicroTime\x12)\n\nrenew_time\x18\x04 \x01(\x0b\x32\x15.trireme.v1.MicroTime\x12\x1e\n\x11lease_transitions\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12\x15\n\x08strategy\x18\x06 \x01(\tH\x03\x88\x01\x01\x12\x1d\n\x10preferred_holder\x18\x07 \x01(\tH\x04\x88\x01\x01\x42\x12\n\x10_holder_identityB\x19\n\x17_lease_duration_secondsB\x14\n\x12_lease_transitionsB\x0b\n\t_strategyB\x13\n\x11_preferred_holderb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrireme/v1/coordination.proto\x12\ntrireme.v1\x1a\x15trireme/v1/meta.proto\"V\n\x05Lease\x12(\n\x08metadata\x18\x01 \x01(\x0b\x32\x16.trireme.v1.ObjectMeta\x12#\n\x04spec\x18\x02 \x01(\x0b\x32\x15.trireme.v1.LeaseSpec\"\xe3\x02\n\tLeaseSpec\x12\x1c\n\x0fholder_identity\x18\x01 \x01(\tH\x00\x88\x01\x01\x12#\n\x16lease_duration_seconds\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12+\n\x0c\x61\x63quire_time\x18\x03 \x01(\x0b\x32\x15.trireme.v1.MicroTime\x12)\n\nrenew_time\x18\x04 \x01(\x0b\x32\x15.trireme.v1.MicroTime\x12\x1e\n\x11lease_transitions\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12\x15\n\x08strategy\x18\x06 \x01(\tH\x03\x88\x01\x01\x12\x1d\n\x10preferred_holder\x18\x07 \x01(\tH\x04\x88\x01\x01\x42\x12\n\x10_holder_identityB\x19\n\x17_lease_duration_secondsB\x14\n\x12_lease_transitionsB\x0b\n\t_strategyB\x13\n\x11_preferred_holderB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.coordination_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_LEASE']._serialized_start=68
   _globals['_LEASE']._serialized_end=154
   _globals['_LEASESPEC']._serialized_start=157

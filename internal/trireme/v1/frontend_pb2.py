@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/frontend.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\"D\n\x0c\x41llowRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0e\n\x06plugin\x18\x02 \x01(\t\"\x0f\n\rAllowResponse\"V\n\rRejectRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0e\n\x06plugin\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x10\n\x0eRejectResponse\"8\n\x0f\x41\x63tivateRequest\x12%\n\x04pods\x18\x01 \x03(\x0b\x32\x17.trireme.v1.PodIdentity\">\n\x10\x41\x63tivateResponse\x12*\n\tactivated\x18\x01 \x03(\x0b\x32\x17.trireme.v1.PodIdentity2\xd5\x01\n\rHandleService\x12<\n\x05\x41llow\x12\x18.trireme.v1.AllowRequest\x1a\x19.trireme.v1.AllowResponse\x12?\n\x06Reject\x12\x19.trireme.v1.RejectRequest\x1a\x1a.trireme.v1.RejectResponse\x12\x45\n\x08\x41\x63tivate\x12\x1b.trireme.v1.ActivateRequest\x1a\x1c.trireme.v1.ActivateResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/frontend.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\"D\n\x0c\x41llowRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0e\n\x06plugin\x18\x02 \x01(\t\"\x0f\n\rAllowResponse\"V\n\rRejectRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0e\n\x06plugin\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x10\n\x0eRejectResponse\"8\n\x0f\x41\x63tivateRequest\x12%\n\x04pods\x18\x01 \x03(\x0b\x32\x17.trireme.v1.PodIdentity\">\n\x10\x41\x63tivateResponse\x12*\n\tactivated\x18\x01 \x03(\x0b\x32\x17.trireme.v1.PodIdentity2\xd5\x01\n\rHandleService\x12<\n\x05\x41llow\x12\x18.trireme.v1.AllowRequest\x1a\x19.trireme.v1.AllowResponse\x12?\n\x06Reject\x12\x19.trireme.v1.RejectRequest\x1a\x1a.trireme.v1.RejectResponse\x12\x45\n\x08\x41\x63tivate\x12\x1b.trireme.v1.ActivateRequest\x1a\x1c.trireme.v1.ActivateResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.frontend_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_ALLOWREQUEST']._serialized_start=65
   _globals['_ALLOWREQUEST']._serialized_end=133
   _globals['_ALLOWRESPONSE']._serialized_start=135

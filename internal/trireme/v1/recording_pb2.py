@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atrireme/v1/recording.proto\x12\ntrireme.v1\x1a\x19trireme/v1/snapshot.proto\"\xac\x01\n\x0fRecordingHeader\x12\x0f\n\x07segment\x18\x01 \x01(\x04\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x15\n\rstart_unix_ns\x18\x03 \x01(\x04\x12\x0f\n\x07release\x18\x04 \x01(\t\x12 \n\x05hello\x18\x05 \x01(\x0b\x32\x11.trireme.v1.Hello\x12\x12\n\ncontinuous\x18\x06 \x01(\x08\x12\x18\n\x10\x64ropped_messages\x18\x07 \x01(\x04\"\xd9\x01\n\rRecordedFrame\x12\x14\n\x0cunix_time_ns\x18\x01 \x01(\x04\x12)\n\nstate_part\x18\x02 \x01(\x0e\x32\x15.trireme.v1.StatePart\x12*\n\x07message\x18\x03 \x01(\x0b\x32\x17.trireme.v1.SyncRequestH\x00\x12\'\n\x03gap\x18\x04 \x01(\x0b\x32\x18.trireme.v1.RecordingGapH\x00\x12\'\n\x03\x65nd\x18\x05 \x01(\x0b\x32\x18.trireme.v1.RecordingEndH\x00\x42\t\n\x07\x63ontent\"(\n\x0cRecordingGap\x12\x18\n\x10\x64ropped_messages\x18\x01 \x01(\x04\"\x0e\n\x0cRecordingEnd*Q\n\tStatePart\x12\x1a\n\x16STATE_PART_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_PART_MORE\x10\x01\x12\x13\n\x0fSTATE_PART_LAST\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atrireme/v1/recording.proto\x12\ntrireme.v1\x1a\x19trireme/v1/snapshot.proto\"\xac\x01\n\x0fRecordingHeader\x12\x0f\n\x07segment\x18\x01 \x01(\x04\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x15\n\rstart_unix_ns\x18\x03 \x01(\x04\x12\x0f\n\x07release\x18\x04 \x01(\t\x12 \n\x05hello\x18\x05 \x01(\x0b\x32\x11.trireme.v1.Hello\x12\x12\n\ncontinuous\x18\x06 \x01(\x08\x12\x18\n\x10\x64ropped_messages\x18\x07 \x01(\x04\"\xd9\x01\n\rRecordedFrame\x12\x14\n\x0cunix_time_ns\x18\x01 \x01(\x04\x12)\n\nstate_part\x18\x02 \x01(\x0e\x32\x15.trireme.v1.StatePart\x12*\n\x07message\x18\x03 \x01(\x0b\x32\x17.trireme.v1.SyncRequestH\x00\x12\'\n\x03gap\x18\x04 \x01(\x0b\x32\x18.trireme.v1.RecordingGapH\x00\x12\'\n\x03\x65nd\x18\x05 \x01(\x0b\x32\x18.trireme.v1.RecordingEndH\x00\x42\t\n\x07\x63ontent\"(\n\x0cRecordingGap\x12\x18\n\x10\x64ropped_messages\x18\x01 \x01(\x04\"\x0e\n\x0cRecordingEnd*Q\n\tStatePart\x12\x1a\n\x16STATE_PART_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_PART_MORE\x10\x01\x12\x13\n\x0fSTATE_PART_LAST\x10\x02\x42:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.recording_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_STATEPART']._serialized_start=522
   _globals['_STATEPART']._serialized_end=603
   _globals['_RECORDINGHEADER']._serialized_start=70

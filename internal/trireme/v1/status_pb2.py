@@ -24,13 +24,14 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17trireme/v1/status.proto\x12\ntrireme.v1\"\x81\x01\n\x06Reason\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x36\n\nparameters\x18\x02 \x03(\x0b\x32\".trireme.v1.Reason.ParametersEntry\x1a\x31\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"o\n\x06Status\x12\x1e\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x10.trireme.v1.Code\x12\x0e\n\x06plugin\x18\x02 \x01(\t\x12\x10\n\x08messages\x18\x03 \x03(\t\x12#\n\x07reasons\x18\x04 \x03(\x0b\x32\x12.trireme.v1.Reason*\xaf\x01\n\x04\x43ode\x12\x14\n\x10\x43ODE_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x43ODE_SUCCESS\x10\x01\x12\x0e\n\nCODE_ERROR\x10\x02\x12\x16\n\x12\x43ODE_UNSCHEDULABLE\x10\x03\x12\'\n#CODE_UNSCHEDULABLE_AND_UNRESOLVABLE\x10\x04\x12\r\n\tCODE_WAIT\x10\x05\x12\r\n\tCODE_SKIP\x10\x06\x12\x10\n\x0c\x43ODE_PENDING\x10\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17trireme/v1/status.proto\x12\ntrireme.v1\"\x81\x01\n\x06Reason\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x36\n\nparameters\x18\x02 \x03(\x0b\x32\".trireme.v1.Reason.ParametersEntry\x1a\x31\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"o\n\x06Status\x12\x1e\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x10.trireme.v1.Code\x12\x0e\n\x06plugin\x18\x02 \x01(\t\x12\x10\n\x08messages\x18\x03 \x03(\t\x12#\n\x07reasons\x18\x04 \x03(\x0b\x32\x12.trireme.v1.Reason*\xaf\x01\n\x04\x43ode\x12\x14\n\x10\x43ODE_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x43ODE_SUCCESS\x10\x01\x12\x0e\n\nCODE_ERROR\x10\x02\x12\x16\n\x12\x43ODE_UNSCHEDULABLE\x10\x03\x12\'\n#CODE_UNSCHEDULABLE_AND_UNRESOLVABLE\x10\x04\x12\r\n\tCODE_WAIT\x10\x05\x12\r\n\tCODE_SKIP\x10\x06\x12\x10\n\x0c\x43ODE_PENDING\x10\x07\x42:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.status_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_REASON_PARAMETERSENTRY']._loaded_options = None
   _globals['_REASON_PARAMETERSENTRY']._serialized_options = b'8\001'
   _globals['_CODE']._serialized_start=285
