@@ -165,6 +165,10 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go the c
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh
 	@if command -v go >/dev/null; then examples/plugin-go/generate.sh; fi
 
+.PHONY: sdk-packages
+sdk-packages: $(STAMP) ## Build the packages of the SDKs and the protos as a buf module into build/sdk (LANGUAGES="go rust")
+	@$(BIN)/python sdk/build_packages.py $(LANGUAGES)
+
 .PHONY: docs
 docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification
 	@PYTHONPATH=tests/helpers:tests/controlplane $(BIN)/python tests/contract/metrics_document.py

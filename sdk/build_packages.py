@@ -1,0 +1,101 @@
+"""Builds the installable packages of the SDKs: `python sdk/build_packages.py [LANGUAGE...]`, or `make sdk-packages`.
+
+Each folder sdk/LANGUAGE with a `package.sh` is one. Its packages go to build/sdk/LANGUAGE; the examples are built from
+there, as a stranger would build them. `protos` is one more: the contract as an archive of a buf module. Without names
+all are built. A language without its toolchain is then left out with a message; with CI=true, or where it was named,
+that is an error.
+"""
+
+import argparse
+import gzip
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ROOT / "build" / "sdk"
+VERSION = "0.1.0"
+
+# How package.sh says that the toolchain is missing; the reason is on its stderr.
+MISSING_TOOLCHAIN = 77
+
+_BUF_YAML = """\
+version: v2
+name: trireme.dev/trireme/protos
+lint:
+  use: [STANDARD, COMMENTS]
+  except: [SERVICE_SUFFIX, RPC_REQUEST_RESPONSE_UNIQUE]
+breaking:
+  use: [FILE]
+"""
+
+_README = """\
+# The protocol of Trireme
+
+The contract between the scheduler Trireme and its plugins: `trireme/v1/*.proto`, a buf module. Generate code with buf
+or protoc; `go_package` and `java_package` are those of the SDKs. A plugin serves `PluginService` (plugin.proto) and, of
+FilterPlugin (filter.proto), ScorePlugin (score.proto), BindPlugin (bind.proto) and QueueService (queue.proto), those of
+its extension points.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build the packages of these languages, all without names; return the exit code."""
+    known = ["protos", *sorted(script.parent.name for script in ROOT.glob("sdk/*/package.sh"))]
+    parser = argparse.ArgumentParser(prog="build_packages.py", description="Build the packages of the SDKs.")
+    parser.add_argument("languages", nargs="*", metavar="LANGUAGE", help=f"of {', '.join(known)} (default: all)")
+    languages: list[str] = parser.parse_args(argv).languages
+    for language in languages:
+        if language not in known:
+            parser.error(f"no SDK {language!r}: must be one of {', '.join(known)}")
+    required = bool(languages) or os.environ.get("CI") == "true"
+    return max(_build(language, required) for language in languages or known)
+
+
+def _build(language: str, required: bool) -> int:
+    """Build one language's packages; return the exit code, 0 where it is left out."""
+    output = PACKAGES / language
+    if language == "protos":
+        _build_protos(output)
+        code = 0
+    else:
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir(parents=True)
+        code = subprocess.run([ROOT / "sdk" / language / "package.sh", output], cwd=ROOT, check=False).returncode
+    if code == MISSING_TOOLCHAIN and not required:
+        print(f"sdk {language}: skipped, its toolchain is missing", file=sys.stderr)
+        return 0
+    if code:
+        print(f"sdk {language}: package.sh failed with exit code {code}", file=sys.stderr)
+        return 1
+    print(f"sdk {language}: {output.relative_to(ROOT)}")
+    return 0
+
+
+def _build_protos(output: Path) -> None:
+    """Write the contract as an archive of a buf module; the same files give the same bytes."""
+    output.mkdir(parents=True, exist_ok=True)
+    files = {
+        "LICENSE": (ROOT / "LICENSE").read_bytes(),
+        "README.md": _README.encode(),
+        "buf.yaml": _BUF_YAML.encode(),
+    }
+    for proto in sorted((ROOT / "protos" / "trireme" / "v1").glob("*.proto")):
+        files[f"trireme/v1/{proto.name}"] = proto.read_bytes()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o644
+            archive.addfile(member, io.BytesIO(data))
+    target = output / f"trireme-protos-{VERSION}.tar.gz"
+    target.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
