@@ -1,8 +1,8 @@
-"""`trireme plugin verify`: whether a plugin that is a service keeps to the contract.
+"""`trireme plugin`: begin a plugin that is a service, try it while it is written, and verify it.
 
-It needs no cluster: the plugin is called about sample nodes and pods, and those of `--objects`. Each violation is shown
-with the sentence of the contract, the request and the answer. Exit codes: 0 the plugin conforms, 1 it does not, 2 the
-command is wrong.
+`verify` checks whether it keeps to the contract. It needs no cluster: the plugin is called about sample nodes and pods,
+and those of `--objects`. Each violation is shown with the sentence of the contract, the request and the answer. Exit
+codes: 0 the plugin conforms, 1 it does not, 2 the command is wrong.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from trireme.cli import number_arguments
+from trireme.cli.plugin_development import init, project_file, run
 from trireme.plugin_verification import reports, sample_cluster, session, verification
 from trireme.rpc import dialing, listen_flags
 
@@ -26,9 +27,11 @@ _MARKS = {"met": "ok  ", "violated": "FAIL", "notApplicable": "-   ", "notChecke
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `trireme plugin`, with verify, to the commands."""
-    parser = commands.add_parser("plugin", help="verify plugins that are services", description=__doc__)
+    """Add `trireme plugin`, with its actions, to the commands."""
+    parser = commands.add_parser("plugin", help="begin, try and verify plugins that are services", description=__doc__)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
+    _add_init_parser(actions)
+    _add_run_parser(actions)
     verify = actions.add_parser("verify", help="check that a plugin keeps to the contract", description=__doc__)
     verify.add_argument("address", metavar="ADDRESS", help="host:port, dns:///name:port or unix:/path")
     verify.add_argument("--name", default="", help="the plugin's name (default: as it describes itself)")
@@ -52,6 +55,35 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     verify.add_argument("--junit", metavar="FILE", help="also write the results as JUnit's XML")
     verify.add_argument("-o", "--output", choices=("text", "wide", "json"), default="text", help="default %(default)s")
     verify.set_defaults(run=run_verify)
+
+
+def _add_init_parser(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `trireme plugin init`."""
+    parser = actions.add_parser("init", help="write the repository of a new plugin", description=init.__doc__)
+    parser.add_argument("name", metavar="NAME", help="the plugin's name, such as MyPlugin")
+    parser.add_argument("--language", choices=init.languages(), required=True, help="what it is written in")
+    parser.add_argument("--directory", metavar="DIR", help="new or empty folder for it (default: the name, my-plugin)")
+    parser.add_argument(
+        "--sdk", metavar="DIR", help="folder of the SDKs' packages (default: build/sdk, of make sdk-packages)"
+    )
+    parser.set_defaults(run=init.run)
+
+
+def _add_run_parser(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `trireme plugin run`."""
+    text = "build a plugin and try it on an embedded cluster, again after each change"
+    parser = actions.add_parser("run", help=text, description=run.__doc__)
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        default=".",
+        metavar="DIR",
+        help=f"folder with {project_file.FILE_NAME} (default: this one)",
+    )
+    nodes = number_arguments.whole_number(1)
+    parser.add_argument("--nodes", type=nodes, default=5, help="simulated nodes (default %(default)s)")
+    parser.add_argument("--once", action="store_true", help="end after the first time; exit code 1: it did not work")
+    parser.set_defaults(run=run.run)
 
 
 def run_verify(options: argparse.Namespace) -> int:

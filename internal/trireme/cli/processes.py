@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from trireme.rpc import parent_death
 
@@ -68,6 +69,13 @@ class Output:
             self._on_closed()
 
 
+class LineWriter(Protocol):
+    """What takes the lines of a process."""
+
+    def print_line(self, name: str, text: str) -> None:
+        """One line of the process of this name."""
+
+
 class Process:
     """One process. `ready` is the beginning of the line that it prints once it serves; empty: at once."""
 
@@ -75,7 +83,7 @@ class Process:
         self,
         name: str,
         command: Sequence[str],
-        output: Output,
+        output: LineWriter,
         ready: str = "",
         hidden: tuple[str, ...] = (),
         *,
@@ -92,8 +100,11 @@ class Process:
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
 
-    async def start(self, environment: Mapping[str, str] | None = None) -> str:
-        """Start it; return the rest of the line that begins with `ready`. Raises: RuntimeError if it ends."""
+    async def start(self, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
+        """Start it, in `folder` if there is one; return the rest of the line that begins with `ready`.
+
+        Raises: RuntimeError: it ends before; OSError: there is no such program.
+        """
         parent = os.getpid()
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -101,6 +112,7 @@ class Process:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=dict(os.environ, **(environment or {})),
+            cwd=folder,
             # Ctrl-C is for us: we stop the processes in order.
             start_new_session=True,
             preexec_fn=lambda: parent_death.exit_with_parent(parent),

@@ -1,0 +1,99 @@
+"""`trireme plugin init`: the repository of a new plugin, from the template of a language.
+
+A template is a folder of `templates/`; each of its files ends with `.template`, so that no tool takes it for code of
+Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too. The packages of the SDK are copied into the
+new repository's `vendor/`, so that it builds without anything else of Trireme.
+"""
+
+import argparse
+import keyword
+import pathlib
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+
+from trireme.framework import release
+
+_TEMPLATES = pathlib.Path(__file__).parent / "templates"
+_SUFFIX = ".template"
+#: Where `make sdk-packages` puts the packages, in a checkout of this repository.
+_PACKAGES = pathlib.Path(__file__).parents[4] / "build" / "sdk"
+_NAME = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+
+
+class InitError(Exception):
+    """The repository cannot be made; the text says what to change."""
+
+
+def languages() -> list[str]:
+    """The languages that have a template."""
+    return sorted(path.name for path in _TEMPLATES.iterdir() if path.is_dir())
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the repository of a new plugin. Returns the exit code."""
+    folder = pathlib.Path(options.directory or project_name(options.name))
+    try:
+        write(options.name, options.language, folder, pathlib.Path(options.sdk or _PACKAGES))
+    except InitError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    print(f"{folder}: the plugin {options.name} in {options.language}")
+    print(f"  cd {folder} && make test                  # build and test it")
+    print("  trireme plugin run                        # try it, and again after each change")
+    print("  README.md says how to verify and deploy it")
+    return 0
+
+
+def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path) -> None:
+    """Write the repository into a folder that is new or empty.
+
+    Raises: InitError: the name cannot be a plugin's, the folder has files, or the SDK's packages are missing.
+    """
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise InitError(f"NAME: {name!r}: must begin with a capital letter and have letters and digits, as MyPlugin")
+    sdk = packages / language
+    if not sdk.is_dir() or not any(sdk.iterdir()):
+        raise InitError(f"--sdk: {sdk}: no packages are there; `make sdk-packages` in Trireme's repository builds them")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InitError(f"{folder}: has files already; name another folder by --directory")
+        words = _words(name)
+        for template in _files(_TEMPLATES / language):
+            path = folder / _replace(str(template.relative_to(_TEMPLATES / language)).removesuffix(_SUFFIX), words)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_replace(template.read_text(), words))
+        shutil.copytree(sdk, folder / "vendor")
+    except OSError as error:
+        raise InitError(f"{error.filename}: {error.strerror}") from error
+
+
+def project_name(name: str) -> str:
+    """The name of the repository: MyPlugin2 → my-plugin2, GPUPacking → gpu-packing."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+
+
+def _words(name: str) -> Mapping[str, str]:
+    """What stands in a template, and what is to stand there."""
+    project = project_name(name)
+    return {
+        "PLUGIN_NAME": name,
+        "PROJECT_NAME": project,
+        "MODULE_NAME": project.replace("-", "_"),
+        "PACKAGE_NAME": project.replace("-", ""),
+        "SDK_VERSION": release.TRIREME,
+    }
+
+
+def _files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The template's files."""
+    return (path for path in sorted(folder.rglob(f"*{_SUFFIX}")) if path.is_file())
+
+
+def _replace(text: str, words: Mapping[str, str]) -> str:
+    """The text with its words replaced."""
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text

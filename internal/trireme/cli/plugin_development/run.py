@@ -1,0 +1,297 @@
+"""`trireme plugin run`: a plugin under development, in a scheduler on an embedded cluster of its own.
+
+The plugin's folder says by `trireme-plugin.yaml` how it is built and started. After each change of its sources it is
+built and started again, in a new cluster, so that nothing which the scheduler has cached of the former build counts;
+then sample pods show what it does. A build that fails leaves the former one running.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import pathlib
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from trireme.cli import processes
+from trireme.cli.plugin_development import project_file, sample_pods, source_changes
+from trireme.config import inspection
+from trireme.framework import plugin_spec
+from trireme.plugin_api import plugin_info_validation
+from trireme.registry import default_profile
+from trireme.registry.in_tree import IN_TREE
+from trireme.remote import remote_client
+from trireme.v1 import plugin_pb2
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+
+# How often the sources are looked at, and how long they must have been still.
+_POLL_SECONDS = 0.5
+_START_SECONDS = 60.0
+_HANDSHAKE_SECONDS = 2.0
+# What `trireme up` prints once all of it has started.
+_SCHEDULER_READY = "the scheduler's own view: "
+_DEADLINE = "5s"
+
+
+class _StartError(Exception):
+    """The plugin or the scheduler did not start; the text says why, and a change of the sources may help."""
+
+
+class _LogFile:
+    """Writes the lines of a process to a file."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+
+    def print_line(self, name: str, text: str) -> None:
+        """One line of the process."""
+        with self.path.open("a") as file:
+            file.write(f"{name} | {text}\n")
+
+
+class PluginRun:
+    """The plugin and its scheduler, started again after each change."""
+
+    def __init__(self, project: project_file.Project, nodes: int, folder: pathlib.Path) -> None:
+        """`folder` is for the files of this run."""
+        self._project = project
+        self._nodes = nodes
+        self._folder = folder
+        self._stopping = asyncio.Event()
+        self._output = processes.Output(self._stopping.set)
+        self._running: list[processes.Process] = []
+        self._builds = 0
+
+    async def run(self, *, once: bool) -> int:
+        """Build, start and show, after each change again, until Ctrl-C; `once`: the first time alone. The exit code."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
+        try:
+            while True:
+                before = source_changes.take(self._project.folder, self._project.watch)
+                shown = await self._until_stopped(self._build_and_show())
+                if once or self._stopping.is_set():
+                    return 0 if shown or not once else 1
+                self._output.print_message(f"watching {len(before)} files; Ctrl-C ends")
+                await self._until_stopped(self._wait_for_change(before))
+                if self._stopping.is_set():
+                    return 0
+        finally:
+            await self._stop()
+
+    async def _until_stopped(self, work: Any) -> Any:
+        """The result of the work; None if the run is to stop, and then the work is cancelled."""
+        task = asyncio.ensure_future(work)
+        stop = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return None
+
+    async def _build_and_show(self) -> bool:
+        """Build, start the plugin and a scheduler, and show the samples. Whether all of it worked; else it says why."""
+        project, say = self._project, self._output.print_message
+        if project.build and not await self._build():
+            return False
+        await self._stop()
+        self._builds += 1
+        try:
+            info, address = await self._start_plugin()
+            run_folder = self._folder / str(self._builds)
+            await self._start_scheduler(run_folder, info, address)
+            points = ", ".join(_profile_points(info))
+            say(f"{project.name} {info.version} takes part: {points}".replace("  ", " "))
+            say(f"  export KUBECONFIG={_kubeconfig(run_folder)}")
+            await sample_pods.show(project, _kubeconfig(run_folder), run_folder / "admin.sock", say)
+        except (_StartError, ApiError, ApiUnreachable) as error:
+            say(f"{error}")
+            return False
+        return True
+
+    async def _build(self) -> bool:
+        """Run the build command and show its output. Whether it succeeded."""
+        build = processes.Process("build", self._command(self._project.build, ""), self._output)
+        try:
+            await build.start(folder=self._project.folder)
+        except OSError as error:
+            self._output.print_message(f"build: {self._project.build[0]}: {error.strerror}")
+            return False
+        try:
+            code = await build.wait_until_ended()
+        finally:
+            await build.stop()
+        if code:
+            self._output.print_message(f"build {processes.end_text(code)}; the former build goes on")
+        return code == 0
+
+    async def _start_plugin(self) -> tuple[plugin_pb2.PluginInfo, str]:
+        """Start the plugin; return its description and address. Raises: _StartError."""
+        address = f"127.0.0.1:{_free_port()}"
+        plugin = processes.Process("plugin", self._command(self._project.run, address), self._output)
+        try:
+            await plugin.start(folder=self._project.folder)
+        except OSError as error:
+            raise _StartError(f"run: {self._project.run[0]}: {error.strerror}") from error
+        self._running.append(plugin)
+        ended = asyncio.create_task(plugin.wait_until_ended())
+        described = asyncio.create_task(self._handshake(address))
+        try:
+            await asyncio.wait((ended, described), return_when=asyncio.FIRST_COMPLETED, timeout=_START_SECONDS)
+            if ended.done():
+                raise _StartError(f"the plugin {processes.end_text(ended.result())} before it served on {address}")
+            if not described.done():
+                raise _StartError(f"the plugin does not serve on {address} after {_START_SECONDS:.0f} s")
+            return described.result(), address
+        finally:
+            for task in (ended, described):
+                task.cancel()
+            await asyncio.gather(ended, described, return_exceptions=True)
+
+    async def _handshake(self, address: str) -> plugin_pb2.PluginInfo:
+        """The plugin's description, once it serves. Raises: _StartError: it describes itself wrongly."""
+        while True:
+            try:
+                return await remote_client.handshake(self._project.name, address, deadline_seconds=_HANDSHAKE_SECONDS)
+            except remote_client.HandshakeError as error:
+                if not await _accepts_connections(address):
+                    await asyncio.sleep(0.1)
+                    continue
+                raise _StartError(str(error)) from error
+
+    async def _start_scheduler(self, folder: pathlib.Path, info: plugin_pb2.PluginInfo, address: str) -> None:
+        """Start a scheduler and a cluster in which the plugin takes part. Raises: _StartError."""
+        files = _write_configuration(folder, info, self._project.args, address)
+        log = _LogFile(folder / "scheduler.log")
+        program = "import sys; from trireme.cli.main import main; sys.exit(main())"
+        flags = ["up", "--nodes", str(self._nodes), *files]
+        command = [sys.executable, "-u", "-c", program, *flags]
+        up = processes.Process("scheduler", command, log, ready=_SCHEDULER_READY)
+        self._running.append(up)
+        environment = {"TRIREME_SOCKET": str(folder / "admin.sock"), "XDG_STATE_HOME": str(folder)}
+        try:
+            await up.start(environment)
+        except RuntimeError as error:
+            last = log.path.read_text().splitlines()[-3:] if log.path.exists() else []
+            raise _StartError("\n".join((str(error), *last))) from error
+
+    async def _wait_for_change(self, before: source_changes.Snapshot) -> None:
+        """Wait until files have changed, and then are still for a moment; says which."""
+        now = before
+        while not source_changes.changed(before, now):
+            await asyncio.sleep(_POLL_SECONDS)
+            now = source_changes.take(self._project.folder, self._project.watch)
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            later = source_changes.take(self._project.folder, self._project.watch)
+            if not source_changes.changed(now, later):
+                break
+            now = later
+        names = [str(path.relative_to(self._project.folder)) for path in source_changes.changed(before, now)]
+        self._output.print_message(f"changed: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}")
+
+    async def _stop(self) -> None:
+        """Stop the scheduler and the plugin."""
+        while self._running:
+            await self._running.pop().stop()
+
+    def _command(self, words: Any, address: str) -> list[str]:
+        """The words of a command with the address in its place; a program of the folder with its path."""
+        program, *arguments = (word.replace(project_file.ADDRESS, address) for word in words)
+        own = self._project.folder / program
+        return [str(own) if "/" in program and own.exists() else program, *arguments]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the plugin of a folder until Ctrl-C. Returns the exit code."""
+    try:
+        project = project_file.load(pathlib.Path(options.folder).absolute())
+    except project_file.ProjectError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-plugin-"))
+    try:
+        return asyncio.run(_run(project, options, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _run(project: project_file.Project, options: argparse.Namespace, folder: pathlib.Path) -> int:
+    """Run the project on this loop."""
+    return await PluginRun(project, options.nodes, folder).run(once=options.once)
+
+
+def _kubeconfig(folder: pathlib.Path) -> pathlib.Path:
+    """The kubeconfig of the cluster of a run."""
+    return folder / "trireme" / "kubeconfig"
+
+
+def _write_configuration(
+    folder: pathlib.Path, info: plugin_pb2.PluginInfo, args: Mapping[str, Any], address: str
+) -> list[str]:
+    """Write both configurations into a new folder; return the flags of `trireme up` that name them."""
+    folder.mkdir()
+    scheduler, trireme = folder / "scheduler.yaml", folder / "trireme.yaml"
+    scheduler.write_text(yaml.safe_dump(_scheduler_document(info, args)))
+    trireme.write_text(yaml.safe_dump(_trireme_document(info, address)))
+    return ["--config", str(scheduler), "--trireme-config", str(trireme)]
+
+
+def _profile_points(info: plugin_pb2.PluginInfo) -> list[str]:
+    """The extension points at which a profile may enable the plugin, as profiles write them."""
+    names = [plugin_info_validation.point_name(point) for point in info.extension_points]
+    return [name for name in names if name != "normalizeScore"]  # a part of score there
+
+
+def _scheduler_document(info: plugin_pb2.PluginInfo, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A KubeSchedulerConfiguration whose profile enables the plugin wherever it takes part."""
+    plugins: dict[str, Any] = {point: {"enabled": [{"name": info.name}]} for point in _profile_points(info)}
+    if binding := plugins.get(plugin_spec.ExtensionPoint.BIND.value):
+        # The first binder that does not skip a pod binds it: the plugin goes before the default one.
+        defaults = [name for name, _ in default_profile.default_plugins(inspection.feature_gates([]))]
+        binders = [name for name in defaults if IN_TREE.implements(name, plugin_spec.ExtensionPoint.BIND)]
+        binding["enabled"] += [{"name": name} for name in binders]
+        binding["disabled"] = [{"name": "*"}]
+    profile = {"schedulerName": "default-scheduler", "plugins": plugins}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{**profile, **({"pluginConfig": [{"name": info.name, "args": dict(args)}]} if args else {})}],
+    }
+
+
+def _trireme_document(info: plugin_pb2.PluginInfo, address: str) -> Mapping[str, Any]:
+    """A TriremeConfiguration that says where the plugin is."""
+    plugin = {
+        "name": info.name,
+        "address": address,
+        "extensionPoints": _profile_points(info),
+        "deadline": _DEADLINE,
+    }
+    return {"apiVersion": "trireme.dev/v1alpha1", "kind": "TriremeConfiguration", "remotePlugins": [plugin]}
+
+
+def _free_port() -> int:
+    """A port on which nothing listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _accepts_connections(address: str) -> bool:
+    """Whether something listens there."""
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError):
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.close()
+        return True
+    return False

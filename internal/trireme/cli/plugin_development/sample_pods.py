@@ -1,0 +1,130 @@
+"""What a plugin changes: sample nodes and pods on the embedded cluster, and what the scheduler says of them."""
+
+import argparse
+import asyncio
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trireme.cli import frontend_connection
+from trireme.cli.plugin_development import project_file
+from trireme_kube.client.rest import client, credentials
+from trireme_kube.client.rest.errors import ApiError
+
+Say = Callable[[str], None]
+
+_PODS = "/api/v1/namespaces/default/pods"
+#: The pod that is only evaluated: its scheduling gate keeps it in the queue.
+_PROBE = "probe"
+_WAIT_SECONDS = 15.0
+_SHOWN_NODES = 5
+
+
+async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: pathlib.Path, say: Say) -> None:
+    """Label the sample nodes, create the sample pods, and print which nodes the plugin refuses and where pods went.
+
+    Raises: ApiError, ApiUnreachable: the embedded cluster does not take the samples.
+    """
+    settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-plugin-run", qps=-1)
+    async with await client.connect(settings) as api:
+        await _label_nodes(api, project.node_labels, say)
+        await api.post(_PODS, _pod(_PROBE, gated=True))
+        names = [f"sample-{number}" for number in range(1, project.pods + 1)]
+        for name in names:
+            await api.post(_PODS, _pod(name, gated=False))
+        report = await _evaluation(socket)
+        for line in evaluation_lines(project.name, report):
+            say(line)
+        for line in await _placements(api, names):
+            say(line)
+
+
+async def _label_nodes(api: client.ApiClient, labels: Mapping[str, Mapping[str, str]], say: Say) -> None:
+    """Set the labels; says which node does not exist."""
+    for node, wanted in labels.items():
+        try:
+            await api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": dict(wanted)}})
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            say(f"  samples.nodeLabels: there is no node {node}; the nodes are node-0, node-1 …")
+
+
+def _pod(name: str, *, gated: bool) -> Mapping[str, Any]:
+    """A pod with one container."""
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "100m"}}}
+    gates = {"schedulingGates": [{"name": "trireme.dev/evaluated-only"}]} if gated else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container], **gates},
+    }
+
+
+async def _evaluation(socket: pathlib.Path) -> Mapping[str, Any]:
+    """What the nodes say of the probe, once insight knows it; what it said last where that takes too long."""
+    options = argparse.Namespace(socket=str(socket), server="")
+    report: Mapping[str, Any] = {}
+    try:
+        async with asyncio.timeout(_WAIT_SECONDS):
+            while "feasibleNodes" not in report:
+                await asyncio.sleep(0.2)
+                try:
+                    asked = await frontend_connection.fetch_report(
+                        options, "/trireme/v1/explain", {"pod": f"default/{_PROBE}"}
+                    )
+                except frontend_connection.ReportUnavailable:
+                    continue
+                report = asked.get("evaluation", {})
+    except TimeoutError:
+        return report
+    return report
+
+
+def evaluation_lines(plugin: str, report: Mapping[str, Any]) -> list[str]:
+    """What the plugin says of the nodes, in lines: its refusals, and its scores of the best nodes."""
+    if "feasibleNodes" not in report:
+        return [f"  no evaluation: {report.get('error', 'the scheduler has not answered')}"]
+    lines = []
+    for refusal in report.get("refusals", ()):
+        if refusal["plugin"] == plugin:
+            names = refusal["names"]
+            more = " …" if len(names) > _SHOWN_NODES else ""
+            text = ", ".join(names[:_SHOWN_NODES])
+            messages = "; ".join(refusal["messages"])
+            lines.append(f"  refuses {refusal['nodes']} of {report['nodes']} nodes: {messages} ({text}{more})")
+    scores = [(node["scores"][plugin], node["node"]) for node in report["feasible"] if plugin in node.get("scores", {})]
+    if scores:
+        best = ", ".join(f"{node} {score}" for score, node in sorted(scores, reverse=True)[:_SHOWN_NODES])
+        lines.append(f"  scores {len(scores)} nodes: {best}{' …' if len(scores) > _SHOWN_NODES else ''}")
+    if not lines:
+        lines.append(f"  refuses none of {report['nodes']} nodes")
+    return lines
+
+
+async def _placements(api: client.ApiClient, names: list[str]) -> list[str]:
+    """Where each pod went, or why it waits, in lines; those that are undecided after a while say so."""
+    texts = dict.fromkeys(names, "undecided")
+    try:
+        async with asyncio.timeout(_WAIT_SECONDS):
+            while "undecided" in texts.values():
+                for pod in (await api.get(_PODS)).json()["items"]:
+                    name = pod["metadata"]["name"]
+                    if name in texts:
+                        texts[name] = _placement(pod)
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        pass
+    return [f"  {name}: {text}" for name, text in texts.items()]
+
+
+def _placement(pod: Mapping[str, Any]) -> str:
+    """Where the pod is, or the message of its refusal."""
+    node: str = pod["spec"].get("nodeName", "")
+    if node:
+        return f"on {node}"
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"pending: {condition.get('message', '')}"
+    return "undecided"

@@ -1,0 +1,173 @@
+"""`trireme plugin init` and `run`: the file of a project, new repositories, changes of sources, and what is shown."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trireme.cli import main
+from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes
+from trireme.v1 import plugin_pb2
+
+_MINIMAL = {"name": "MyPlugin", "run": ["./serve", "--listen", "{address}"]}
+
+
+def load(folder: Path, document: Any) -> project_file.Project:
+    (folder / project_file.FILE_NAME).write_text(yaml.safe_dump(document))
+    return project_file.load(folder)
+
+
+def test_a_project_needs_a_name_and_a_command(tmp_path: Path) -> None:
+    """Broken, the least file that the documentation shows is refused."""
+    project = load(tmp_path, _MINIMAL)
+    assert (project.name, project.build, project.watch, project.args, project.pods) == ("MyPlugin", (), (".",), {}, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"name": ""}, "name: must be"),
+        ({"run": "./serve {address}"}, "run: must be a list of texts"),
+        ({"run": ["./serve"]}, 'run: must have "{address}"'),
+        ({"build": [1]}, "build: must be a list of texts"),
+        ({"builds": ["make"]}, "builds: unknown field; there are name, build"),
+        ({"samples": {"pods": -1}}, "samples.pods: must be a number from 0 to 100"),
+        ({"samples": {"pod": 1}}, "samples.pod: unknown field; there are nodeLabels, pods"),
+        (
+            {"samples": {"nodeLabels": {"node-1": {"a": 1}}}},
+            'samples.nodeLabels.node-1.a: must be a text; write a: "1"',
+        ),
+        ({"args": []}, "args: must be a mapping"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else "-".join(value),
+)
+def test_a_wrong_field_is_named(tmp_path: Path, change: dict[str, Any], text: str) -> None:
+    """Broken, the author does not know which line to change."""
+    with pytest.raises(project_file.ProjectError, match=re.escape(text)):
+        load(tmp_path, {**_MINIMAL, **change})
+
+
+@pytest.mark.parametrize("content", ["[1]", "a: b: c", None], ids=["a list", "no YAML", "no file"])
+def test_a_file_that_is_no_project_is_refused(tmp_path: Path, content: str | None) -> None:
+    """Broken, the command ends with a traceback."""
+    if content is not None:
+        (tmp_path / project_file.FILE_NAME).write_text(content)
+    with pytest.raises(project_file.ProjectError, match=re.escape(str(tmp_path))):
+        project_file.load(tmp_path)
+
+
+def test_run_without_a_project_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broken, somebody in the wrong folder gets no advice."""
+    assert main.main(["plugin", "run", str(tmp_path)]) == 2
+    assert "trireme plugin init" in capsys.readouterr().err
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """A folder with a package for each language."""
+    for language in init.languages():
+        (tmp_path / "sdk" / language).mkdir(parents=True)
+        (tmp_path / "sdk" / language / "package").write_text("")
+    return tmp_path / "sdk"
+
+
+@pytest.mark.parametrize("language", init.languages())
+def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: str) -> None:
+    """Broken, a word of the template is left, or a file is missing that every repository needs."""
+    folder = tmp_path / "new"
+    init.write("GPUPacking", language, folder, packages)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    names = {str(path.relative_to(folder)) for path in files}
+    needed = {"README.md", "Makefile", "Dockerfile", "deployment.yaml", ".github/workflows/ci.yaml", ".gitignore"}
+    assert needed | {project_file.FILE_NAME, "vendor/package"} <= names
+    for path in files:
+        text = path.read_text() + str(path.relative_to(folder))
+        assert not re.search(r"PLUGIN_NAME|PROJECT_NAME|MODULE_NAME|PACKAGE_NAME|SDK_VERSION|\.template", text), path
+    assert project_file.load(folder).name == "GPUPacking"
+    kinds = [each["kind"] for each in yaml.safe_load_all((folder / "deployment.yaml").read_text())]
+    assert kinds == ["Deployment", "Service"]
+
+
+@pytest.mark.parametrize("name", ["gpu", "My-Plugin", "", "1st", "A" * 64, "None"])
+def test_a_name_that_no_plugin_can_have_is_refused(tmp_path: Path, packages: Path, name: str) -> None:
+    """Broken, the repository's code does not compile."""
+    with pytest.raises(init.InitError, match="NAME"):
+        init.write(name, "python", tmp_path / "new", packages)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_with_files_is_left_alone(tmp_path: Path, packages: Path) -> None:
+    """Broken, somebody's work is overwritten."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "notes").write_text("mine")
+    with pytest.raises(init.InitError, match="has files already"):
+        init.write("MyPlugin", "python", tmp_path / "work", packages)
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["notes"]
+
+
+def test_missing_packages_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broken, a repository is written that cannot be built."""
+    command = ["plugin", "init", "MyPlugin", "--language", "python", "--sdk", str(tmp_path)]
+    assert main.main([*command, "--directory", str(tmp_path / "new")]) == 2
+    assert "make sdk-packages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "project"), [("MyPlugin", "my-plugin"), ("GPUPacking", "gpu-packing"), ("X", "x"), ("A1B", "a1-b")]
+)
+def test_the_repository_has_the_plugins_name_in_small_letters(name: str, project: str) -> None:
+    """Broken, images and packages get names that registries refuse."""
+    assert init.project_name(name) == project
+
+
+def test_a_change_of_a_source_is_noticed_and_one_of_a_build_is_not(tmp_path: Path) -> None:
+    """Broken, the plugin is not started again, or is started again by its own build."""
+    for path in ("src/a.rs", "target/debug/x", ".git/index", "gone"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("1")
+    before = source_changes.take(tmp_path, ["."])
+    (tmp_path / "src/a.rs").write_text("22")
+    (tmp_path / "target/debug/x").write_text("22")
+    (tmp_path / "gone").unlink()
+    (tmp_path / "src/new.rs").write_text("")
+    after = source_changes.take(tmp_path, ["."])
+    names = [os.path.relpath(path, tmp_path) for path in source_changes.changed(before, after)]
+    assert names == ["gone", "src/a.rs", "src/new.rs"]
+    assert source_changes.changed(after, source_changes.take(tmp_path, ["."])) == []
+
+
+def test_a_plugin_that_binds_comes_before_the_default_one(tmp_path: Path) -> None:
+    """Broken, a plugin that binds is never called, because the default one binds each pod."""
+    points = [plugin_pb2.EXTENSION_POINT_BIND, plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE]
+    info = plugin_pb2.PluginInfo(name="Mine", extension_points=points)
+    flags = run._write_configuration(tmp_path / "1", info, {"a": 1}, "127.0.0.1:1")
+    (profile,) = yaml.safe_load(Path(flags[1]).read_text())["profiles"]
+    enabled = [{"name": "Mine"}, {"name": "DefaultBinder"}]
+    assert profile["plugins"] == {"bind": {"enabled": enabled, "disabled": [{"name": "*"}]}}
+    assert profile["pluginConfig"] == [{"name": "Mine", "args": {"a": 1}}]
+    assert yaml.safe_load(Path(flags[3]).read_text())["remotePlugins"][0]["extensionPoints"] == ["bind"]
+
+
+def test_the_plugins_refusals_and_scores_are_shown() -> None:
+    """Broken, the author does not see what the plugin does."""
+    report = {
+        "nodes": 9,
+        "feasibleNodes": 2,
+        "refusals": [
+            {"plugin": "Mine", "messages": ["closed"], "nodes": 6, "names": [f"n{number}" for number in range(6)]},
+            {"plugin": "NodeName", "messages": ["other"], "nodes": 1, "names": ["n7"]},
+        ],
+        "feasible": [
+            {"node": "n6", "scores": {"Mine": 10, "ImageLocality": 0}},
+            {"node": "n8", "scores": {"Mine": 70, "ImageLocality": 0}},
+        ],
+    }
+    assert sample_pods.evaluation_lines("Mine", report) == [
+        "  refuses 6 of 9 nodes: closed (n0, n1, n2, n3, n4 …)",
+        "  scores 2 nodes: n8 70, n6 10",
+    ]
+    assert sample_pods.evaluation_lines("Other", {**report, "feasible": []}) == ["  refuses none of 9 nodes"]
+    assert sample_pods.evaluation_lines("Mine", {"error": "no class"}) == ["  no evaluation: no class"]
