@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from trireme.frontend import plugin_calls, plugin_monitor
+from trireme.frontend import monitored_plugin, plugin_calls
 from trireme.frontend.phase_clients import phase_links, replica_link
 from trireme.rpc import channels, dialing
 from trireme.v1 import plugin_pb2
@@ -50,8 +50,8 @@ class _Phase:
 
 
 class _Monitor:
-    def statuses(self) -> list[plugin_monitor.PluginStatus]:
-        return [plugin_monitor.PluginStatus("P", "a", "1", "Ignore", True, True, "", False)]
+    def statuses(self) -> list[monitored_plugin.PluginStatus]:
+        return [monitored_plugin.PluginStatus("P", "a", "1", "Ignore", True, True, "", False)]
 
 
 def _calls(

@@ -26,6 +26,11 @@ class FakePhase:
         self.identity = ("fake", 1)
         self.capacities: dict[Any, int] = {}
         self._publish = publish
+        self.restarts = 0
+
+    def restart(self) -> None:
+        """The configuration changed."""
+        self.restarts += 1
 
     def statistics(self) -> list[Any]:
         """No statistics."""
@@ -65,6 +70,11 @@ class FakeBinders(fake_binder.FakeBinder):
     def __init__(self, respond: Respond) -> None:
         self.available = True
         self._respond = respond
+        self.restarts = 0
+
+    def restart(self) -> None:
+        """The configuration changed."""
+        self.restarts += 1
 
     def statistics(self) -> list[Any]:
         """No statistics."""

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +63,8 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
         ("Leader", _leader_line(report["leadership"])),
         ("Caches", _caches_text(report)),
     ]
+    if report.get("configuration"):  # older frontends have none
+        out.append(("Configuration", _configuration_text(report["configuration"])))
     if report["missing"]:
         out.append(("Missing", text.Text(", ".join(report["missing"]), display.BAD)))
     names = {"inFlight": "in flight", "backoff": "backing off"}
@@ -88,6 +91,19 @@ def _leader_line(leadership: Report) -> text.Text:
     if error:
         line, style = f"{line}; the last request for it failed: {error}", display.BAD
     return text.Text(line, style)
+
+
+def _configuration_text(configuration: Report) -> text.Text:
+    """The hash and age of the configuration in force, and the last one that was refused."""
+    age = display.age_text(configuration["loadedAt"])
+    out = text.Text(f"{configuration['hash'] or 'defaults'}, loaded {age} ago")
+    refusal = configuration["lastRefusal"]
+    if refusal is None:
+        return out
+    if not refusal["current"]:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(refusal["at"]))
+        return out.append(f"\nthe last refusal, of {at}, is over: {refusal['error']}")
+    return out.append(f"\nthe files, as they are now, are refused: {refusal['error']}", display.BAD)
 
 
 def _caches_text(report: Report) -> text.Text:

@@ -92,11 +92,18 @@ class CompletedConfig:
     serving: Serving | None
     #: The version to report, set by `--version=vX.Y.Z`.
     version: str = versions.KUBERNETES
+    #: The profiles that a reload removed: the phases keep them for pods that are being bound, no other pod uses them.
+    retired_profiles: frozenset[str] = frozenset()
 
     @property
     def pod_max_in_unschedulable_pods_seconds(self) -> float:
         """How long a pod stays in the unschedulable pool before it is tried again without an event."""
         return self.options.pod_max_in_unschedulable_pods.seconds
+
+    @property
+    def scheduler_names(self) -> frozenset[str]:
+        """The `spec.schedulerName` of the pods that this frontend is responsible for."""
+        return frozenset(profile.scheduler_name for profile in self.profiles) - self.retired_profiles
 
     def document(self) -> dict[str, Any]:
         """The configuration as `/configz` shows it."""
@@ -223,18 +230,6 @@ class Start:
             raise self._log_failure("load", join_messages(problems))
         return config
 
-    def _load_configuration(
-        self, settings: Options, gates: FeatureGates, default: SchedulerConfiguration
-    ) -> SchedulerConfiguration:
-        """The configuration of the file, or the default one, with the flags that count. Raises: ConfigurationError."""
-        if not settings.config_file:
-            return settings.with_leader_election(settings.with_deprecated(default))
-        config = settings.with_leader_election(load_file(settings.config_file, gates, self.log))
-        problems = validation.validate(config, gates)
-        if problems:
-            raise ConfigurationError(join_messages(problems))
-        return config
-
     def _configure_from_flags(self) -> CompletedConfig:
         """Everything from the flags to the checked configuration; logging is set up as soon as its flags are known."""
         parsed = self._parse_flags()
@@ -253,7 +248,7 @@ class Start:
         default = self._default_if_flags_valid(settings, gates)
         try:
             certificate = serving.default_certificate(settings.serving, self.log)
-            config = self._load_configuration(settings, gates, default)
+            config = load_configuration(settings, gates, default, self.log)
             trireme = trireme_configuration_loading.load(settings.trireme_config_file)
             connection = connect(config.client_connection, settings.master, self.environment, self.log)
             served = serving.prepare_serving(
@@ -350,6 +345,19 @@ class Start:
         if completed.serving:
             completed.serving.listener.close()
         raise _StartStopped(StartOutcome(0, completed=completed))
+
+
+def load_configuration(
+    settings: Options, gates: FeatureGates, default: SchedulerConfiguration, log: Log
+) -> SchedulerConfiguration:
+    """The configuration of the file, or the default one, with the flags that count. Raises: ConfigurationError."""
+    if not settings.config_file:
+        return settings.with_leader_election(settings.with_deprecated(default))
+    config = settings.with_leader_election(load_file(settings.config_file, gates, log))
+    problems = validation.validate(config, gates)
+    if problems:
+        raise ConfigurationError(join_messages(problems))
+    return config
 
 
 def plugin_lists(profile: CompletedProfile) -> dict[str, dict[str, object]]:

@@ -23,6 +23,7 @@ from trireme.frontend import (
     phase_configuration,
     plugin_membership,
     plugin_updates,
+    profile_roles_of,
     remote_plugins,
     scheduler_metrics,
 )
@@ -129,7 +130,8 @@ def build(
     leader = LeaderStatus(f"{election.resource_namespace}/{election.resource_name}")
     settings = PhaseSettings(phase_configuration.make_configuration(completed, infos), leader.fence)
     membership = plugin_membership.PluginMembership(completed, infos, rejected)
-    context = FrontendContext(completed, leader, membership, settings, metrics, clocks, asyncio.Event())
+    roles = profile_roles_of.roles_of(completed)
+    context = FrontendContext(completed, roles, leader, membership, settings, metrics, clocks, asyncio.Event())
     cluster = build_cluster(completed, infos, make_extenders)
     phases = build_phases(context, cluster.cache, connect)
     recorder = event_recorder.EventRecorder(clients.events)

@@ -21,11 +21,13 @@ from trireme.frontend.phase_settings import PhaseSettings
 from trireme.queueing import scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
+    batch_limit,
     binding_cycle,
     event_handlers,
     pacing,
     ports,
     preemption_executor,
+    profile_roles,
     reserve_calls,
     scheduler,
     status_outbox,
@@ -38,7 +40,9 @@ from trireme_kube.componentbase import supervision
 class FrontendContext:
     """What all parts of the frontend use: the configuration, the leader, and the remote plugins that take part."""
 
+    #: The configuration at the start; what a reload may change of it is in the parts.
     completed: commandline.CompletedConfig
+    roles: profile_roles.ProfileRoles
     leader: LeaderStatus
     membership: plugin_membership.PluginMembership
     settings: PhaseSettings
@@ -107,6 +111,7 @@ class Scheduling:
     binding: binding_cycle.BindingCycle
     preemptions: preemption_executor.PreemptionExecutor
     pacer: pacing.Pacer
+    limit: batch_limit.BatchLimit
     scheduler: scheduler.Scheduler
 
     def supervisors(self) -> list[supervision.Supervisor]:

@@ -22,10 +22,15 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
     def __init__(
         self, config: trireme_configuration.TriremeConfiguration, waiting: waiting_pods.WaitingPods, activate: Activate
     ) -> None:
-        self._callers = {plugin.name: plugin.caller_identities for plugin in config.remote_plugins}
+        self._callers: dict[str, frozenset[str]] = {}
         self._has_tls = config.handle_has_tls
+        self.configure(config)
         self._waiting = waiting
         self._activate = activate
+
+    def configure(self, config: trireme_configuration.TriremeConfiguration) -> None:
+        """Admit the remote plugins of this configuration."""
+        self._callers = {plugin.name: plugin.caller_identities for plugin in config.remote_plugins}
 
     async def Allow(
         self, request: frontend_pb2.AllowRequest, context: aio.ServicerContext[Any, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.frontend import plugin_monitor, remote_plugins
+from trireme.frontend import monitored_plugin, plugin_monitor, remote_plugins
 from trireme.frontend.phase_clients import phase_links, replica_link
 from trireme.remote import plugin_statistics, remote_breaker
 from trireme.rpc import call_durations
@@ -51,6 +51,9 @@ class PluginStatisticsPoller:
         """Poll the phases every few seconds until cancelled. Those that do not answer are left out."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
+            if not self._monitor.statuses():
+                self._of_phases = ()
+                continue
             of_followers = [entry for each in self._links.followers().values() for entry in each.channels()]
             channels = [*of_followers, *self._links.binders.channels()]
             answers = await asyncio.gather(*(_request_statistics(channel) for _, channel in channels))
@@ -137,7 +140,7 @@ async def _request_statistics(channel: aio.Channel) -> Sequence[plugin_pb2.Plugi
 
 
 def _plugin_row(
-    status: plugin_monitor.PluginStatus,
+    status: monitored_plugin.PluginStatus,
     found: Sequence[plugin_pb2.PluginStatistics],
     failed_recently: bool,
     stream: replica_link.LinkStatistics | None,
@@ -181,7 +184,7 @@ def _stream_problem(stream: replica_link.LinkStatistics | None) -> str:
     return f"does not follow the cluster: {reason or 'it has not acknowledged what it was sent'}"
 
 
-def _health_text(status: plugin_monitor.PluginStatus, failing: bool, not_following: bool) -> str:
+def _health_text(status: monitored_plugin.PluginStatus, failing: bool, not_following: bool) -> str:
     """`ok`, or the reason why not: the worst one."""
     if not status.reachable:
         return "unreachable"

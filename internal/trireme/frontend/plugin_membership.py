@@ -27,6 +27,11 @@ class PluginMembership:
         # Nothing is rejected at the start.
         self._missing = remote_plugins.missing_required(completed, infos)
 
+    def configure(self, completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """Follow another configuration, with the descriptions of its plugins that take part."""
+        self._completed = completed
+        self.replace(infos)
+
     def replace(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Replace the descriptions of the plugins that take part."""
         self._infos = infos

@@ -13,19 +13,17 @@ if calls to the plugin have to change, or if it is another version: answers of t
 import asyncio
 import functools
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
-from google.protobuf import message
-from grpc import aio
-
-from trireme.config import commandline, trireme_configuration
-from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
-from trireme.plugin_api import plugin_info_validation
-from trireme.remote import plugin_control, remote_client, remote_endpoint
-from trireme.rpc import dialing
+from trireme.config import commandline
+from trireme.frontend import (
+    monitored_plugin,
+    phase_configuration,
+    plugin_checks,
+    plugin_handshake,
+    prepared_plugins,
+)
+from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.logs import klog
@@ -37,75 +35,12 @@ START_SECONDS = 3.0
 # How often plugins are polled: missing ones, and the others.
 MISSING_SECONDS = 1.0
 CHECK_SECONDS = 5.0
-CHECK_TIMEOUT_SECONDS = 2.0
 # How long a plugin under Ignore that follows the cluster may lack it; as long as a full sync may take.
 UNSYNCED_SECONDS = 60.0
 
 
 Changed = Callable[[Mapping[str, plugin_pb2.PluginInfo], str], Awaitable[None]]
 """Gets `PluginMonitor.infos` and the plugin whose part in scheduling, description or instance changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class PluginStatus:
-    """One remote plugin."""
-
-    name: str
-    address: str
-    version: str  # of the instance; empty if it was never reached, or reports none
-    failure_policy: str
-    takes_part: bool
-    reachable: bool  # at the last check
-    problem: str  # why it does not take part, is unreachable or runs with an older description; else empty
-    changing: bool  # its description changes again and again, and a new one has no effect for a while
-
-
-class _MonitoredPlugin:
-    """One configured plugin: its connection, the description in force, and whether it is called."""
-
-    def __init__(self, config: trireme_configuration.RemotePlugin, connection: dialing.RenewableChannel) -> None:
-        self.config = config
-        self.connection = connection
-        self.info: plugin_pb2.PluginInfo | None = None  # in its normal form
-        self.version = ""
-        self.changes = plugin_changes.DescriptionChanges(time.monotonic)
-        #: The answer that is in force, as the plugin gave it.
-        self.admitted = plugin_pb2.GetPluginInfoResponse()
-        self.restarts = plugin_changes.Restarts(time.monotonic)
-        self.reachable = False
-        #: It took part, and by its newest description it may not.
-        self.rejected = False
-        self.problem = ""
-
-    @property
-    def takes_part(self) -> bool:
-        """Whether it is called: it has a description, and fits its profiles."""
-        return self.info is not None and not self.rejected
-
-    @property
-    def in_configuration(self) -> bool:
-        """Whether the phases have it in their configuration. While pods wait for it, those under way still need it."""
-        return self.info is not None and not (self.rejected and self.config.failure_policy == "Ignore")
-
-    @property
-    def where(self) -> str:
-        """Its name and address, for messages."""
-        return f"plugin {self.config.name} at {self.config.address}"
-
-    def status(self) -> PluginStatus:
-        """Its state as status shows it."""
-        config = self.config
-        changing = self.reachable and not self.problem and self.changes.is_repeating
-        return PluginStatus(
-            config.name,
-            config.address,
-            self.version,
-            config.failure_policy,
-            self.takes_part,
-            self.reachable,
-            self.changes.problem() if changing else self.problem,
-            changing,
-        )
 
 
 class PluginMonitor:
@@ -116,16 +51,19 @@ class PluginMonitor:
 
     def __init__(self, completed: commandline.CompletedConfig) -> None:
         """Raises: HandshakeError naming what is wrong with the configuration."""
+        plugin_checks.check_queue_sort(completed)
         self._completed = completed
-        for profile in completed.profiles:
-            for name in profile.names(ExtensionPoint.QUEUE_SORT):
-                if completed.trireme.remote_plugin(name) is not None:
-                    raise remote_client.HandshakeError(
-                        f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
-                    )
+        self._handshake = plugin_handshake.Handshake(completed)
         self._unsynced_seconds: Callable[[str], float] = lambda plugin: 0.0
+        #: Disconnects from plugins that are no longer configured.
+        self.background = supervision.Supervisor()
+        #: Held while a plugin's part in scheduling changes, or the configuration.
+        self.lock = asyncio.Lock()
+        self._watch: Callable[[monitored_plugin.MonitoredPlugin], asyncio.Task[None]] | None = None
+        self._watches: dict[monitored_plugin.MonitoredPlugin, asyncio.Task[None]] = {}
         self._plugins = [
-            _MonitoredPlugin(config, self._open_channel(config)) for config in completed.trireme.remote_plugins
+            monitored_plugin.MonitoredPlugin(config, self._handshake.open_channel(config))
+            for config in completed.trireme.remote_plugins
         ]
 
     def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
@@ -140,7 +78,7 @@ class PluginMonitor:
         """The plugins that took part and, by their newest description, do not fit their profiles or configuration."""
         return frozenset(plugin.config.name for plugin in self._plugins if plugin.rejected)
 
-    def statuses(self) -> list[PluginStatus]:
+    def statuses(self) -> list[monitored_plugin.PluginStatus]:
         """The status of each plugin, in the order of the configuration."""
         return [plugin.status() for plugin in self._plugins]
 
@@ -150,15 +88,17 @@ class PluginMonitor:
         Raises:
             HandshakeError: a plugin that answers has a wrong description, or refuses its configuration.
         """
-        await asyncio.gather(*(self._admit_first_description(plugin, seconds) for plugin in self._plugins))
+        await asyncio.gather(
+            *(plugin_handshake.admit_first_description(self._handshake, plugin, seconds) for plugin in self._plugins)
+        )
         configuration = phase_configuration.make_configuration(self._completed, self.infos())
         config_hash = phase_configuration.config_hash(configuration)
         for plugin in self._plugins:
             if plugin.info is not None:
                 try:
-                    await self._check_serves_snapshot_stream(plugin, plugin.info)
-                    await self._configure(plugin, config_hash)
-                except _Unreachable as error:
+                    await self._handshake.check_serves_snapshot_stream(plugin, plugin.info)
+                    await self._handshake.configure(plugin, config_hash)
+                except plugin_handshake.Unreachable as error:
                     plugin.info, plugin.reachable, plugin.problem = None, False, str(error)
             if plugin.info is None:
                 self._log_missing(plugin)
@@ -171,61 +111,91 @@ class PluginMonitor:
         """
         self._unsynced_seconds = unsynced_seconds
         async with asyncio.TaskGroup() as group:
-            lock = asyncio.Lock()
-            for plugin in self._plugins:
-                work = functools.partial(self._watch_plugin, plugin, lock, changed)
-                group.create_task(supervision.supervise(plugin.where, work), name=plugin.where)
+
+            def watch(plugin: monitored_plugin.MonitoredPlugin) -> asyncio.Task[None]:
+                work = functools.partial(self._watch_plugin, plugin, changed)
+                return group.create_task(supervision.supervise(plugin.where, work), name=plugin.where)
+
+            self._watch = watch
+            self._watch_all()
+            await asyncio.Event().wait()  # until cancelled: a reload may add plugins
+
+    async def prepare(
+        self, completed: commandline.CompletedConfig, seconds: float = START_SECONDS
+    ) -> prepared_plugins.PreparedPlugins:
+        """Check everything that another configuration needs of its plugins; nothing of it is in force yet.
+
+        A plugin that is new, or at another address, has to answer within so many seconds. One that cannot be reached,
+        and could before, is called on by the old description. `lock` is held from here to `commit` or `discard`.
+
+        Raises: HandshakeError: a plugin does not answer, does not fit the profiles, or refuses its configuration.
+        """
+        plugin_checks.check_queue_sort(completed)
+        prepared = prepared_plugins.PreparedPlugins(completed, plugin_handshake.Handshake(completed))
+        known = {prepared_plugins.connection_key(plugin.config): plugin for plugin in self._plugins}
+        try:
+            for config in completed.trireme.remote_plugins:
+                plugin = known.get(prepared_plugins.connection_key(config))
+                if plugin is None:
+                    connection = prepared.handshake.open_channel(config)
+                    plugin = monitored_plugin.MonitoredPlugin(config, connection)
+                    prepared.added.append(plugin)
+                prepared.plugins.append((plugin, config))
+            await asyncio.gather(*(prepared.admit(plugin, seconds) for plugin in prepared.added))
+            await prepared.configure()
+        except BaseException:
+            await self.discard(prepared)
+            raise
+        return prepared
+
+    async def discard(self, prepared: prepared_plugins.PreparedPlugins) -> None:
+        """Give up a configuration that was prepared: disconnect from its new plugins."""
+        for plugin in prepared.added:
+            await plugin.connection.close()
+
+    def commit(self, prepared: prepared_plugins.PreparedPlugins, completed: commandline.CompletedConfig) -> None:
+        """Put a prepared configuration in force; plugins that `completed` leaves out are not watched any more.
+
+        `completed` has the plugins that were prepared, or fewer.
+        """
+        self._completed, self._handshake = completed, plugin_handshake.Handshake(completed)
+        for plugin, config in prepared.plugins:
+            plugin.config = config
+        left = [plugin for plugin, config in prepared.plugins if config in completed.trireme.remote_plugins]
+        for plugin in [*self._plugins, *prepared.added]:
+            if plugin not in left:
+                self.background.start(self._end_watch(plugin))
+        self._plugins = left
+        self._watch_all()
+
+    def _watch_all(self) -> None:
+        """Watch the plugins that are not watched yet, once `run` has begun."""
+        for plugin in self._plugins:
+            if self._watch is not None and plugin not in self._watches:
+                self._watches[plugin] = self._watch(plugin)
+
+    async def _end_watch(self, plugin: monitored_plugin.MonitoredPlugin) -> None:
+        """Disconnect from a plugin that is no longer configured."""
+        task = self._watches.pop(plugin, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        await plugin.connection.close()
 
     async def close(self) -> None:
         """Disconnect."""
+        await self.background.close()
         for plugin in self._plugins:
             await plugin.connection.close()
 
-    def _open_channel(self, config: trireme_configuration.RemotePlugin) -> dialing.RenewableChannel:
-        """Open the channel to a plugin; nothing is called yet.
-
-        Raises: HandshakeError if its address or TLS settings cannot be used.
-        """
-        message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
-        try:
-            remote_endpoint.check_target(config.address, "address")
-            dialer = dialing.Dialer(dialing.remote_settings(message))
-        except ValueError as error:
-            raise remote_client.HandshakeError(f"plugin {config.name} at {config.address}: {error}") from error
-        return dialer.open(config.address, remote_endpoint.OPTIONS)
-
-    async def _admit_first_description(self, plugin: _MonitoredPlugin, seconds: float) -> None:
-        """Get a plugin's description, trying until it answers; if it does not in time, its `problem` says why.
-
-        Raises: HandshakeError if it answers with a description that is wrong.
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    try:
-                        response = await self._request_info(plugin, seconds)
-                        break
-                    except _Unreachable as error:
-                        plugin.problem = str(error)
-                        await asyncio.sleep(0.2)
-        except TimeoutError:
-            plugin.problem = plugin.problem or f"no answer within {seconds:g} s"
-            return
-        plugin.info, plugin.version = self._check_description(plugin, response)
-        plugin.admitted = response
-        plugin.restarts.observe(response.instance)
-        plugin.restarts.report()
-        plugin.reachable, plugin.problem = True, ""
-
     async def _watch_plugin(
         self,
-        plugin: _MonitoredPlugin,
-        lock: asyncio.Lock,
+        plugin: monitored_plugin.MonitoredPlugin,
         changed: Changed,
     ) -> None:
         """Ask a plugin for its description again and again, until cancelled; follow what changed.
 
-        A new description or instance is admitted or rejected, one plugin at a time (`lock`). A plugin that cannot be
+        A new description or instance is admitted or rejected, one plugin at a time. A plugin that cannot be
         reached keeps its description: only its calls fail. One without an `instance` is configured anew at each check,
         since its restart could not be seen. Restarts are reported by `changed`, twice a minute at most; a plugin that
         lacks the cluster's state for too long is checked as a new one is.
@@ -233,17 +203,17 @@ class PluginMonitor:
         while True:
             await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.takes_part else MISSING_SECONDS)
             try:
-                response = await self._request_info(plugin, CHECK_TIMEOUT_SECONDS)
+                response = await self._handshake.request_info(plugin, plugin_handshake.CHECK_TIMEOUT_SECONDS)
                 # Without an instance a restart, after which it lacks its configuration, would go unnoticed.
                 known = response == plugin.admitted and response.instance and plugin.takes_part
                 if not known or self._unsynced_too_long(plugin):
-                    async with lock:
+                    async with self.lock:
                         await self._admit_or_reject(plugin, response, changed)
                 if plugin.restarts.due:
-                    async with lock:
+                    async with self.lock:
                         plugin.restarts.report()
                         await changed(self.infos(), plugin.config.name)
-            except (_Unreachable, remote_client.HandshakeError) as error:
+            except (plugin_handshake.Unreachable, remote_client.HandshakeError) as error:
                 self._record_failure(plugin, error)
             else:
                 if not plugin.reachable:
@@ -252,7 +222,7 @@ class PluginMonitor:
 
     async def _admit_or_reject(
         self,
-        plugin: _MonitoredPlugin,
+        plugin: monitored_plugin.MonitoredPlugin,
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Changed,
     ) -> None:
@@ -275,15 +245,15 @@ class PluginMonitor:
 
     async def _admit(
         self,
-        plugin: _MonitoredPlugin,
+        plugin: monitored_plugin.MonitoredPlugin,
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Changed,
     ) -> None:
         """Check and configure a plugin, or another instance or description of it, and let it take part.
 
-        Raises: HandshakeError, _Unreachable: it cannot take part.
+        Raises: HandshakeError, plugin_handshake.Unreachable: it cannot take part.
         """
-        info, plugin.version = self._check_description(plugin, response)
+        info, plugin.version = self._handshake.check_description(plugin, response)
         before, admitted = plugin.info, response
         if before is not None and info != before and not self._change_takes_effect(plugin):
             info, admitted = before, plugin.admitted
@@ -293,8 +263,8 @@ class PluginMonitor:
         configuration = phase_configuration.make_configuration(self._completed, infos)
         # A plugin without `instance` comes here at each check.
         if info != before or response.instance != plugin.admitted.instance or not plugin.takes_part:
-            await self._check_serves_snapshot_stream(plugin, info)
-        await self._configure(plugin, phase_configuration.config_hash(configuration))
+            await self._handshake.check_serves_snapshot_stream(plugin, info)
+        await self._handshake.configure(plugin, phase_configuration.config_hash(configuration))
         plugin.info, plugin.admitted = info, admitted
         plugin.restarts.observe(response.instance)
         was_rejected, plugin.rejected = plugin.rejected, False
@@ -306,13 +276,13 @@ class PluginMonitor:
         await changed(infos, plugin.config.name)
         log.info("%s takes part%s", plugin.where, "" if before is None else " as it describes itself now")
 
-    def _unsynced_too_long(self, plugin: _MonitoredPlugin) -> bool:
+    def _unsynced_too_long(self, plugin: monitored_plugin.MonitoredPlugin) -> bool:
         """Whether the phases have to go on without the plugin, which does not know the nodes; under Fail pods wait."""
         if plugin.config.failure_policy != "Ignore" or plugin.info is None:
             return False
         return self._unsynced_seconds(plugin.config.name) > (UNSYNCED_SECONDS if plugin.takes_part else 0.0)
 
-    def _change_takes_effect(self, plugin: _MonitoredPlugin) -> bool:
+    def _change_takes_effect(self, plugin: monitored_plugin.MonitoredPlugin) -> bool:
         """Whether the plugin's new description may take effect now; logs the first refusal of changes that repeat."""
         known = plugin.changes.is_repeating
         if plugin.changes.may_take_effect():
@@ -321,78 +291,15 @@ class PluginMonitor:
             log.warning("%s %s", plugin.where, plugin.changes.problem())
         return False
 
-    def _record_failure(self, plugin: _MonitoredPlugin, error: Exception) -> None:
+    def _record_failure(self, plugin: monitored_plugin.MonitoredPlugin, error: Exception) -> None:
         """Record why the plugin cannot be reached, or does not fit; it is logged if it is news."""
         was = plugin.reachable, plugin.problem
-        plugin.reachable = not isinstance(error, _Unreachable)
+        plugin.reachable = not isinstance(error, plugin_handshake.Unreachable)
         plugin.problem = str(error)
         if was != (plugin.reachable, plugin.problem):
             log.warning("%s: %s", plugin.where, plugin.problem.removeprefix(f"{plugin.where}: "))
 
-    async def _request_info(self, plugin: _MonitoredPlugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
-        """Ask the plugin for its description. Raises: HandshakeError, _Unreachable."""
-        try:
-            return await plugin_control.get_plugin_info(plugin.connection.channel, seconds)
-        except message.DecodeError as error:
-            raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
-        except aio.AioRpcError as error:
-            failure = self._rpc_error(plugin, error)
-            plugin.connection.renew()
-            raise failure from error
-
-    async def _check_serves_snapshot_stream(self, plugin: _MonitoredPlugin, info: plugin_pb2.PluginInfo) -> None:
-        """Check that a plugin which gets nodes by slot serves the snapshot stream; any other plugin passes.
-
-        Raises: HandshakeError, _Unreachable.
-        """
-        if info.node_data != plugin_pb2.NODE_DATA_SNAPSHOT:
-            return
-        try:
-            serves = await plugin_control.serves_snapshot_follower(plugin.connection.channel, CHECK_TIMEOUT_SECONDS)
-        except aio.AioRpcError as error:
-            raise self._rpc_error(plugin, error, "Sync: ") from error
-        if not serves:
-            raise remote_client.HandshakeError(
-                f"{self._profiles_prefix(plugin)}{plugin.where}: node_data: SNAPSHOT, but the plugin does not serve "
-                "SnapshotFollower, by which it would get the nodes"
-            )
-
-    async def _configure(self, plugin: _MonitoredPlugin, config_hash: int) -> None:
-        """Send the plugin its configuration of each profile. Raises: HandshakeError if it refuses, _Unreachable."""
-        configurations = phase_configuration.plugin_configurations(self._completed, plugin.config.name)
-        seconds = plugin.config.deadline.seconds + CHECK_TIMEOUT_SECONDS
-        try:
-            await plugin_control.configure(plugin.connection.channel, configurations, config_hash, seconds)
-        except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
-            raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
-        except aio.AioRpcError as error:
-            raise self._rpc_error(plugin, error, "Configure: ") from error
-
-    def _rpc_error(self, plugin: _MonitoredPlugin, error: aio.AioRpcError, step: str = "") -> Exception:
-        """The exception for a failed call: _Unreachable if a later one may succeed, else HandshakeError."""
-        text = f"{step}{remote_endpoint.describe(error, plugin.connection)}"
-        if error.code() in remote_client.UNREACHABLE:
-            return _Unreachable(text)
-        return remote_client.HandshakeError(f"{self._profiles_prefix(plugin)}{plugin.where}: {text}")
-
-    def _check_description(
-        self, plugin: _MonitoredPlugin, response: plugin_pb2.GetPluginInfoResponse
-    ) -> tuple[plugin_pb2.PluginInfo, str]:
-        """The plugin's description in the normal form, and its version. Raises: HandshakeError."""
-        try:
-            info = remote_client.select_info(plugin.config.name, response)
-            plugin_checks.check_profiles(info, self._completed.profiles)
-        except ValueError as error:
-            raise remote_client.HandshakeError(f"{self._profiles_prefix(plugin)}{plugin.where}: {error}") from error
-        return plugin_info_validation.normal_form(info), remote_endpoint.one_line(info.version)
-
-    def _profiles_prefix(self, plugin: _MonitoredPlugin) -> str:
-        """The beginning of a message about the plugin: `profile NAME: ` for each profile that names it."""
-        profiles = self._completed.profiles
-        names = [entry.scheduler_name for entry in profiles if plugin.config.name in entry.all_names()]
-        return "".join(f"profile {name}: " for name in names)
-
-    def _log_missing(self, plugin: _MonitoredPlugin) -> None:
+    def _log_missing(self, plugin: monitored_plugin.MonitoredPlugin) -> None:
         """Log that a plugin does not take part yet, and what follows from that."""
         config = plugin.config
         names = [each.scheduler_name for each in self._completed.profiles if config.name in each.all_names()]
@@ -406,7 +313,3 @@ class PluginMonitor:
             profiles=names,
             err=plugin.problem,
         )
-
-
-class _Unreachable(Exception):
-    """The plugin cannot be called now."""

@@ -22,10 +22,7 @@ class PodReads:
 
     def __init__(self, infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str]) -> None:
         """`in_tree_fields`: the `pod_fields` of the in-tree plugins."""
-        in_tree = remote_plugins.PodReadSet(
-            pod_fields.label_keys(in_tree_fields), pod_projection.missing_fields(in_tree_fields)
-        )
-        self._reads = remote_plugins.pod_reads(infos).union(in_tree)
+        self._reads = remote_plugins.pod_reads(infos).union(_reads_of_in_tree(in_tree_fields))
         #: Fields of pods; informers look them up for each pod.
         self.paths = set(self._reads.paths)
 
@@ -34,9 +31,15 @@ class PodReads:
         """The labels that plugins read; None: all."""
         return self._reads.label_keys
 
-    def extend(self, infos: Mapping[str, plugin_pb2.PluginInfo], registry: class_registry.ClassRegistry) -> bool:
+    def extend(
+        self,
+        infos: Mapping[str, plugin_pb2.PluginInfo],
+        registry: class_registry.ClassRegistry,
+        in_tree_fields: Sequence[str] = (),
+    ) -> bool:
         """Add the fields that these plugins read; False if all of them are read already."""
-        reads = remote_plugins.pod_reads(infos)
+        in_tree = _reads_of_in_tree(in_tree_fields)
+        reads = remote_plugins.pod_reads(infos).union(in_tree)
         if self._reads.covers(reads):
             return False
         self._reads = self._reads.union(reads)
@@ -46,6 +49,11 @@ class PodReads:
         else:
             registry.add_selector_keys(reads.label_keys)
         return True
+
+
+def _reads_of_in_tree(fields: Sequence[str]) -> remote_plugins.PodReadSet:
+    """What in-tree plugins with these `pod_fields` read."""
+    return remote_plugins.PodReadSet(pod_fields.label_keys(fields), pod_projection.missing_fields(fields))
 
 
 class PluginUpdates:
@@ -88,13 +96,28 @@ class PluginUpdates:
         Reconfigures the phases, schedules pods that waited for the plugin or that it refused, and holds back those that
         need a rejected one.
         """
-        if self._pod_reads.extend(infos, self._registry):
-            log.info("reading all pods again: remote plugins read more of them than before")
-            await self._pod_informer.relist()
-        await self._read_node_json(infos)
+        await self.read_more(infos)
         self._configure_phases(phase_configuration.make_configuration(self._completed, infos))
         self._membership.replace(infos)
         self._queue_executor.plugin_changed(changed)
+
+    async def read_more(self, infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str] = ()) -> None:
+        """Read of pods and nodes what these plugins read, and in-tree plugins with these `pod_fields`.
+
+        Returns once the cache has it. Pods get the classes that follow from it.
+        """
+        if self._pod_reads.extend(infos, self._registry, in_tree_fields):
+            log.info("reading all pods again: plugins read more of them than before")
+            await self.list_pods_again()
+        await self._read_node_json(infos)
+
+    async def list_pods_again(self) -> None:
+        """Read all pods again, and return once they have been delivered."""
+        await self._pod_informer.relist()
+
+    def configure(self, completed: commandline.CompletedConfig) -> None:
+        """Build the phases' configuration from this one from now on."""
+        self._completed = completed
 
     def follow_unsynced(self, unsynced: frozenset[str]) -> None:
         """Have pods wait whose profiles need one of these plugins, which have not received the cluster, under Fail."""

@@ -9,13 +9,14 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from trireme.frontend import stop_signal
+from trireme.frontend import reload_signal, stop_signal
 from trireme_kube.componentbase.logs import process_output
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until a signal to stop arrives or the Lease is lost. Returns the exit code."""
     stop = stop_signal.StopSignal()
+    reload = reload_signal.ReloadSignal(stop.stop)
     process_output.ignore_failed_writes()
     # Before the fork: the forker imports gRPC, and its phases have our format.
     process_output.silence_grpc_core(sys.argv[1:] if argv is None else argv)
@@ -27,4 +28,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     with forker.without_system_authorities():
         from trireme.frontend import starting
 
-    return starting.start(argv, stop, forker_connection)
+    return starting.start(argv, stop, reload, forker_connection)

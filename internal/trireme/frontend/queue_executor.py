@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.config import commandline
+from trireme.framework import cluster_event
 from trireme.frontend import plugin_membership, remote_plugins, scheduler_metrics
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
@@ -23,6 +24,9 @@ from trireme.queueing.groups import group_settings
 from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
 from trireme.scheduling import ports
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
+
+#: The configuration was reloaded: what plugins refused before may pass now.
+CONFIGURATION_RELOADED = cluster_event.ClusterEvent("trireme.dev/Configuration", cluster_event.ActionType.UPDATE)
 
 
 class QueueExecutor:
@@ -117,6 +121,22 @@ class QueueExecutor:
         for profile in self._membership.missing():
             self.execute(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
         self._wake()
+
+    def configure(self, completed: commandline.CompletedConfig, configuration: snapshot_pb2.Configuration) -> None:
+        """Follow another configuration: PreEnqueue, hints, back-off and remote plugins."""
+        self._completed = completed
+        self.remote.configure(configuration, completed.profiles)
+        self.pre_enqueue.configure(completed.profiles)
+        self.backoff.initial = float(completed.configuration.pod_initial_backoff_seconds)
+        self.backoff.maximum = float(completed.configuration.pod_max_backoff_seconds)
+        self._hints.registrations.replace(self.registrations())
+
+    def retry_all(self) -> None:
+        """Try refused pods again, after their back-off; those in the queue pass PreEnqueue again."""
+        now = self._now()
+        for profile in self._completed.profiles:
+            self.execute(self.queue.recheck_pre_enqueue(profile.scheduler_name, CONFIGURATION_RELOADED, now))
+        self.execute(self.queue.retry_all(CONFIGURATION_RELOADED, now))
 
     def registrations(self) -> dict[str, Sequence[queueing_hint_map.EventRegistration]]:
         """The events that each profile's plugins, and extenders, register for."""

@@ -150,12 +150,18 @@ class QueuePluginCaller:
         self.background = supervision.Supervisor()
         self.configure(configuration)
 
-    def configure(self, configuration: snapshot_pb2.Configuration) -> None:
-        """Connect to the plugins of `configuration`, which replaces the one before.
+    def configure(
+        self,
+        configuration: snapshot_pb2.Configuration,
+        profiles: Sequence[model.CompletedProfile] | None = None,
+    ) -> None:
+        """Connect to the plugins of `configuration`, which replaces the one before; `profiles` None: they are the same.
 
         A plugin whose entry is the same keeps its connection; connections of others are closed in the background.
         PreEnqueue calls that waited for a plugin are tried at once.
         """
+        if profiles is not None:
+            self._profiles = profiles
         before, self._clients, self._plugins = self._clients, {}, {}
         for config in configuration.remote_plugins:
             key = config.SerializeToString(deterministic=True)

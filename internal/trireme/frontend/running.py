@@ -17,11 +17,14 @@ from trireme.config import commandline
 from trireme.framework import release
 from trireme.frontend import (
     app,
+    configuration_reloader,
     early_lists,
     handle,
     leadership_runner,
     plugin_calls,
     plugin_monitor,
+    reconfiguration,
+    reload_signal,
     scheduler_metrics,
     stop_signal,
 )
@@ -30,7 +33,7 @@ from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
 from trireme.rpc.listen_flags import ListenError
-from trireme_kube.client.events import event_series
+from trireme_kube.client.events import event_recorder, event_series
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.leaderelection import election, lease, lease_candidate
 from trireme_kube.client.rest import client
@@ -59,17 +62,19 @@ async def run(
     early: early_lists.EarlyLists,
     local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
+    reload: reload_signal.ReloadSignal | None = None,
 ) -> int:
     """Run until a signal to stop, the end of the Lease or of the namespace, or of a task that must not end.
 
     Returns the exit code.
 
     `early` has the lists requested so far, `local` are our own phases, which may be starting.
+    `reload` has the configuration read again.
 
     Raises: KubeconfigError, naming the file and the field at fault.
     """
     try:
-        reason = await _run_until_ended(completed, early, local, stop)
+        reason = await _run_until_ended(completed, early, local, stop, reload)
     except (
         forker_client.LocalPhaseError,
         remote_client.HandshakeError,
@@ -100,6 +105,7 @@ async def _run_until_ended(
     early: early_lists.EarlyLists,
     local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
+    reload: reload_signal.ReloadSignal | None,
 ) -> _EndReason:
     """Assemble the frontend and its servers, run it until something ends it, and return what that was.
 
@@ -136,17 +142,20 @@ async def _run_until_ended(
             calls = plugin_calls.PluginStatisticsPoller(
                 monitor, built.phases.links, remote, built.phases.streams.statistics
             )
-            if completed.trireme.remote_plugins:
-                watch = functools.partial(
-                    monitor.run, built.plugin_updates.apply, built.phases.streams.unsynced_seconds
-                )
-                supervisor.keep("remote plugins", watch)
-                supervisor.keep("calls to remote plugins", calls.run)
+            watch = functools.partial(monitor.run, built.plugin_updates.apply, built.phases.streams.unsynced_seconds)
+            supervisor.keep("remote plugins", watch)
+            supervisor.keep("calls to remote plugins", calls.run)
             handles = handle.HandleService(
                 completed.trireme, built.scheduling.waiting, built.scheduling.queue_executor.activate
             )
+            changes = reconfiguration.Reconfiguration(completed, built, monitor, handles.configure)
+            reloader = _make_reloader(built, changes)
+            supervisor.keep("configuration", reloader.run)
+            if reload is not None:
+                reload.on_reload(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, reloader.request))
             elector = Elector(completed, early.settings, built.context.leader.observe_holder)
             state = frontend_state.state_of_app(built, local, calls.rows, elector.candidate_synced, elector.lease_error)
+            state = dataclasses.replace(state, configuration=changes, reloads=reloader.statistics)
             async with (
                 serving.serve(completed, state, supervisor) as site,
                 handle.serve(completed.trireme, handles),
@@ -164,6 +173,28 @@ async def _run_until_ended(
             await supervisor.close()
             await monitor.close()
             await built.close()
+
+
+def _make_reloader(
+    built: app.App, changes: reconfiguration.Reconfiguration
+) -> configuration_reloader.ConfigurationReloader:
+    """What reads the configuration again; while we lead by a Lease, each reload is an event of that."""
+
+    def report(*, refused: bool, text: str) -> None:
+        term = built.context.leader.term
+        if term is None or term.lease is None:
+            return
+        kind, reason = (
+            (event_recorder.WARNING, "ConfigurationRefused")
+            if refused
+            else (event_recorder.NORMAL, "ConfigurationReloaded")
+        )
+        profile = changes.current.profiles[0].scheduler_name
+        built.recorder.record_legacy(term.lease, kind, reason, text, profile)
+
+    return configuration_reloader.ConfigurationReloader(
+        lambda: changes.current, changes.apply, report, monotonic=time.monotonic, wall=clocks.wall
+    )
 
 
 async def _run_until_something_ends(

@@ -60,6 +60,14 @@ class SchedulerMetrics:
         those that preempt.
         """
         self.clock = clock
+        self._with_groups = groups
+        self.instruments = scheduler_instruments.SchedulerInstruments(groups=groups, placements=placements)
+        self._preempting: frozenset[str] = frozenset()
+        self._before: dict[tuple[str, str], frozenset[str]] = {}
+        self.set_profiles(profiles)
+
+    def set_profiles(self, profiles: Sequence[model.CompletedProfile]) -> None:
+        """Replace the profiles, which name the plugins that are counted."""
         self._preempting = frozenset(
             profile.scheduler_name
             for profile in profiles
@@ -70,8 +78,6 @@ class SchedulerMetrics:
             for profile in profiles
             for point, before in (("Filter", ExtensionPoint.PRE_FILTER), ("Score", ExtensionPoint.PRE_SCORE))
         }
-        self._with_groups = groups
-        self.instruments = scheduler_instruments.SchedulerInstruments(groups=groups, placements=placements)
 
     # Attempts
 

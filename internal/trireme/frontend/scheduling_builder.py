@@ -4,9 +4,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trireme.config import commandline
-from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import inbox, phase_configuration, queue_executor
+from trireme.frontend import inbox, queue_executor
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.scheduling import (
     attempt,
@@ -31,9 +29,6 @@ from trireme.scheduling import (
 
 if TYPE_CHECKING:
     from trireme.scheduling.groups import pod_group_assembly
-
-#: Where bind calls plugins.
-_BIND_POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
 
 
 def build_scheduling(
@@ -68,7 +63,7 @@ def build_scheduling(
     handlers = event_handlers.EventHandlers(
         cache,
         executor.queue,
-        frozenset(profile.scheduler_name for profile in completed.profiles),
+        completed.scheduler_names,
         now=now,
         execute=executor.execute,
         deleted=pod_deleted,
@@ -139,6 +134,7 @@ def build_scheduling(
         binding,
         preemptions,
         pacer,
+        limit,
         loop,
     )
 
@@ -164,7 +160,13 @@ def _build_group_assembly(
     from trireme.scheduling.groups import pod_group_assembly
 
     return pod_group_assembly.PodGroupAssembly(
-        context.completed, effects.events, outbox.send, preempting_for, context.clocks, random.random
+        context.completed,
+        effects.events,
+        outbox.send,
+        preempting_for,
+        context.clocks,
+        random.random,
+        roles=context.roles,
     )
 
 
@@ -180,9 +182,7 @@ def _build_binding_cycle(
     in_pre_bind: pods_in_pre_bind.PodsInPreBind,
 ) -> binding_cycle.BindingCycle:
     """The binding cycle, with the profiles that have plugins at each of its points."""
-    completed = context.completed
-    expecting = completed.gates.enabled("NominatedNodeNameForExpectation")
-    remote = _remote_plugins(completed)
+    expecting = context.completed.gates.enabled("NominatedNodeNameForExpectation")
     return binding_cycle.BindingCycle(
         cache=cluster.cache,
         queue=executor.queue,
@@ -196,15 +196,7 @@ def _build_binding_cycle(
         waiting=waiting,
         pre_binding=pre_binding.PreBinding(binder, cluster.waits, context.clocks.monotonic, expecting),
         in_pre_bind=in_pre_bind,
-        permit_profiles=frozenset(
-            profile.scheduler_name
-            for profile in completed.profiles
-            if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
-        ),
-        pre_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.PRE_BIND),
-        post_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.POST_BIND),
-        remote_profiles=_profiles_with(completed, remote, *_BIND_POINTS),
-        remote_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.BIND),
+        roles=context.roles,
     )
 
 
@@ -226,7 +218,7 @@ def _build_scheduler(
 
     Without `groups` there is no cycle of pod groups; with extenders nothing is speculated.
     """
-    completed, publish = context.completed, phases.publisher.publish
+    publish = phases.publisher.publish
     attempts = _build_attempt_runner(context, cluster, phases, executor, reserved, limit)
     post_filters = _build_post_filters(
         context, cluster, phases, executor, reporter=reporter, preemptions=preemptions, limit=limit
@@ -274,7 +266,7 @@ def _build_scheduler(
         available=phases.links.available,
         wakeup=context.wakeup,
         limit=limit,
-        speculating=speculating_profiles(completed) if cluster.extenders is None else frozenset(),
+        speculating=context.roles.speculating,
         run_group=run_group,
     )
 
@@ -311,7 +303,6 @@ def _build_post_filters(
     limit: batch_limit.BatchLimit,
 ) -> post_filtering.PostFilters:
     """Build PostFilter; profiles that enable no plugin there are not in `asynchronous`, and never preempt."""
-    asynchronous = context.completed.gates.enabled("SchedulerAsyncPreemption")
     return post_filtering.PostFilters(
         cache=cluster.cache,
         nominations=executor.queue.nominator,
@@ -321,31 +312,5 @@ def _build_post_filters(
         http_extenders=cluster.extenders,
         limit=limit,
         preemptions=preemptions,
-        asynchronous={
-            profile.scheduler_name: asynchronous
-            for profile in context.completed.profiles
-            if profile.plugins.get(ExtensionPoint.POST_FILTER)
-        },
+        asynchronous=context.roles.post_filter,
     )
-
-
-def speculating_profiles(completed: commandline.CompletedConfig) -> frozenset[str]:
-    """The profiles without plugins of others, whose answers may change though the cluster does not."""
-    remote = _remote_plugins(completed)
-    return frozenset(profile.scheduler_name for profile in completed.profiles if remote.isdisjoint(profile.all_names()))
-
-
-def _profiles_with(
-    completed: commandline.CompletedConfig, plugins: frozenset[str], *points: ExtensionPoint
-) -> frozenset[str]:
-    """The profiles with any of the plugins at any of these points."""
-    return frozenset(
-        profile.scheduler_name
-        for profile in completed.profiles
-        if any(not plugins.isdisjoint(profile.names(point)) for point in points)
-    )
-
-
-def _remote_plugins(completed: commandline.CompletedConfig) -> frozenset[str]:
-    """The names of the remote plugins."""
-    return frozenset(plugin.name for plugin in completed.trireme.remote_plugins)

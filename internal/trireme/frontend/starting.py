@@ -12,7 +12,7 @@ import uvloop
 from trireme.config import commandline, ineffective_gates
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
-from trireme.frontend import early_lists, stop_signal
+from trireme.frontend import early_lists, reload_signal, stop_signal
 from trireme.frontend.phase_clients import local_phases
 from trireme.rpc import forker
 from trireme_kube.client.rest.errors import KubeconfigError
@@ -21,17 +21,25 @@ from trireme_kube.componentbase.logs import klog
 log = logging.getLogger(__name__)
 
 
-def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection) -> int:
+def start(
+    argv: Sequence[str] | None,
+    stop: stop_signal.StopSignal,
+    reload: reload_signal.ReloadSignal,
+    forker_connection: forker.ForkerConnection,
+) -> int:
     """Run until a signal to stop arrives or the Lease is lost. Returns the exit code.
 
     `forker_connection` is to the forker, which ends with this process.
     """
-    build = functools.partial(_configure_logging_and_run, stop, forker_connection)
+    build = functools.partial(_configure_logging_and_run, stop, reload, forker_connection)
     return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up_authentication_settings)
 
 
 def _configure_logging_and_run(
-    stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
+    stop: stop_signal.StopSignal,
+    reload: reload_signal.ReloadSignal,
+    forker_connection: forker.ForkerConnection,
+    completed: commandline.CompletedConfig,
 ) -> int:
     """Set up the log, log the start as kube-scheduler does, and run on uvloop; returns the exit code."""
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
@@ -39,11 +47,14 @@ def _configure_logging_and_run(
     for text in ineffective_gates.warnings(completed.gates):
         log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run_with_local_phases(stop, forker_connection, completed))
+        return runner.run(_run_with_local_phases(stop, reload, forker_connection, completed))
 
 
 async def _run_with_local_phases(
-    stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
+    stop: stop_signal.StopSignal,
+    reload: reload_signal.ReloadSignal,
+    forker_connection: forker.ForkerConnection,
+    completed: commandline.CompletedConfig,
 ) -> int:
     """Start our own phases while the frontend imports its modules, then run it; returns the exit code."""
     local = local_phases.phases_of_configuration(completed, forker_connection)
@@ -53,7 +64,7 @@ async def _run_with_local_phases(
             # The remaining imports take most of a start; the phases' imports and the API server's lists go on at the
             # same time.
             running = await asyncio.to_thread(importlib.import_module, "trireme.frontend.running")
-            code: int = await running.run(completed, early, local, stop)
+            code: int = await running.run(completed, early, local, stop, reload)
             return code
     except KubeconfigError as error:
         # First, so that the log ends with the cause and not with the end of our phases.

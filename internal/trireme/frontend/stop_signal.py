@@ -20,6 +20,10 @@ class StopSignal:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
+    def stop(self) -> None:
+        """Stop as at a signal."""
+        self._on_signal(signal.SIGTERM, None)
+
     def on_stop(self, action: Callable[[], object]) -> None:
         """Call `action` when a signal to stop arrives; at once if one has."""
         self._action = action

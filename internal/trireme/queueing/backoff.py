@@ -23,9 +23,12 @@ _SLACK = 64
 _MAX_DOUBLINGS = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BackoffPolicy:
-    """How long failed pods wait. Units: seconds. A maximum of 0 turns back-off off."""
+    """How long failed pods wait. Units: seconds. A maximum of 0 turns back-off off.
+
+    A reload of the configuration may change `initial` and `maximum`; a pod that backs off then keeps its expiry.
+    """
 
     initial: float = 1.0
     maximum: float = 10.0

@@ -91,6 +91,11 @@ class EventRequeuer:
             pod.flushed_at = now
             self._move_to_queue(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
 
+    def move_all(self, event: ClusterEvent, now: float) -> None:
+        """Move all unschedulable and gated pods, whatever refused them."""
+        for pod in list(self._unschedulable):
+            self._move_to_queue(pod, Decision.AFTER_BACKOFF, event, now)
+
     def _move_to_queue(
         self, pod: QueuedPodInfo, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True
     ) -> None:

@@ -45,14 +45,20 @@ class LocalPreEnqueuePlugins:
         self._describe = describe
         self._calls_remote = calls_remote
         self._missing_plugin = missing_plugin
+        self._context = context
+        self._plugins: Mapping[str, Mapping[str, PreEnqueuePlugin]] = {}
+        self.configure(profiles)
+
+    def configure(self, profiles: Iterable[model.CompletedProfile]) -> None:
+        """Make the plugins of these profiles, which replace those before."""
         made = {
             profile.scheduler_name: {
-                name: queue_sides.pre_enqueue_plugin(name, context)
+                name: queue_sides.pre_enqueue_plugin(name, self._context)
                 for name in profile.names(ExtensionPoint.PRE_ENQUEUE)
             }
             for profile in profiles
         }
-        self._plugins: Mapping[str, Mapping[str, PreEnqueuePlugin]] = {
+        self._plugins = {
             profile: {name: plugin for name, plugin in plugins.items() if plugin is not None}
             for profile, plugins in made.items()
         }

@@ -387,6 +387,19 @@ class SchedulingQueue:
         self._requeuer.flush_unschedulable(now - self.max_in_unschedulable_seconds, now)
         return self._calls.take_instructions()
 
+    def retry_all(self, event: ClusterEvent, now: float) -> Instructions:
+        """Give another try, after their back-off, to all pods that plugins refused: `event` changed the plugins.
+
+        A pod that is being tried gets another try at once if this one fails: it began by the plugins of before.
+        """
+        for pod in self._transitions.in_flight.values():
+            if isinstance(pod.state, InFlight):
+                self._transitions.update_attempt(pod, replace(pod.state, activated=True))
+        if self._groups is not None:
+            self._groups.recheck_held_back(event, now)
+        self._requeuer.move_all(event, now)
+        return self._calls.take_instructions()
+
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:

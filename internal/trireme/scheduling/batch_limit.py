@@ -34,9 +34,12 @@ def _never_one_by_one(class_id: int) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchLimit:
-    """The size of batches, for each step. `one_by_one` returns whether an HTTP extender filters or scores a class."""
+    """The size of batches, for each step. `one_by_one` returns whether an HTTP extender filters or scores a class.
+
+    A reload of the configuration may change `max_pods`, between two cycles.
+    """
 
     max_pods: int
     one_by_one: Callable[[int], bool] = _never_one_by_one

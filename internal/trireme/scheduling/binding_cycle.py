@@ -7,6 +7,7 @@ bound.
 """
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -25,6 +26,7 @@ from trireme.scheduling import (
     ports,
     post_binding,
     pre_binding,
+    profile_roles,
     queue_notifier,
     reserve_calls,
     waiting_pods,
@@ -95,11 +97,7 @@ class BindingCycle:
         waiting: waiting_pods.WaitingPods,
         pre_binding: pre_binding.PreBinding,
         in_pre_bind: pods_in_pre_bind.PodsInPreBind,
-        permit_profiles: frozenset[str],
-        pre_bind_profiles: frozenset[str],
-        post_bind_profiles: frozenset[str],
-        remote_profiles: frozenset[str],
-        remote_bind_profiles: frozenset[str],
+        roles: profile_roles.ProfileRoles,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -113,30 +111,32 @@ class BindingCycle:
         self._waiting = waiting
         self._pre_binding = pre_binding
         self._in_pre_bind = in_pre_bind
-        self._permit_profiles = permit_profiles
-        self._pre_bind_profiles = pre_bind_profiles
-        self._remote_profiles = remote_profiles
-        self._remote_bind_profiles = remote_bind_profiles
+        self._roles = roles
         self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, AssumedPod]](
             self._cache.is_assumed, self._requeue_unconfirmed
         )
         self.background = supervision.Supervisor()
-        self._post_binding = post_binding.PostBinding(binder, observer, post_bind_profiles, self.background.start)
-        self._binding = 0
+        self._post_binding = post_binding.PostBinding(binder, observer, roles.post_bind, self.background.start)
+        # The pods in the binding cycle, by profile.
+        self._binding: collections.Counter[str] = collections.Counter()
         self._room = calls_to_bind.RoomForBindings()
         self._permit_turns = calls_to_bind.CallTurns()
-        self._bind_turns = calls_to_bind.CallTurns()  # of `remote_bind_profiles`
+        self._bind_turns = calls_to_bind.CallTurns()  # of profiles with remote Bind plugins
         self._extender_turns = asyncio.Semaphore(calls_to_bind.MAX_BOUND_BY_EXTENDERS)
 
     @property
     def binding_count(self) -> int:
         """The number of pods in the binding cycle, those that wait there included."""
-        return self._binding
+        return self._binding.total()
+
+    def profiles_in_use(self) -> frozenset[str]:
+        """The profiles of the pods in the binding cycle."""
+        return frozenset(profile for profile, count in self._binding.items() if count)
 
     @property
     def unconfirmed_count(self) -> int:
         """How many of them no watch has shown on their node yet. For a pod that it has shown, bind need not answer."""
-        return min(self._binding, self._cache.assumed_count)
+        return min(self._binding.total(), self._cache.assumed_count)
 
     @property
     def has_room(self) -> bool:
@@ -152,7 +152,7 @@ class BindingCycle:
 
         `waits` are the in-tree plugins for which they wait on Permit, each with its timeout in seconds.
         """
-        self._binding += len(pods)
+        self._binding[cycle.profile] += len(pods)
         untouched = sum(not assumed.reserved for assumed in pods)
         self._observer.on_extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
         self.background.start(self._permit_then_bind(self._cycle_with_pod_for_remote_plugins(cycle, pods), pods, waits))
@@ -171,7 +171,7 @@ class BindingCycle:
 
     def _cycle_with_pod_for_remote_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> cycle_pb2.Cycle:
         """The cycle for calls to bind; with the fields of the pods' class if the profile has remote plugins."""
-        if cycle.profile not in self._remote_profiles:
+        if cycle.profile not in self._roles.remote:
             return cycle
         # By the class that the pod has now: classes change while Reserve is called.
         placed = next((found for each in pods if (found := self._cache.pod(each.pod.uid)) is not None), None)
@@ -186,7 +186,7 @@ class BindingCycle:
         self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]
     ) -> None:
         """Begin the binding cycle: through Permit if a plugin is to be called or waited for, else past it."""
-        if cycle.profile in self._permit_profiles:
+        if cycle.profile in self._roles.permit:
             await self._call_permit_then_bind(cycle, pods, waits)
         elif waits:
             for assumed in pods:
@@ -253,7 +253,7 @@ class BindingCycle:
         now = self._now()
         for assumed in pods:
             self._queue.done(assumed.pod.uid, now)
-        slow = [assumed for assumed in pods if assumed.pre_bind or cycle.profile in self._pre_bind_profiles]
+        slow = [assumed for assumed in pods if assumed.pre_bind or cycle.profile in self._roles.pre_bind]
         for assumed in slow:
             self.background.start(self._pre_bind_then_bind(cycle, assumed))
         if len(slow) < len(pods):
@@ -326,7 +326,7 @@ class BindingCycle:
             return
         self._observer.on_extension_point_run("Bind", result.code, cycle.profile, self._observer.clock() - started)
         if result.code == status.Code.SUCCESS:
-            self._binding -= 1
+            self._binding[cycle.profile] -= 1
             self.reported_bound.add(assumed.pod.uid, (cycle, assumed))
             self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
             self._post_binding.on_bound(cycle, assumed.item)
@@ -336,7 +336,7 @@ class BindingCycle:
     def _requeue_unconfirmed(self, bound: tuple[cycle_pb2.Cycle, AssumedPod]) -> None:
         """Unassume and requeue a pod that an extender reported as bound, and that no watch has shown so in time."""
         cycle, assumed = bound
-        self._binding += 1
+        self._binding[cycle.profile] += 1
         text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
         self._unassume_and_requeue(cycle, assumed, status.error("", text))
 
@@ -372,7 +372,7 @@ class BindingCycle:
         request = bind_pb2.BindRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         turn: contextlib.AbstractAsyncContextManager[object] = contextlib.nullcontext()
         in_room = len(pods)
-        if cycle.profile in self._remote_bind_profiles:
+        if cycle.profile in self._roles.remote_bind:
             turn, in_room = self._bind_turns.turn_for(cycle.profile), 0
         self._room.add(in_room)
         try:
@@ -394,7 +394,7 @@ class BindingCycle:
             answer = wire_status.from_message(result.status)
             self._observer.on_extension_point_run("Bind", answer.code, cycle.profile, self._observer.clock() - started)
             if answer.code == status.Code.SUCCESS:
-                self._binding -= 1
+                self._binding[cycle.profile] -= 1
                 self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
                 self._post_binding.on_bound(cycle, request.items[result.index])
             else:
@@ -414,7 +414,7 @@ class BindingCycle:
             # First undo what PreBind wrote: the next attempt must not take it for its own.
             self.background.start(self._undo_pre_bind_and_requeue(cycle, assumed, why, text))
             return
-        self._binding -= 1
+        self._binding[cycle.profile] -= 1
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
         placed = self._cache.pod(assumed.pod.uid)

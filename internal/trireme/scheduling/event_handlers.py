@@ -41,7 +41,6 @@ class EventHandlers:
         that has a node; `groups`, if given, receives pod groups; `json_of` returns the JSON of a node that extenders
         want, once.
         """
-        self.profiles = profiles
         notifier = queue_notifier.QueueNotifier(queue, now, execute, observer, groups)
         self._objects = object_event_handlers.ObjectEventHandlers(cache, notifier, json_of)
         self._pods = pod_event_handlers.PodEventHandlers(
@@ -53,6 +52,18 @@ class EventHandlers:
             on_assumed=self._objects.on_assumed,
             observer=observer,
         )
+
+    @property
+    def profiles(self) -> frozenset[str]:
+        """The `spec.schedulerName` of the pods that this scheduler is responsible for."""
+        return self._pods.profiles
+
+    def set_profiles(self, profiles: frozenset[str]) -> None:
+        """Replace the profiles. Pending pods of one that is gone are dropped.
+
+        Those of a new one, and resizes, are known once all pods are listed again.
+        """
+        self._pods.set_profiles(profiles)
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Pods were listed, added, changed or deleted."""

@@ -22,8 +22,9 @@ class Pacer:
     def __init__(self, clock: Callable[[], float], linger: float, limit: batch_limit.BatchLimit) -> None:
         """No pod waits longer than `linger` for its batch to grow."""
         self._clock = clock
-        self._target = limit.growth_target
-        self._linger = linger
+        self._limit = limit
+        #: The longest that a pod waits for its batch to grow; a reload of the configuration may change it.
+        self.linger_seconds = linger
         self._rate = 0.0
         self._rate_at = clock()
         self._last_arrival = 0.0
@@ -47,9 +48,9 @@ class Pacer:
         wait in all, and `binding` pods are being bound and are not yet seen as bound.
         """
         rate = self.rate
-        if not binding or waiting >= self._target or rate < BUSY_RATE:
+        if not binding or waiting >= self._limit.growth_target or rate < BUSY_RATE:
             return 0.0
-        patience = min(self._linger, self._target * classes / rate) - oldest
+        patience = min(self.linger_seconds, self._limit.growth_target * classes / rate) - oldest
         quiet = self._clock() - self._last_arrival
         # No pod arrived for several times the usual gap between pods: the load is over.
         if patience <= 0 or quiet > max(0.02, 4 / rate):

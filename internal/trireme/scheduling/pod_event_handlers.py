@@ -44,7 +44,7 @@ class PodEventHandlers:
         self._cache = cache
         self._registry = cache.registry
         self._notifier = notifier
-        self._profiles = profiles
+        self.profiles = profiles
         self._deleted = deleted
         self._bound = bound
         self._on_assumed = on_assumed
@@ -57,6 +57,25 @@ class PodEventHandlers:
         # Running pods whose resize is deferred, by UID. They are in the queue, too.
         self._deferred_resizes: dict[str, PendingPod] = {}
         self._relists = relists.RelistTracker()
+
+    def set_profiles(self, profiles: frozenset[str]) -> None:
+        """Be responsible for the pods of these profiles from now on.
+
+        Pending pods of a profile that is gone are dropped as if they were deleted, waits on Permit included; one that
+        is being bound goes on. They are another scheduler's from now on.
+        """
+        gone, self.profiles = self.profiles - profiles, profiles
+        if not gone:
+            return
+        for uid, resized in list(self._deferred_resizes.items()):
+            if resized.parsed.scheduler_name in gone:
+                self._remove_deferred_resize(uid)
+        for uid, pending in list(self._pending.items()):
+            parsed = pending.parsed
+            if parsed.scheduler_name not in gone:
+                continue
+            self._drop_pending(uid)
+            self._foreign[uid] = parsed.key, parsed.scheduler_name
 
     def pending(self, uid: str) -> PendingPod | None:
         """The pending pod of this UID, assumed or not."""
@@ -105,7 +124,7 @@ class PodEventHandlers:
         if kind == EventKind.DELETED:
             if pending or placed is not None:
                 event_log.pod_deleted(parsed.key, pending)
-        elif parsed.node_name or parsed.scheduler_name in self._profiles:
+        elif parsed.node_name or parsed.scheduler_name in self.profiles:
             event_log.pod_changed(
                 parsed.key, bool(parsed.node_name), pending, placed is not None and not placed.assumed
             )
@@ -119,7 +138,7 @@ class PodEventHandlers:
         if parsed.node_name:
             self._foreign.pop(parsed.uid, None)
             self._set_placed(parsed)
-        elif parsed.scheduler_name in self._profiles:
+        elif parsed.scheduler_name in self.profiles:
             self._set_pending(parsed)
         else:
             self._foreign[parsed.uid] = parsed.key, parsed.scheduler_name
@@ -222,7 +241,7 @@ class PodEventHandlers:
         Source: pkg/scheduler/eventhandlers.go (updatePod).
         """
         known = self._deferred_resizes.get(parsed.uid)
-        if not parsed.deferred or parsed.scheduler_name not in self._profiles:
+        if not parsed.deferred or parsed.scheduler_name not in self.profiles:
             if known is not None:
                 self._remove_deferred_resize(parsed.uid)
             return
@@ -298,15 +317,7 @@ class PodEventHandlers:
     def _remove_pod(self, uid: str) -> None:
         """The pod is deleted: drop it wherever it is known, and notify the queue of the room that it leaves."""
         self._foreign.pop(uid, None)
-        pending = self._pending.pop(uid, None)
-        if pending is not None:
-            self._label_keys.remove(uid, pending.parsed.labels)
-            self._notifier.delete(pending.parsed.key, uid, DELETED)
-            self._deleted(uid)
-            if pending.parsed.nominated_node:
-                self._notify_of_lost_nomination(pending)
-            if pending.class_id:
-                self._registry.release(pending.class_id)
+        self._drop_pending(uid)
         # An assumed pod too: if it was bound before it was deleted, no event will show that any more.
         placed = self._cache.pod(uid)
         resized = self._deferred_resizes.get(uid)
@@ -319,6 +330,18 @@ class PodEventHandlers:
             self._notifier.notify_of_event(cluster_event.ASSIGNED_POD_DELETE, gone, None)
         if resized is not None:
             self._remove_deferred_resize(uid)
+
+    def _drop_pending(self, uid: str) -> None:
+        """Drop a pod that is deleted, or no longer ours, if it is pending: from the queue, and from all that waits."""
+        pending = self._pending.pop(uid, None)
+        if pending is not None:
+            self._label_keys.remove(uid, pending.parsed.labels)
+            self._notifier.delete(pending.parsed.key, uid, DELETED)
+            self._deleted(uid)
+            if pending.parsed.nominated_node:
+                self._notify_of_lost_nomination(pending)
+            if pending.class_id:
+                self._registry.release(pending.class_id)
 
     def _notify_of_lost_nomination(self, pending: PendingPod) -> None:
         """Notify the queue that the pod, as it was until now, is no longer nominated for its node."""

@@ -4,7 +4,7 @@ Pods of a class that are bound while a call is under way share the next one.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Set
 from typing import Any
 
 from trireme.framework import status
@@ -21,7 +21,7 @@ class PostBinding:
         self,
         binder: ports.Binder,
         observer: ports.Observer,
-        profiles: frozenset[str],
+        profiles: Set[str],
         start: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         """`start` starts a task."""

@@ -5,8 +5,9 @@ that come next.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from dataclasses import dataclass
 
 from trireme.queueing import remote_calls, scheduling_queue
@@ -56,7 +57,7 @@ class Scheduler:
         available: Callable[[], bool],
         wakeup: asyncio.Event,
         limit: batch_limit.BatchLimit,
-        speculating: frozenset[str],
+        speculating: Set[str],
         run_group: Callable[[PodGroupBatch], Awaitable[None]] | None = None,
     ) -> None:
         """Makes the scheduler.
@@ -84,6 +85,8 @@ class Scheduler:
         self._wakeup = wakeup
         self._completed = 0
         self._running = self._in_cycle = False
+        # Held by each cycle, and by whoever needs that there is none.
+        self._turn = asyncio.Lock()
         self._preparing: dict[ports.ClassKey, asyncio.Task[None]] = {}
         # Those of the next classes that replicas have prepared.
         self._prepared: set[ports.ClassKey] = set()
@@ -102,6 +105,19 @@ class Scheduler:
     def in_cycle(self) -> bool:
         """Whether a cycle is under way."""
         return self._in_cycle
+
+    @contextlib.asynccontextmanager
+    async def between_cycles(self) -> AsyncIterator[None]:
+        """Wait until no cycle is under way; none begins before the block ends. Nothing else waits."""
+        async with self._turn:
+            yield
+
+    def forget_prepared(self) -> None:
+        """Drop what was found in advance: the configuration by which it was found is no longer in force."""
+        self._prepared.clear()
+        self._speculation.forget()
+        for task in self._preparing.values():
+            task.cancel()
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -130,17 +146,23 @@ class Scheduler:
             if delay > 0:
                 await asyncio.sleep(delay)
                 continue
-            batch = self._queue.pop(self._now(), self._limit.max_pods)
-            if batch is not None:
-                self._prepare_ahead()
-                self._in_cycle = True
-                try:
-                    await self._run_cycle(batch)
-                finally:
-                    self._in_cycle = False
-                self._completed += 1
-                if isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
-                    await self._speculate(batch)
+            async with self._turn:
+                await self._schedule_next_batch()
+
+    async def _schedule_next_batch(self) -> None:
+        """Pop the next batch, if there is one, and run its cycle."""
+        batch = self._queue.pop(self._now(), self._limit.max_pods)
+        if batch is None:
+            return
+        self._prepare_ahead()
+        self._in_cycle = True
+        try:
+            await self._run_cycle(batch)
+        finally:
+            self._in_cycle = False
+        self._completed += 1
+        if isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
+            await self._speculate(batch)
 
     async def _wait_for_room(self) -> None:
         """Return when more pods may be placed."""

@@ -62,6 +62,10 @@ class Speculation:
             return None
         return latest if latest.revision == self._cache.revision else None
 
+    def forget(self) -> None:
+        """Forget the placement, whatever it was."""
+        self._latest = None
+
     def drop_unless_current(self, used: SpeculativePlacement) -> None:
         """Forget the placement unless all pods that took a place of it could be assumed."""
         if used.revision != self._cache.revision:

@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/runtime/waiting_pods_map.go.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from trireme.framework import status
@@ -76,6 +76,12 @@ class WaitingPods:
         if not entry.plugins and not entry.decided.done():
             entry.decided.set_result(status.SUCCESS)
         return True
+
+    def forget_plugins(self, keep: Callable[[str], bool]) -> None:
+        """Have no pod wait for a plugin any more that `keep` returns False for: it is gone, and cannot allow pods."""
+        for uid, entry in list(self._pods.items()):
+            for plugin in [plugin for plugin in entry.plugins if not keep(plugin)]:
+                self.allow(uid, plugin)
 
     def preempt(self, uid: str, plugin: str, message: str) -> bool:
         """End the pod's wait, as a victim of preemption: its attempt fails by error, and it is tried again.

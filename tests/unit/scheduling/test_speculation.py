@@ -8,7 +8,7 @@ import pytest
 from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
-from trireme.frontend import scheduling_builder
+from trireme.frontend import profile_roles_of
 from trireme.scheduling import batch_limit, scheduler
 from trireme_kube.client.informers.watch import EventKind
 
@@ -196,9 +196,9 @@ def test_nothing_is_speculated_after_a_refusal(world: World) -> None:
 def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
     completed = world.frontend.context.completed
-    assert scheduling_builder.speculating_profiles(completed) == {PROFILE}
+    assert profile_roles_of.speculating_profiles(completed) == {PROFILE}
     own = dataclasses.replace(completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD),))
-    assert scheduling_builder.speculating_profiles(dataclasses.replace(completed, trireme=own)) == frozenset()
+    assert profile_roles_of.speculating_profiles(dataclasses.replace(completed, trireme=own)) == frozenset()
 
 
 def test_pods_created_one_after_the_other_do_not_wait_for_a_batch(roomy: World) -> None:

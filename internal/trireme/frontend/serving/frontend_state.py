@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trireme.config import commandline
+from trireme.frontend import configuration_reloader, reconfiguration
 from trireme.frontend.app import App
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.phase_clients import local_phases
@@ -32,6 +34,14 @@ class FrontendState:
     candidate_synced: Callable[[], bool] = lambda: False
     lease_error: Callable[[], str] = str
     events: Callable[[], event_recorder.EventStatistics] = event_recorder.EventStatistics
+    #: The configuration in force; None: that of `context`, which cannot be reloaded.
+    configuration: reconfiguration.Reconfiguration | None = None
+    reloads: Callable[[], configuration_reloader.ReloadStatistics] = configuration_reloader.ReloadStatistics
+
+    @property
+    def completed(self) -> commandline.CompletedConfig:
+        """The configuration in force."""
+        return self.context.completed if self.configuration is None else self.configuration.current
 
     @property
     def synced(self) -> bool:

@@ -35,7 +35,34 @@ def instruments(state: FrontendState, completed: commandline.CompletedConfig) ->
     yield from _cache_instruments(state)
     yield from _replica_instruments(state)
     yield from _process_instruments(state)
+    yield from _reload_instruments(state)
     yield from _version_and_gate_instruments(completed)
+
+
+def _reload_instruments(state: FrontendState) -> Iterable[Instrument]:
+    """Yield what is known of the configuration in force, and of reloads."""
+    yield CountedElsewhere(
+        "trireme_config_reloads_total",
+        "Reloads of the configuration, by result: success, or refused, and then the one before stays in force.",
+        lambda: {("success",): state.reloads().succeeded, ("refused",): state.reloads().refused},
+        ("result",),
+    )
+    yield Gauge(
+        "trireme_config_info",
+        "1, with the hash of the contents of the configuration files in force.",
+        lambda: {(state.reloads().content_hash,): 1.0},
+        ("hash",),
+    )
+    yield Gauge(
+        "trireme_config_last_success_timestamp_seconds",
+        "When the configuration in force was loaded, at the start or by a reload, in Unix seconds.",
+        lambda: _unlabelled(state.reloads().loaded_at),
+    )
+    yield Gauge(
+        "trireme_config_refused",
+        "1 while the configuration files, as they are now, are refused, else 0.",
+        lambda: _unlabelled(float(state.reloads().is_refused)),
+    )
 
 
 def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:

@@ -233,7 +233,7 @@ class FrontendSite:
 
     async def _configz_reply(self, _: Request) -> Reply:
         """The page /configz, without secrets."""
-        document = {"componentconfig": commandline.without_secrets(self._completed.document())}
+        document = {"componentconfig": commandline.without_secrets(self._served.completed.document())}
         return Reply.of(status_documents.Document(200, http_site.JSON, golang.json_text(document)), sniff=False)
 
     def _negotiated_page(self, page: status_documents.Page) -> Page:

@@ -34,6 +34,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
     return {
         "version": release.installed_version(),
         "leadership": _leadership_json(state),
+        "configuration": _configuration_json(state),
         "synced": state.synced,
         "missing": state.phases.links.missing() if state.context.leader.leading else [],
         "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": state.scheduling.binding.binding_count},
@@ -55,6 +56,27 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         "pending": [report.entry_of(pod) for pod in pending[:max_pods]],
         "pendingAlike": report.entries_by_class(pending),
         "pendingPods": len(pending),
+    }
+
+
+def _configuration_json(state: FrontendState) -> Json:
+    """The configuration in force: the hash of its files and that of calls to phases, its age, and the last refusal."""
+    reloads = state.reloads()
+    refusal = None
+    if reloads.last_refusal:
+        refusal = {
+            "at": reloads.last_refusal_at,
+            "error": reloads.last_refusal,
+            "current": reloads.is_refused,
+        }
+    return {
+        "hash": reloads.content_hash,
+        "callHash": f"{state.context.settings.config_hash():016x}",
+        "loadedAt": reloads.loaded_at,
+        "ageSeconds": max(0.0, state.context.clocks.wall() - reloads.loaded_at),
+        "reloads": reloads.succeeded,
+        "refusedReloads": reloads.refused,
+        "lastRefusal": refusal,
     }
 
 

@@ -1,6 +1,6 @@
 """GroupSettings: what the queue has to know of groups from the configuration, and what it calls for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
@@ -11,7 +11,7 @@ class GroupSettings:
     """What the queue has to know of groups, and calls."""
 
     #: The profiles with the plugin of gangs at PreEnqueue: there a group waits until it has its minimum of members.
-    gang_profiles: frozenset[str]
+    gang_profiles: Set[str]
     #: Whether victims of the group (its `uid`) are still to be deleted.
     preempting: Callable[[str], bool]
     #: Called once for a group that lacks something for long, with what it waits for if it is not members.

@@ -255,6 +255,11 @@ class QueueGroups:
             if self._registrations.has_registered(group.gated_by, event):
                 self._group_transitions.recheck_gate(group, event.label, now)
 
+    def recheck_held_back(self, event: ClusterEvent, now: float) -> None:
+        """Checks all groups again that a plugin holds back: `event` changed the plugins."""
+        for group in list(self._groups_held_back()):
+            self._group_transitions.recheck_gate(group, event.label, now)
+
     def backoff_completed(self, entity: QueuedEntity, now: float) -> None:
         """The back-off of the group is over, and it was taken out of the back-off queue."""
         assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind

@@ -4,11 +4,8 @@ from collections.abc import Awaitable, Callable
 
 from trireme.cache import cluster_cache
 from trireme.config import commandline
-from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.plugin_api import placements
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups import group_settings, queue_groups, queued_group
-from trireme.registry import group_sides, in_tree
 from trireme.scheduling import (
     attempt,
     attempt_reporter,
@@ -16,6 +13,7 @@ from trireme.scheduling import (
     binding_cycle,
     ports,
     preemption_executor,
+    profile_roles,
     reserve_calls,
 )
 from trireme.scheduling.groups import (
@@ -41,9 +39,12 @@ class PodGroupAssembly:
         preempting_for: Callable[[str], bool],
         clocks: ports.Clocks,
         random: ports.Random,
+        *,
+        roles: profile_roles.ProfileRoles,
     ) -> None:
         """`send` has bind write a condition; `preempting_for`: whether a preemptor's victims are being deleted."""
         self._completed = completed
+        self._roles = roles
         self._clocks = clocks
         self._random = random
         self._conditions = pod_group_conditions.PodGroupConditions(send, events, clocks.now, clocks.wall)
@@ -53,11 +54,7 @@ class PodGroupAssembly:
     def queue_settings(self) -> group_settings.GroupSettings:
         """What the queue has to know of groups."""
         return group_settings.GroupSettings(
-            gang_profiles=frozenset(
-                profile.scheduler_name
-                for profile in self._completed.profiles
-                if in_tree.GANG_PLUGIN in profile.names(ExtensionPoint.PRE_ENQUEUE)
-            ),
+            gang_profiles=self._roles.gang_pre_enqueue,
             preempting=self._preempting_for,
             notify=self._conditions.record_waiting,
             gone=self._conditions.forget,
@@ -108,9 +105,7 @@ class PodGroupAssembly:
             preemptions=preemptions,
             binding=binding,
             group_reporter=pod_group_reporter.PodGroupReporter(reporter, self._conditions),
-            gang_profiles=frozenset(
-                profile.scheduler_name for profile in completed.profiles if in_tree.GANG_PLUGIN in profile.all_names()
-            ),
+            gang_profiles=self._roles.gang,
             limit=limit,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
@@ -133,11 +128,8 @@ class PodGroupAssembly:
             observer=observer,
             publish=publish,
             trials=trials,
-            generators=_placement_generators(self._completed),
-            scorers={
-                profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
-                for profile in self._completed.profiles
-            },
+            generators=self._roles.placement_generators,
+            scorers=self._roles.placement_scorers,
             random=self._random,
         ).run
 
@@ -158,20 +150,7 @@ class PodGroupAssembly:
             publish=publish,
             trials=trials,
             try_group=try_group,
-            plugins={
-                profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
-                for profile in self._completed.profiles
-            },
+            plugins=self._roles.group_post_filters,
             topology=self._topology,
             group_claims=self._completed.gates.enabled("DRAWorkloadResourceClaims"),
         )
-
-
-def _placement_generators(completed: commandline.CompletedConfig) -> dict[str, placements.PlacementGeneratePlugin]:
-    """The first plugin at PlacementGenerate of each profile that has one."""
-    first = {
-        profile.scheduler_name: group_sides.placement_generator(name)
-        for profile in completed.profiles
-        for name in profile.names(ExtensionPoint.PLACEMENT_GENERATE)[:1]
-    }
-    return {profile: generator for profile, generator in first.items() if generator is not None}

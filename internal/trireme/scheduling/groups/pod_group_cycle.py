@@ -8,7 +8,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -63,7 +63,7 @@ class PodGroupCycle:
         preemptions: preemption_executor.PreemptionExecutor,
         binding: binding_cycle.BindingCycle,
         group_reporter: pod_group_reporter.PodGroupReporter,
-        gang_profiles: frozenset[str],
+        gang_profiles: Set[str],
         limit: batch_limit.BatchLimit,
         asynchronous: bool,
         own_policy: bool = False,

@@ -1,0 +1,71 @@
+"""One remote plugin as the monitor knows it: its description in force, whether it is called, and its last problem."""
+
+import time
+from dataclasses import dataclass
+
+from trireme.config import trireme_configuration
+from trireme.frontend import plugin_changes
+from trireme.rpc import dialing
+from trireme.v1 import plugin_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class PluginStatus:
+    """One remote plugin."""
+
+    name: str
+    address: str
+    version: str  # of the instance; empty if it was never reached, or reports none
+    failure_policy: str
+    takes_part: bool
+    reachable: bool  # at the last check
+    problem: str  # why it does not take part, is unreachable or runs with an older description; else empty
+    changing: bool  # its description changes again and again, and a new one has no effect for a while
+
+
+class MonitoredPlugin:
+    """One configured plugin: its connection, the description in force, and whether it is called."""
+
+    def __init__(self, config: trireme_configuration.RemotePlugin, connection: dialing.RenewableChannel) -> None:
+        self.config = config
+        self.connection = connection
+        self.info: plugin_pb2.PluginInfo | None = None  # in its normal form
+        self.version = ""
+        self.changes = plugin_changes.DescriptionChanges(time.monotonic)
+        #: The answer that is in force, as the plugin gave it.
+        self.admitted = plugin_pb2.GetPluginInfoResponse()
+        self.restarts = plugin_changes.Restarts(time.monotonic)
+        self.reachable = False
+        #: It took part, and by its newest description it may not.
+        self.rejected = False
+        self.problem = ""
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether it is called: it has a description, and fits its profiles."""
+        return self.info is not None and not self.rejected
+
+    @property
+    def in_configuration(self) -> bool:
+        """Whether the phases have it in their configuration. While pods wait for it, those under way still need it."""
+        return self.info is not None and not (self.rejected and self.config.failure_policy == "Ignore")
+
+    @property
+    def where(self) -> str:
+        """Its name and address, for messages."""
+        return f"plugin {self.config.name} at {self.config.address}"
+
+    def status(self) -> PluginStatus:
+        """Its state as status shows it."""
+        config = self.config
+        changing = self.reachable and not self.problem and self.changes.is_repeating
+        return PluginStatus(
+            config.name,
+            config.address,
+            self.version,
+            config.failure_policy,
+            self.takes_part,
+            self.reachable,
+            self.changes.problem() if changing else self.problem,
+            changing,
+        )

@@ -1,0 +1,127 @@
+"""Puts another configuration in force while the frontend runs.
+
+Everything is checked and prepared first: what fails until then leaves all as it was. The switch itself is one step of
+the event loop between two scheduling cycles, so no cycle sees half of it. From then on every call names the hash of the
+new configuration, and no replica of a phase answers before it has it. A standby switches in the same way, and leads by
+the new configuration.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from trireme.config import commandline, reloading, trireme_configuration
+from trireme.frontend import app as frontend_app
+from trireme.frontend import phase_configuration, plugin_monitor, prepared_plugins, profile_roles_of
+from trireme.registry.in_tree import IN_TREE
+from trireme.remote import remote_client
+
+log = logging.getLogger(__name__)
+
+# How long the API server may take to list all pods again, if plugins read more of them or a profile was added.
+RELIST_SECONDS = 120.0
+# How long the cycle under way may take to end, before the reload is refused.
+CYCLE_SECONDS = 120.0
+
+
+class Reconfiguration:
+    """Puts configurations in force, one at a time."""
+
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        app: frontend_app.App,
+        monitor: plugin_monitor.PluginMonitor,
+        configure_handle: Callable[[trireme_configuration.TriremeConfiguration], None] = lambda config: None,
+    ) -> None:
+        """`configure_handle` has HandleService admit the configuration's plugins."""
+        self._current = completed
+        self._app = app
+        self._monitor = monitor
+        self._configure_handle = configure_handle
+
+    @property
+    def current(self) -> commandline.CompletedConfig:
+        """The configuration in force."""
+        return self._current
+
+    async def apply(self, new: commandline.CompletedConfig) -> None:
+        """Put a checked configuration in force, as a whole.
+
+        Raises: HandshakeError: a remote plugin refuses it or is not there, or the switch was not possible in time; the
+            configuration before stays in force.
+        """
+        async with self._monitor.lock:
+            # Whether a profile that is removed is in use is known at the switch.
+            removed = frozenset(profile.scheduler_name for profile in self._current.profiles)
+            prepared = await self._monitor.prepare(reloading.with_retired_profiles(new, self._current, removed))
+            try:
+                await self._read_more(new, prepared)
+                known = self._app.scheduling.handlers.profiles
+                await self._switch_between_cycles(new, prepared)
+            except BaseException:
+                await self._monitor.discard(prepared)
+                raise
+        if new.scheduler_names - known:
+            # Pods that wait for a profile which is new have been seen, and ignored.
+            try:
+                async with asyncio.timeout(RELIST_SECONDS):
+                    await self._app.plugin_updates.list_pods_again()
+            except TimeoutError:
+                log.warning("the pods of a new profile are not listed yet: the API server does not answer")
+
+    async def _read_more(self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins) -> None:
+        """Read of pods and nodes what the new plugins read. Raises: HandshakeError: the API server does not answer."""
+        fields = IN_TREE.pod_fields({name for profile in new.profiles for name in profile.all_names()})
+        try:
+            async with asyncio.timeout(RELIST_SECONDS):
+                await self._app.plugin_updates.read_more(prepared.infos(), fields)
+        except TimeoutError as error:
+            raise remote_client.HandshakeError(
+                f"profiles: their plugins read more of pods, which were not listed again within {RELIST_SECONDS:g} s"
+            ) from error
+
+    async def _switch_between_cycles(
+        self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins
+    ) -> None:
+        """Switch as soon as no cycle is under way. Raises: HandshakeError: a cycle does not end."""
+        scheduling = self._app.scheduling
+        try:
+            async with asyncio.timeout(CYCLE_SECONDS) as waiting, scheduling.scheduler.between_cycles():
+                waiting.reschedule(None)
+                in_use = scheduling.binding.profiles_in_use()
+                completed = reloading.with_retired_profiles(new, self._current, in_use)
+                self._monitor.commit(prepared, completed)
+                self._switch(completed)
+        except TimeoutError as error:
+            raise remote_client.HandshakeError(
+                f"the scheduling cycle under way has not ended for {CYCLE_SECONDS:g} s: see `trireme status` for the "
+                "phase that does not answer"
+            ) from error
+
+    def _switch(self, completed: commandline.CompletedConfig) -> None:
+        """Have all parts follow the configuration, in one step."""
+        app, infos = self._app, self._monitor.infos()
+        context, scheduling, phases = app.context, app.scheduling, app.phases
+        self._current = completed
+        configuration = phase_configuration.make_configuration(completed, infos)
+        changed = context.settings.replace(configuration)
+        context.roles.replace(profile_roles_of.roles_of(completed))
+        context.metrics.set_profiles(completed.profiles)
+        context.membership.configure(completed, infos)
+        app.plugin_updates.configure(completed)
+        self._configure_handle(completed.trireme)
+        scheduling.limit.max_pods = completed.trireme.batch.max_pods
+        scheduling.pacer.linger_seconds = completed.trireme.batch.linger.seconds
+        scheduling.handlers.set_profiles(completed.scheduler_names)
+        scheduling.queue_executor.configure(completed, configuration)
+        if changed:
+            named = frozenset(name for profile in completed.profiles for name in profile.all_names())
+            scheduling.waiting.forget_plugins(named.__contains__)
+            phases.evaluators.forget_answers()
+            scheduling.scheduler.forget_prepared()
+            if context.leader.leading:
+                phases.streams.configure(configuration, context.membership.is_rejected)
+            phases.links.restart()
+            scheduling.queue_executor.retry_all()
+        context.wakeup.set()

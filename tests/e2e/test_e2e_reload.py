@@ -1,0 +1,157 @@
+"""The configuration of a running scheduler is replaced: what becomes of the pods, and who learns of it."""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import clusters
+import installation
+import orjson
+import pytest
+import yaml
+from installation import pod
+
+pytestmark = pytest.mark.timeout(180)
+
+PREFERS_FIRST = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 1,
+                "preference": {"matchExpressions": [{"key": "first", "operator": "Exists"}]},
+            }
+        ]
+    }
+}
+
+
+def weighted(affinity: int, taint: int, name: str = "default-scheduler", **more: Any) -> dict[str, Any]:
+    """A profile with two scores that disagree about the first node."""
+    enabled = [{"name": "NodeAffinity", "weight": affinity}, {"name": "TaintToleration", "weight": taint}]
+    score = {"disabled": [{"name": "*"}], "enabled": enabled}
+    return {"schedulerName": name, "plugins": {"score": score}, **more}
+
+
+async def _prefer_and_avoid(here: installation.Installation) -> str:
+    """Label the first node so that pods prefer it, and taint it so that they avoid it; returns its name."""
+    name: str = (await here.nodes())[0]["metadata"]["name"]
+    change = {
+        "metadata": {"labels": {"first": "yes"}},
+        "spec": {"taints": [{"key": "slow", "effect": "PreferNoSchedule"}]},
+    }
+    await here.request("PATCH", f"/api/v1/nodes/{name}", change, "application/strategic-merge-patch+json")
+    return name
+
+
+def _rewrite(here: installation.Installation, **changes: Any) -> None:
+    """Replace fields of the first frontend's KubeSchedulerConfiguration, as `kubectl` does with a ConfigMap's file."""
+    path = here.folder / "config-0.yaml"
+    document = {**yaml.safe_load(path.read_text()), **changes}
+    new = path.with_suffix(".new")
+    new.write_text(yaml.safe_dump(document))
+    new.replace(path)
+
+
+async def _status(here: installation.Installation) -> dict[str, Any]:
+    """What `trireme status` reads, by the admin socket."""
+    connector = aiohttp.UnixConnector(str(here.folder / "admin.sock"))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.get("http://frontend/trireme/v1/status") as response,
+    ):
+        answer: dict[str, Any] = orjson.loads(await response.read())
+        return answer
+
+
+def _nodes_of(pods: list[Mapping[str, Any]], prefix: str) -> set[str]:
+    """The nodes of the pods with such names."""
+    return {each["spec"]["nodeName"] for each in pods if each["metadata"]["name"].startswith(prefix)}
+
+
+async def _lease_events(here: installation.Installation, reason: str) -> list[str]:
+    """The texts of the events of this reason."""
+    answer = await here.request("GET", "/api/v1/events")
+    return [event["message"] for event in answer["items"] or [] if event["reason"] == reason]
+
+
+async def test_weights_that_change_under_load_decide_from_then_on_and_no_pod_is_lost(
+    cluster: clusters.OpenCluster,
+) -> None:
+    """Broken, changing a weight takes a restart, or pods in flight meanwhile are dropped or placed by both."""
+    async with cluster(nodes=3, cpu="64") as here:
+        first = await _prefer_and_avoid(here)
+        own = {"admin": {"socket": str(here.folder / "admin.sock")}}
+        await here.start(configuration={"profiles": [weighted(10, 1)]}, own=own)
+        frontend = here.frontends[0]
+        before = await _status(here)
+        await here.create_pods(pod(f"before-{n}", cpu="10m", affinity=PREFERS_FIRST) for n in range(20))
+        assert _nodes_of(await here.bound(20), "before") == {first}
+
+        load = asyncio.create_task(
+            here.create_pods((pod(f"during-{n}", cpu="10m", affinity=PREFERS_FIRST) for n in range(200)), at_once=2)
+        )
+        _rewrite(here, profiles=[weighted(1, 10)])
+        await here.logged(frontend, "Configuration reloaded")
+        await load
+        await here.create_pods(pod(f"after-{n}", cpu="10m", affinity=PREFERS_FIRST) for n in range(20))
+        assert first not in _nodes_of(await here.bound(240), "after")
+
+        after = await _status(here)
+        configuration = after["configuration"]
+        assert configuration["hash"] != before["configuration"]["hash"]
+        assert configuration["callHash"] != before["configuration"]["callHash"]
+        assert (configuration["reloads"], configuration["lastRefusal"]) == (1, None)
+        await installation.until(lambda: _lease_events(here, "ConfigurationReloaded"), 20, here.story)
+
+
+async def test_what_is_wrong_is_refused_as_a_whole_and_profiles_come_and_go(cluster: clusters.OpenCluster) -> None:
+    """Broken, a mistake in a file stops scheduling, or pods of a profile that was added or removed are forgotten."""
+    async with cluster(nodes=2) as here:
+        own = {"admin": {"socket": str(here.folder / "admin.sock")}}
+        profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "old"}]
+        await here.start(configuration={"profiles": profiles}, own=own)
+        frontend = here.frontends[0]
+        await here.create_pods([pod("waits-for-new", schedulerName="new")])
+        gate = [{"name": "example.com/gate"}]
+        await here.create_pods([pod("waits-in-old", schedulerName="old", schedulingGates=gate)])
+
+        unknown = {"filter": {"enabled": [{"name": "Unknown"}]}}
+        _rewrite(here, profiles=[{"schedulerName": "new"}, {"schedulerName": "other", "plugins": unknown}])
+        await here.logged(frontend, "Configuration refused")
+        refusal = (await _status(here))["configuration"]["lastRefusal"]
+        assert refusal["current"]
+        assert "Unknown" in refusal["error"]
+        await installation.until(lambda: _lease_events(here, "ConfigurationRefused"), 20, here.story)
+        await here.create_pods([pod("of-old", schedulerName="old")])
+        await here.bound(1)
+
+        _rewrite(here, profiles=[{"schedulerName": "default-scheduler"}, {"schedulerName": "new"}])
+        frontend.signal(signal.SIGHUP)
+        await here.logged(frontend, "Configuration reloaded")
+        assert [each["metadata"]["name"] for each in await here.bound(2) if "new" in each["metadata"]["name"]]
+
+        # The gate is opened, and nobody is responsible for the pod any more.
+        change = {"spec": {"schedulingGates": []}}
+        await here.request(
+            "PATCH", "/api/v1/namespaces/default/pods/waits-in-old", change, "application/merge-patch+json"
+        )
+        await here.create_pods([pod("last")])
+        bound = {each["metadata"]["name"] for each in await here.bound(3)}
+        assert bound == {"waits-for-new", "of-old", "last"}
+        status = await _status(here)
+        assert status["pendingPods"] == 0
+        assert not status["configuration"]["lastRefusal"]["current"]
+
+        _rewrite(here, leaderElection={"leaderElect": True, "resourceName": "another"})
+        text = "leaderElection.resourceName: Forbidden: cannot change without a restart of the frontend"
+        await here.logged(frontend, text)
+        _rewrite(here, leaderElection={"leaderElect": True})
+        await installation.until(lambda: _is_accepted(here), 20, here.story)
+
+
+async def _is_accepted(here: installation.Installation) -> bool:
+    """Whether the files, as they are, are in force."""
+    refusal = (await _status(here))["configuration"]["lastRefusal"]
+    return refusal is None or not refusal["current"]
