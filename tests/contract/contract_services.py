@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import sdk_examples
 from grpc import aio
 
 from trireme.plugin_api import interfaces
@@ -44,11 +45,13 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "insight": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.InsightService"}),
     "follower in python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "follower in go": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+    "typescript": frozenset({PLUGIN, FILTER, SCORE}),
+    "follower in typescript": frozenset({PLUGIN, SNAPSHOT, FILTER}),
 }
-PLUGINS = ("python", "go")
+PLUGINS = ("python", "go", "typescript")
 PHASES = ("filter", "score")
 # Plugins with NODE_DATA_SNAPSHOT.
-FOLLOWERS = ("follower in python", "follower in go")
+FOLLOWERS = ("follower in python", "follower in go", "follower in typescript")
 
 
 def go_plugin(package: str = ".") -> Path:
@@ -72,6 +75,10 @@ def command(name: str) -> Sequence[str | Path]:
         return (go_plugin("./podlimit"),)
     if name == "follower in python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
+    if name == "typescript":
+        return ("node", sdk_examples.typescript_example("plugin-typescript") / "dist/src/serve_maintenance.js")
+    if name == "follower in typescript":
+        return ("node", sdk_examples.typescript_example("plugin-typescript") / "dist/src/serve_pod_limit.js")
     return (sys.executable, ROOT / "cmd" / name)
 
 
