@@ -63,9 +63,9 @@ def _pending_pods() -> list[core_pb2.Pod]:
     ]
 
 
-def _snapshot(nodes: int, pods: int) -> snapshot.Snapshot:
+def full_sync(nodes: int, pods: int) -> snapshot_pb2.Delta:
+    """A cluster of so many nodes and pods as one delta."""
     draw = np.random.default_rng(1)
-    snap = snapshot.Snapshot()
     kinds = [
         _pod(
             {"priority": int(draw.integers(0, 3))},
@@ -85,7 +85,12 @@ def _snapshot(nodes: int, pods: int) -> snapshot.Snapshot:
         flags=[0] * pods,
     )
     entries = [snapshot_pb2.NodeEntry(slot=n, node=_node(n)) for n in range(nodes)]
-    snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1, nodes=entries, classes=classes, pods=placed))
+    return snapshot_pb2.Delta(reset=True, to_generation=1, nodes=entries, classes=classes, pods=placed)
+
+
+def _snapshot(nodes: int, pods: int) -> snapshot.Snapshot:
+    snap = snapshot.Snapshot()
+    snap.apply(full_sync(nodes, pods))
     return snap
 
 
@@ -101,12 +106,13 @@ def _engine(snap: snapshot.Snapshot) -> engine.Engine:
     configuration = snapshot_pb2.Configuration(profiles=[profile])
     return engine.Engine(
         snap,
-        filter_profiles.make_profiles(configuration, _no_remote),
-        score_profiles.make_profiles(configuration, _no_remote),
+        filter_profiles.make_profiles(configuration, no_remote),
+        score_profiles.make_profiles(configuration, no_remote),
     )
 
 
-def _no_remote(*_: Any) -> Any:
+def no_remote(*_: Any) -> Any:
+    """No plugin of this cluster is remote."""
     raise AssertionError("no plugin is remote")
 
 

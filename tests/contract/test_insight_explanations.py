@@ -9,7 +9,7 @@ import pytest
 import serving_frontend as support
 
 from trireme.frontend.phase_clients import insight_replicas
-from trireme.v1 import insight_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
 
 RESPONSE = insight_pb2.ExplainResponse(
     queued_pod=snapshot_pb2.QueuedPod(pod_class=1),
@@ -36,12 +36,67 @@ RESPONSE = insight_pb2.ExplainResponse(
 )
 
 
+DECISION = decision_explanation_pb2.ExplainDecisionResponse(
+    node_name="n3",
+    kind=decision_explanation_pb2.DECISION_KIND_SCORED,
+    generation=5,
+    decided_unix_ms=1500,
+    profile="default-scheduler",
+    not_known=["what the remote plugin Sky answered"],
+    node_count=3,
+    feasible_count=2,
+    refusals=[decision_explanation_pb2.DecisionRefusal(status=RESPONSE.refusals[0].status, node_count=1, nodes=["n1"])],
+    score_plugins=[decision_explanation_pb2.DecisionScorePlugin(name="NodeResourcesFit", weight=1)],
+    feasible_nodes=[
+        decision_explanation_pb2.DecisionNode(name="n3", total=73, scores=[66], extender_score=7),
+        decision_explanation_pb2.DecisionNode(name="n2", total=60, scores=[60]),
+    ],
+    margin=13,
+    batch_size=2,
+    batch_before=[
+        decision_explanation_pb2.BatchPlacement(
+            pod=cycle_pb2.PodIdentity(namespace="default", name="before"), node_name="n2"
+        )
+    ],
+    preemption=decision_explanation_pb2.PreemptionExplanation(
+        node_name="n3",
+        victims=[
+            decision_explanation_pb2.PreemptionPod(
+                pod=cycle_pb2.PodIdentity(namespace="default", name="low"), priority=1
+            )
+        ],
+        spared=[
+            decision_explanation_pb2.PreemptionPod(
+                pod=cycle_pb2.PodIdentity(namespace="default", name="high"),
+                priority=9,
+                reason=decision_explanation_pb2.PREEMPTION_POD_REASON_PRIORITY,
+            )
+        ],
+        candidates=[decision_explanation_pb2.PreemptionNode(name="n3", victims=1, highest_priority=1, priority_sum=1)],
+        candidate_count=1,
+        decided_unix_ms=1000,
+    ),
+    steps=[decision_explanation_pb2.DecisionStep(name="Filter", duration_us=2500)],
+    longest_step="Filter",
+    attempts=2,
+)
+
+
 class Insight:
     """Insight's replicas, which answer what the test says."""
 
     def __init__(self, answer: insight_pb2.ExplainResponse | Exception) -> None:
         self._answer = answer
         self.requests: list[insight_pb2.ExplainRequest] = []
+        self.decisions: list[decision_explanation_pb2.ExplainDecisionRequest] = []
+
+    async def explain_decision(
+        self, request: decision_explanation_pb2.ExplainDecisionRequest
+    ) -> decision_explanation_pb2.ExplainDecisionResponse:
+        self.decisions.append(request)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return DECISION
 
     async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
         self.requests.append(request)
@@ -54,6 +109,7 @@ async def _explained(folder: Path, insight: Insight | None, query: str, **docume
     """HTTP status, and the report or the text of an error."""
     frontend = support.FakeFrontend()
     frontend.wait(support.pod("waits"))
+    frontend.place(support.pod("placed", "n3"))
     frontend.insight = insight
     headers = {"Authorization": f"Bearer {support.TOKENS['admin']}"}
     async with support.served(folder, frontend, document=document) as served, aiohttp.ClientSession() as session:
@@ -163,3 +219,48 @@ async def test_a_pod_that_has_left_the_queue_is_not_evaluated(tmp_path: Path) ->
     code, report = await _explained(tmp_path, Insight(left), "pod=default/waits")
     assert code == 200
     assert "evaluation" not in report
+
+
+async def test_an_explanation_of_a_bound_pod_has_the_decision(tmp_path: Path) -> None:
+    """Else `trireme explain` says of a bound pod where it is, and nothing of why."""
+    insight = Insight(RESPONSE)
+    code, report = await _explained(tmp_path, insight, "pod=default/placed&allNodes=true&nodes=n3")
+    assert code == 200
+    assert report["place"] == "bound"
+    found = report["decision"]
+    assert (found["node"], found["kind"], found["generation"], found["decidedAt"]) == ("n3", "scored", 5, 1.5)
+    assert (found["exact"], found["same"], found["margin"], found["tiedNodes"]) == (True, True, 13, 0)
+    assert found["notKnown"] == ["what the remote plugin Sky answered"]
+    assert found["refusals"][0]["plugin"] == "NodeResourcesFit"
+    assert found["feasible"][0] == {"node": "n3", "total": 73, "scores": {"NodeResourcesFit": 66}, "extenderScore": 7}
+    assert found["batch"] == {"pods": 2, "before": [{"pod": "default/before", "node": "n2"}]}
+    assert (found["steps"], found["longestStep"], found["attempts"]) == ({"Filter": 0.0025}, "Filter", 2)
+    assert found["preemption"]["victims"] == [{"pod": "default/low", "priority": 1}]
+    assert found["preemption"]["spared"] == [{"pod": "default/high", "priority": 9, "reason": "priority"}]
+    assert found["preemption"]["candidates"][0]["node"] == "n3"
+    (request,) = insight.decisions
+    assert (request.pod.name, list(request.nodes), request.max_feasible_nodes) == ("placed", ["n3"], 2**31)
+
+
+async def test_a_decision_that_insight_does_not_know_is_an_error_in_its_place(tmp_path: Path) -> None:
+    """The rest of the explanation is the frontend's own."""
+    refusal = insight_replicas.InsightRefusal("pod: no decision about it is in memory")
+    code, report = await _explained(tmp_path, Insight(refusal), "pod=default/placed")
+    assert (code, report["decision"]) == (200, {"error": str(refusal)})
+    assert report["summary"] == "is bound to node n3"
+
+
+async def test_preemption_comes_with_the_evaluation_on_request(tmp_path: Path) -> None:
+    """`trireme explain` shows it, and other callers need not wait for dry runs."""
+    answer = insight_pb2.ExplainResponse(queued_pod=snapshot_pb2.QueuedPod(pod_class=1), node_count=3)
+    answer.preemption.reason, answer.preemption.without_victims_count = "its preemptionPolicy is Never", 2
+    insight = Insight(answer)
+    _, report = await _explained(tmp_path, insight, "pod=default/waits&preemption=true")
+    assert report["evaluation"]["preemption"] == {
+        "nodesThatEvictionsDoNotHelp": 0,
+        "nodesWithoutLowerPriority": 2,
+        "nodesWithoutCandidate": 0,
+        "reason": "its preemptionPolicy is Never",
+    }
+    await _explained(tmp_path, insight, "pod=default/waits")
+    assert [request.preemption for request in insight.requests] == [True, False]

@@ -18,9 +18,18 @@ from grpc import aio
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.frontend import phase_configuration
-from trireme.frontend.phase_clients import insight_replicas, snapshot_publisher
+from trireme.frontend.phase_clients import decision_log, insight_replicas, snapshot_publisher
 from trireme.rpc import dialing
-from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    decision_explanation_pb2,
+    decision_pb2,
+    insight_pb2,
+    plugin_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 
 pytestmark = pytest.mark.processes
 
@@ -71,6 +80,9 @@ class Frontend:
             pod=pod, pod_class=number, profile=PROFILE, state=snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE, attempts=2
         )
         self.insight.publish_queue(snapshot_pb2.QueueDelta(pods=[queued]), self.cache.generation)
+
+    def base_of(self, name: str, cpu: str) -> int:
+        return self.registry.intern_base(_parsed(name, cpu).base)
 
     def assume(self, name: str, cpu: str, node: str) -> None:
         parsed = _parsed(name, cpu)
@@ -164,6 +176,41 @@ async def test_it_follows_the_cluster_and_the_queue_and_explains(tmp_path: Path)
             frontend.insight.publish_queue(gone, frontend.cache.generation)
             response = await frontend.explained("wide")
             assert response.node_name == "huge" or (await frontend.explained("wide")).node_name == "huge"
+
+
+async def test_it_remembers_decisions_and_explains_them(tmp_path: Path) -> None:
+    """Over the stream and back: it asks for decisions though it records nothing, and has them when a pod is bound."""
+    with process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = Frontend(address)
+        frontend.add_node("small", "2")
+        frontend.add_node("large", "8")
+        log = decision_log.DecisionLog(lambda: frontend.cache.generation)
+        frontend.insight.send_decisions(log)
+        async with frontend.leading():
+            frontend.enqueue("web", "1")
+            await eventually(lambda: log.wanted())
+            generation, number = frontend.cache.generation, frontend.registry.intern(frontend.base_of("web", "1"), ())
+            slot = frontend.cache.slot_of("large")
+            for part in ({"filter": decision_pb2.FilterDecision(count=1)}, {"place": _placed(slot)}):
+                decision = decision_pb2.Decision(profile=PROFILE, pod_class=number, **part)
+                log._add((PROFILE, number), generation, decision)
+            frontend.assume("web", "1", "large")
+            frontend.publisher.publish()
+            gone = snapshot_pb2.QueueDelta(removed_pods=["uid-web"])
+            frontend.insight.publish_queue(gone, frontend.cache.generation)
+            await frontend.explained("web")
+            pod = cycle_pb2.PodIdentity(namespace="ns", name="web")
+            request = decision_explanation_pb2.ExplainDecisionRequest(pod=pod)
+            response = await frontend.insight.explain_decision(request)
+            assert (response.node_name, response.generation, response.differs) == ("large", generation, False)
+            assert [node.name for node in response.feasible_nodes] == ["large", "small"]
+            request.pod.name = "nobody"
+            with pytest.raises(insight_replicas.InsightRefusal, match="is on no node"):
+                await frontend.insight.explain_decision(request)
+
+
+def _placed(slot: int) -> decision_pb2.PlaceDecision:
+    return decision_pb2.PlaceDecision(count=1, slots=[slot])
 
 
 async def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:

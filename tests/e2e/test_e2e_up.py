@@ -8,12 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import aiohttp
 import installation
 import mixed_pods
 import ports
 import pytest
+import yaml
 
 from trireme_kube.componentbase import clocks
 
@@ -60,6 +62,10 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         details = json.loads(await asyncio.to_thread(_ask, "explain", giant, "-o", "json"))
         (refusal,) = details["evaluation"]["refusals"]
         assert (refusal["plugin"], len(refusal["names"])) == ("NodeResourcesFit", 10)
+        web = await _any_pod(tmp_path / "state" / "trireme" / "kubeconfig", "web-")
+        bound = json.loads(await asyncio.to_thread(_ask, "explain", f"default/{web['metadata']['name']}", "-o", "json"))
+        assert bound["decision"]["node"] == web["spec"]["nodeName"]
+        assert bound["decision"]["steps"]["Bind"] > 0
         one = await asyncio.to_thread(_ask, "explain", giant, "--nodes", "node-3")
         assert re.search(r"1  NodeResourcesFit .*node-3", one)
         (page,) = re.findall(r"why a pod waits: curl (http://127\.0\.0\.1:\d+/v1/\S+)", up.said)
@@ -74,6 +80,17 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
     finally:
         up.stop()
         plugin.stop()
+
+
+async def _any_pod(kubeconfig: pathlib.Path, prefix: str) -> dict[str, Any]:
+    """A pod whose name begins so."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    headers = {"Authorization": f"Bearer {user['token']}"}
+    url = f"{cluster['server']}/api/v1/namespaces/default/pods"
+    async with aiohttp.ClientSession() as http, http.get(url, headers=headers, ssl=False) as response:
+        pods: list[dict[str, Any]] = (await response.json())["items"]
+    return next(pod for pod in pods if pod["metadata"]["name"].startswith(prefix))
 
 
 _ELECTION = """

@@ -1,19 +1,18 @@
 """`trireme explain NAMESPACE/POD`: why a pod is where it is."""
 
 import argparse
+import functools
 from collections.abc import Sequence
 from typing import Any
 
-from rich import console, padding, text
+from rich import console, text
 
-from trireme.cli import display, frontend_connection, proposals_display
+from trireme.cli import decision_display, display, frontend_connection, node_tables, proposals_display
 from trireme.cli.display import Report
 from trireme.framework import event_phrases
-from trireme.registry import explain_sides
 
-# How many of the events that may wake a pod are shown, and of the feasible nodes.
+# How many of the events that may wake a pod are shown.
 _EVENTS = 8
-_NODES = 5
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,16 +28,24 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--proposals", action="store_true", help="also changes that would let it be scheduled, each simulated (insight)"
     )
+    parser.add_argument(
+        "--all-nodes",
+        action="store_true",
+        help="a line for every node: its total, or the first plugin that refuses it (insight)",
+    )
     frontend_connection.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the explanation of a pod. Returns the exit code."""
-    query = {"pod": options.pod, **({"nodes": options.nodes} if options.nodes else {})}
+    query = {"pod": options.pod, "preemption": "true", **({"nodes": options.nodes} if options.nodes else {})}
     if options.proposals:
         query["proposals"] = "true"
-    return frontend_connection.print_report(options, "/trireme/v1/explain", query, render)
+    if options.all_nodes or options.output != "text":
+        query["allNodes"] = "true"
+    show = functools.partial(render, all_nodes=options.all_nodes)
+    return frontend_connection.print_report(options, "/trireme/v1/explain", query, show)
 
 
 def _parse_pod_name(name: str) -> str:
@@ -49,20 +56,26 @@ def _parse_pod_name(name: str) -> str:
     return f"{namespace or 'default'}/{pod}"
 
 
-def render(report: Report, wide: bool = False) -> console.Group:
-    """Render an explanation as text; `wide` names all events that may wake the pod, and more nodes."""
+def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> console.Group:
+    """Render an explanation as text; `wide` names all events that may wake the pod, and more nodes.
+
+    `all_nodes`: a line for each node.
+    """
     parts: list[console.RenderableType] = [
         text.Text.assemble((report["pod"], display.HEADER), " ", _summary_line(report))
     ]
     evaluation = report.get("evaluation", {})
     if "error" in evaluation:
         parts += ["", text.Text(f"Insight does not evaluate it: {evaluation['error']}", display.BAD)]
-    parts += (
-        _render_evaluation(evaluation, wide) if "feasibleNodes" in evaluation else _render_last_answer(report, wide)
-    )
+    if "feasibleNodes" in evaluation:
+        parts += _render_evaluation(evaluation, wide, all_nodes)
+    else:
+        parts += _render_last_answer(report, wide)
+    if "decision" in report:
+        parts += decision_display.render_decision(report["decision"], wide, all_nodes)
     events = report.get("waitsFor", {}).get("events", ())
     if events:
-        parts += ["", "It is tried again when", _with_indent(_events_text(events, wide))]
+        parts += ["", "It is tried again when", node_tables.with_indent(_events_text(events, wide))]
     condition = report.get("condition")
     if condition and condition["message"]:
         parts += ["", f"Condition {condition['reason']}: {condition['message']}"]
@@ -79,11 +92,11 @@ def _render_last_answer(report: Report, wide: bool) -> list[console.RenderableTy
         return []
     parts: list[console.RenderableType] = ["", f"{report['feasibleNodes']} of {report['nodes']} nodes are feasible"]
     if report.get("refusals"):
-        parts.append(_with_indent(_render_refusals(report["refusals"], wide)))
+        parts.append(node_tables.with_indent(node_tables.refusals_table(report["refusals"], wide)))
     return parts
 
 
-def _render_evaluation(found: Report, wide: bool) -> list[console.RenderableType]:
+def _render_evaluation(found: Report, wide: bool, all_nodes: bool) -> list[console.RenderableType]:
     """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
     age = found.get("disconnectedSeconds", 0)
     when = f"{age:.0f} s ago, when insight was connected last" if age else "now"
@@ -92,43 +105,29 @@ def _render_evaluation(found: Report, wide: bool) -> list[console.RenderableType
         f"{found['feasibleNodes']} of {found['nodes']} nodes are feasible {when}",
     ]
     if "preFilter" in found:
-        parts.append(_with_indent(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}"))
-    if found["refusals"]:
+        parts.append(
+            node_tables.with_indent(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}")
+        )
+    if all_nodes:
+        parts += ["", node_tables.with_indent(node_tables.all_nodes_table(found))]
+    elif found["refusals"]:
         refusals = [{**refusal, "examples": refusal["names"][:10]} for refusal in found["refusals"]]
-        parts.append(_with_indent(_render_refusals(refusals, wide)))
+        parts.append(node_tables.with_indent(node_tables.refusals_table(refusals, wide)))
     if "scoreFailure" in found:
         failure = found["scoreFailure"]
         line = f"Scoring fails by {failure['plugin']}: {', '.join(failure['messages'])}"
-        parts.append(_with_indent(text.Text(line, display.BAD)))
-    elif found["feasible"]:
-        parts += ["", "The feasible nodes, best first", _with_indent(_render_feasible_nodes(found, wide))]
+        parts.append(node_tables.with_indent(text.Text(line, display.BAD)))
+    elif found["feasible"] and not all_nodes:
+        parts += [
+            "",
+            "The feasible nodes, best first",
+            node_tables.with_indent(node_tables.feasible_nodes_table(found, wide)),
+        ]
     if found.get("notEvaluated"):
         parts += ["", f"HTTP extenders may refuse more: {', '.join(found['notEvaluated'])}"]
+    if "preemption" in found:
+        parts += decision_display.render_preemption(found["preemption"], "It would preempt", wide)
     return parts + proposals_display.render_proposals(found, wide)
-
-
-def _render_feasible_nodes(found: Report, wide: bool) -> console.RenderableType:
-    """The first nodes with what adds to their totals."""
-    weights = {plugin["plugin"]: plugin["weight"] for plugin in found["scorePlugins"]}
-    nodes = found["feasible"] if wide else found["feasible"][:_NODES]
-    entries = [
-        [
-            node["node"],
-            str(node["total"]),
-            ", ".join(
-                f"{plugin} {_score_text(score, weights[plugin])}" for plugin, score in node["scores"].items() if score
-            ),
-        ]
-        for node in nodes
-    ]
-    if len(found["feasible"]) > len(nodes):
-        entries.append(["…", "", f"{len(found['feasible']) - len(nodes)} more (-o wide names them)"])
-    return display.table_of_rows(("NODE", "TOTAL", "SCORES"), entries, right=("TOTAL",))
-
-
-def _score_text(score: int, weight: int) -> str:
-    """A plugin's score, with its weight unless that is 1."""
-    return f"{score}×{weight}" if weight > 1 else str(score)
 
 
 def _summary_line(report: Report) -> str:
@@ -139,40 +138,6 @@ def _summary_line(report: Report) -> str:
     if report.get("startedAt"):
         return f"{summary} and was started there {display.age_text(report['startedAt'])} ago"
     return summary
-
-
-def _with_indent(what: console.RenderableType) -> padding.Padding:
-    """The part, indented."""
-    return padding.Padding(what, (0, 0, 0, 2))
-
-
-def _render_refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
-    """A table of the refusals, a row for all nodes with the same one. `wide`: with all its examples, else three."""
-    entries = []
-    for refusal in refusals:
-        reason = ", ".join(refusal["messages"]) or refusal["code"]
-        details = [_reason_details(refusal["plugin"], reason) for reason in refusal["reasons"]]
-        examples = refusal["examples"] if wide else refusal["examples"][:3]
-        more = " …" if refusal["nodes"] > len(examples) and examples else ""
-        parameters = "; ".join(detail for detail in details if detail)
-        entries.append(
-            [
-                str(refusal["nodes"]),
-                refusal["plugin"] or "PreFilter",
-                f"{reason}{f' ({parameters})' if parameters else ''}",
-                f"{', '.join(examples)}{more}",
-            ]
-        )
-    return display.table_of_rows(
-        ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON", "EXAMPLES")
-    )
-
-
-def _reason_details(plugin: str, reason: Report) -> str:
-    """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its parameters."""
-    parameters = {name: value for name, value in reason.items() if name != "code"}
-    text = explain_sides.reason_text(plugin, reason["code"], parameters)
-    return text or ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
 def _events_text(events: Sequence[str], wide: bool) -> str:

@@ -249,4 +249,4 @@ def build_phases(
         decisions=decisions,
     )
     streams = plugin_streams.PluginStreams(publisher, context.clocks.monotonic)
-    return PhaseClients(publisher, links, answers, evaluators, streams)
+    return PhaseClients(publisher, links, answers, evaluators, streams, decisions)

@@ -10,6 +10,7 @@ from trireme.frontend import plugin_membership, plugin_updates, queue_executor, 
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
+    decision_log,
     endpoints,
     fallback,
     phase_links,
@@ -78,6 +79,8 @@ class PhaseClients:
     answers: class_answers.ClassAnswers
     evaluators: remote_evaluators.RemoteEvaluators
     streams: plugin_streams.PluginStreams
+    #: What insight gets of the answers.
+    decisions: decision_log.DecisionLog
     #: By phase, the replacement of its configured replicas while none answers; made at the start of a term.
     fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
     #: By phase, and for insight, the look-ups of its configured endpoints; made at the start of a term.

@@ -83,7 +83,7 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     feasible = np.flatnonzero((answer.columns.index == 0) & (answer.columns.capacity > 0) & alive)
     found: NodeScores | status.Status | None = None
     if scores and feasible.size:
-        found = await _score_feasible(evaluating, cycle, feasible)
+        found = await score_feasible(evaluating, cycle, feasible)
     return Explanation(generation, None, _refusals_by_status(answer, alive), feasible, found)
 
 
@@ -101,14 +101,17 @@ def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolA
     return sorted(found, key=lambda refusals: -refusals.slots.size)
 
 
-async def _score_feasible(
-    evaluating: engine.Engine, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
+async def score_feasible(
+    evaluating: engine.Engine,
+    cycle: cycle_pb2.Cycle,
+    slots: arrays.SlotArray,
+    extra: arrays.Int64Array | None = None,
 ) -> NodeScores | status.Status:
     """Score the feasible slots; the result is in the order in which Place would choose them for one pod.
 
-    All of them are scored, also where the profile's percentageOfNodesToScore has Place compare a sample only: an
-    explanation may name a node that Place did not look at. The status where a plugin fails. Raises: OutOfStepError if
-    the snapshot was replaced meanwhile.
+    `extra` is added to the totals. All of them are scored, also where the profile's percentageOfNodesToScore has
+    Place compare a sample only: an explanation may name a node that Place did not look at. The status where a plugin
+    fails. Raises: OutOfStepError if the snapshot was replaced meanwhile. Shapes: slots (node,), extra (slot,).
     """
     incarnation = evaluating.snap.incarnation
     raw = await evaluating.score.raw_scores(cycle, slots)
@@ -118,7 +121,7 @@ async def _score_feasible(
     if isinstance(plugins, status.Status):
         return plugins
     evaluating.snap.check_incarnation(incarnation)
-    totals = np.zeros(slots.size, dtype=np.int64)
+    totals = np.zeros(slots.size, dtype=np.int64) if extra is None else extra[slots]
     for plugin in plugins:
         if plugin.scores is not None:
             totals += placement.apply_weight(plugin.scores, plugin.weight)

@@ -65,6 +65,11 @@ class ObservedCluster:
 
     def node_of(self, pod_namespace: str, pod_name: str, uid: str = "") -> str | None:
         """The node of the placed pod of this name, and with this UID unless that is empty; None: there is none."""
+        row = self.row_of(pod_namespace, pod_name, uid)
+        return None if row is None else self.snap.nodes.names[int(self.snap.pods.slot[row])]
+
+    def row_of(self, pod_namespace: str, pod_name: str, uid: str = "") -> int | None:
+        """The row of the placed pod of this name, and with this UID unless that is empty; None: there is none."""
         table, start = self.snap.pods, 0
         while True:
             try:
@@ -76,4 +81,4 @@ class ObservedCluster:
             if slot < 0 or (uid and table.uids[row] != uid):
                 continue
             if self.snap.classes[int(table.pod_class[row])].namespace == pod_namespace:
-                return self.snap.nodes.names[slot]
+                return row

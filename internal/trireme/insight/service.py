@@ -10,13 +10,21 @@ from grpc import aio
 from trireme.evaluation import engine, filter_engine, request_errors, score_engine
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
-from trireme.insight import explanation, observed_cluster, recorder
-from trireme.insight.proposals import search
+from trireme.insight import explanation, observed_cluster, preemption_explanation, recorder
+from trireme.insight.history import decision_explainer, memory
+from trireme.insight.proposals import search, simulated_cluster
 from trireme.recording import segment_writer
 from trireme.registry import filter_profiles, score_profiles
 from trireme.rpc import follower, grpc_server
 from trireme.snapshot import arrays, snapshot
-from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
+from trireme.v1 import (
+    cycle_pb2,
+    decision_explanation_pb2,
+    filter_phase_pb2,
+    insight_pb2,
+    insight_pb2_grpc,
+    snapshot_pb2,
+)
 from trireme.wire import status as wire_status
 
 
@@ -25,6 +33,9 @@ class ServiceStatistics(recorder.RecorderStatistics):
     """What the service has done, what it knows, and what it recorded."""
 
     explained: int = field(metadata={"help": "Pods explained.", "total": True})
+    remembered_decisions: int = field(metadata={"help": "Pods whose placement can be explained."})
+    remembered_clusters: int = field(metadata={"help": "Copies of the cluster for explanations of past decisions."})
+    memory_bytes: int = field(metadata={"help": "Memory of these copies and what follows them, in bytes, roughly."})
     queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers and scores, in bytes."})
@@ -55,9 +66,12 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._proposals = search.ProposalSearch()
         self._explained = 0
         self._recorder: recorder.Recorder | None = None
+        self._memory = memory.Memory(self._cluster)
         self.follow = follower.Follower(
-            self._cluster, self._apply_configuration, take_queue=self._cluster.apply_queue, applied=self._record
+            self._cluster, self._apply_configuration, take_queue=self._cluster.apply_queue, applied=self._take
         )
+        self.follow.takes_decisions = True
+        self._decisions = self._memory.explainer(self.follow.caller_identity)
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -69,6 +83,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """The cluster and the queue that it explains."""
         return self._cluster
 
+    def remembered_names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the nodes and of the placed pods that past decisions may be about."""
+        return self._memory.clusters.names()
+
     def statistics(self) -> ServiceStatistics:
         """What it has done so far."""
         filters, scores = self._engine.filter.statistics(), self._engine.score.statistics()
@@ -77,6 +95,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         return ServiceStatistics(
             **asdict(recorded),
             explained=self._explained,
+            remembered_decisions=len(self._memory.decisions),
+            remembered_clusters=self._memory.clusters.span_count,
+            memory_bytes=self._memory.clusters.nbytes,
             queued_pods=len(self._cluster.queue),
             classes=filters.classes,
             column_bytes=cached,
@@ -86,12 +107,12 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """Record all streams from now on; return the recorder, which has yet to run."""
         # A recording begins with all of the cluster, whatever the plugins need.
         self._snap.store_node_objects(messages=True, json=True)
-        self.follow.takes_decisions = True
         self._recorder = recorder.Recorder(self._cluster, writer, self.follow.instance)
         return self._recorder
 
-    def _record(self, request: snapshot_pb2.SyncRequest) -> None:
-        """Record what was applied, if anything is recorded."""
+    def _take(self, request: snapshot_pb2.SyncRequest) -> None:
+        """Remember what was applied, and record it, if anything is recorded."""
+        self._memory.take(request)
         if self._recorder is not None:
             self._recorder.record(request)
 
@@ -103,6 +124,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._engine = engine.Engine(self._snap, filters, scores)
+        self._memory.configure(configuration)
 
     async def Explain(
         self, request: insight_pb2.ExplainRequest, context: aio.ServicerContext[Any, Any]
@@ -118,6 +140,38 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._explained += 1
         return response
 
+    async def ExplainDecision(
+        self, request: decision_explanation_pb2.ExplainDecisionRequest, context: aio.ServicerContext[Any, Any]
+    ) -> decision_explanation_pb2.ExplainDecisionResponse:
+        """By which decision the pod got its node."""
+        try:
+            pod = request.pod
+            self._check_request(pod)
+            row = self._cluster.row_of(pod.namespace, pod.name, pod.uid)
+            uid = pod.uid if row is None else self._snap.pods.uids[row]
+            if not uid:
+                raise ExplainError(grpc.StatusCode.NOT_FOUND, f"pod: {pod.namespace}/{pod.name} is on no node")
+            response = await self._decisions.explain(uid, request)
+        except ExplainError as error:
+            await grpc_server.abort(context, error.code, str(error))
+        except request_errors.InvalidRequestError as error:
+            await grpc_server.abort(context, grpc.StatusCode.UNAVAILABLE, f"the decision is not evaluated: {error}")
+        except ValueError as error:
+            await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except decision_explainer.DecisionForgotten as error:
+            await grpc_server.abort(context, grpc.StatusCode.NOT_FOUND, f"pod: {error}")
+        self._explained += 1
+        return response
+
+    def _check_request(self, pod: cycle_pb2.PodIdentity) -> None:
+        """Check that the pod has its names, and that there is a cluster. Raises: ExplainError."""
+        for name in ("namespace", "name"):
+            if not getattr(pod, name):
+                raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"pod.{name}: must be given")
+        if not self._cluster.synced:
+            text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
+            raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
+
     async def _explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
         """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.
 
@@ -125,12 +179,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         `explanation.explain` raises.
         """
         pod = request.pod
-        for name in ("namespace", "name"):
-            if not getattr(pod, name):
-                raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"pod.{name}: must be given")
-        if not self._cluster.synced:
-            text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
-            raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
+        self._check_request(pod)
         unknown = next((name for name in request.nodes if name not in self._snap.nodes.slot_of_name), None)
         if unknown is not None:
             raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"nodes: there is no node {unknown}")
@@ -180,6 +229,20 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             result = await self._proposals.search(self._engine, cycle)
             response.proposals.extend(result.proposals)
             response.proposal_search_limits.extend(result.limits)
+        if request.preemption and not found.feasible.size:
+            response.preemption.CopyFrom(await self._explain_preemption(queued, cycle))
+
+    async def _explain_preemption(
+        self, queued: snapshot_pb2.QueuedPod, cycle: cycle_pb2.Cycle
+    ) -> decision_explanation_pb2.PreemptionExplanation:
+        """What preemption would do for the pod now. It runs on a copy, which changes no more."""
+        copy = simulated_cluster.SimulatedCluster(self._snap, self._engine.filter.profiles, cycle)
+        cycle = copy.cycle_of_class(cycle.pod_class)
+        nominee = self._snap.nominations.get(queued.pod.uid)
+        node = "" if nominee is None else self._snap.nodes.names[nominee.slot]
+        cycle.pod.status.nominated_node_name = node
+        preemptor = filter_phase_pb2.Preemptor(pod=queued.pod, nominated_node=node, seed=cycle.generation)
+        return await preemption_explanation.explain(copy.engine, copy.snap, cycle, preemptor)
 
 
 def _write_explanation(

@@ -127,6 +127,8 @@ class DecisionReplay:
         if self._numbers.missing > before:
             self.counts.missing += self._numbers.missing - before
             self._filtered = None
+        if decision.HasField("bound"):
+            return None
         if decision.profile not in self._profiles:
             self.counts.remote += 1
         elif decision.inexact or not self._snap.synced or decision.generation != self._snap.generation:

@@ -55,6 +55,8 @@ class AssumedPod:
     pre_bind: bool = False
     state: bytes = b""  # what Reserve gave for PreBind
     prepared: bool = False  # PreBind may have written objects
+    permit_seconds: float = 0.0  # waited on Permit
+    pre_bind_seconds: float = 0.0  # PreBindPreFlight and PreBind
     node_counts: tuple[int, int] = (0, 0)  # number of nodes, and of feasible ones, for the log
 
     @property
@@ -93,6 +95,7 @@ class BindingCycle:
         http_extenders: extenders.Extenders | None,
         execute: Callable[[remote_calls.Instructions], None],
         now: Callable[[], float],
+        log: ports.BindingLog,
         binder: ports.Binder,
         waiting: waiting_pods.WaitingPods,
         pre_binding: pre_binding.PreBinding,
@@ -107,6 +110,7 @@ class BindingCycle:
         self._observer = observer
         self._reserved = reserved
         self._http_extenders = http_extenders
+        self._log = log
         self._binder = binder
         self._waiting = waiting
         self._pre_binding = pre_binding
@@ -240,9 +244,10 @@ class BindingCycle:
                 self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits),
                 self._write_expected_nomination(assumed),
             )
-            self._observer.on_permit_wait_ended(result.code, self._observer.clock() - started)
+            waited = self._observer.clock() - started
+            self._observer.on_permit_wait_ended(result.code, waited)
             if result.code == status.Code.SUCCESS:
-                await self._pre_bind_or_bind_permitted(cycle, [assumed])
+                await self._pre_bind_or_bind_permitted(cycle, [dataclasses.replace(assumed, permit_seconds=waited)])
             else:
                 self._unassume_and_requeue(cycle, assumed, result, _permit_text(result))
 
@@ -282,6 +287,7 @@ class BindingCycle:
         if failed is None:
             self._observer.on_extension_point_run("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
         if result.code is status.Code.SUCCESS:
+            assumed = dataclasses.replace(assumed, pre_bind_seconds=self._observer.clock() - started)
             await self._bind_once_status_written(cycle, [assumed])
         else:
             self._unassume_and_requeue(cycle, assumed, result)
@@ -324,11 +330,12 @@ class BindingCycle:
         if result is None:
             await self._bind_by_plugins(cycle, [assumed])
             return
-        self._observer.on_extension_point_run("Bind", result.code, cycle.profile, self._observer.clock() - started)
+        seconds = self._observer.clock() - started
+        self._observer.on_extension_point_run("Bind", result.code, cycle.profile, seconds)
         if result.code == status.Code.SUCCESS:
             self._binding[cycle.profile] -= 1
             self.reported_bound.add(assumed.pod.uid, (cycle, assumed))
-            self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
+            self._report_bound(assumed, seconds)
             self._post_binding.on_bound(cycle, assumed.item)
         else:
             self._unassume_and_requeue(cycle, assumed, result)
@@ -392,14 +399,26 @@ class BindingCycle:
         async for result in self._binder.bind(request):
             assumed = pods[result.index]
             answer = wire_status.from_message(result.status)
-            self._observer.on_extension_point_run("Bind", answer.code, cycle.profile, self._observer.clock() - started)
+            seconds = self._observer.clock() - started
+            self._observer.on_extension_point_run("Bind", answer.code, cycle.profile, seconds)
             if answer.code == status.Code.SUCCESS:
                 self._binding[cycle.profile] -= 1
-                self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
+                self._report_bound(assumed, seconds)
                 self._post_binding.on_bound(cycle, request.items[result.index])
             else:
                 self._unassume_and_requeue(cycle, assumed, answer)
             yield result
+
+    def _report_bound(self, assumed: AssumedPod, bind_seconds: float) -> None:
+        """Report that the pod is bound, and how long that took."""
+        self._log.add_bound(
+            assumed.pod,
+            self._now(),
+            permit_seconds=assumed.permit_seconds,
+            pre_bind_seconds=assumed.pre_bind_seconds,
+            bind_seconds=bind_seconds,
+        )
+        self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
 
     def _unassume_and_requeue(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str = ""

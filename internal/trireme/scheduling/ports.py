@@ -250,6 +250,21 @@ RESULT_ERROR = "error"
 POD = "pod"
 
 
+class BindingLog(Protocol):
+    """Takes down how long the steps of binding took for each pod, so that a decision can be explained later."""
+
+    def add_bound(
+        self,
+        pod: queued_pod.QueuedPodInfo,
+        now: float,
+        *,
+        permit_seconds: float,
+        pre_bind_seconds: float,
+        bind_seconds: float,
+    ) -> None:
+        """The pod is bound. `now` by the queue's clock. BindingCycle calls it, once for each pod."""
+
+
 class Observer(Protocol):
     """Measures each step. Units: seconds, of the observer's own clock unless stated otherwise.
 

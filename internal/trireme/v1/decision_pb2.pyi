@@ -39,6 +39,8 @@ class Decision(_message.Message):
     NOMINATED_FIELD_NUMBER: _builtins.int
     PLACE_FIELD_NUMBER: _builtins.int
     POST_FILTER_FIELD_NUMBER: _builtins.int
+    BOUND_FIELD_NUMBER: _builtins.int
+    DURATION_US_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """REQUIRED. From 1, one more with each decision of a frontend that was to be recorded. A number that is left out is a
     decision that was dropped, because a replica did not read fast enough.
@@ -51,6 +53,8 @@ class Decision(_message.Message):
     """REQUIRED. The class of the pods."""
     inexact: _builtins.bool
     """OPTIONAL. The cluster changed before the answer came: it was made on this generation or a later one."""
+    duration_us: _builtins.int
+    """OPTIONAL. How long the call took, as the frontend measured it, in microseconds."""
     @_builtins.property
     def filter(self) -> Global___FilterDecision:
         """Filter."""
@@ -67,6 +71,10 @@ class Decision(_message.Message):
     def post_filter(self) -> Global___PostFilterDecision:
         """RunPostFilter."""
 
+    @_builtins.property
+    def bound(self) -> Global___BoundPods:
+        """Not a call: pods were bound. It is not decided again."""
+
     def __init__(
         self,
         *,
@@ -79,16 +87,78 @@ class Decision(_message.Message):
         nominated: Global___NominatedDecision | None = ...,
         place: Global___PlaceDecision | None = ...,
         post_filter: Global___PostFilterDecision | None = ...,
+        bound: Global___BoundPods | None = ...,
+        duration_us: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "filter", b"filter", "nominated", b"nominated", "place", b"place", "post_filter", b"post_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "decision", b"decision", "filter", b"filter", "nominated", b"nominated", "place", b"place", "post_filter", b"post_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "filter", b"filter", "generation", b"generation", "inexact", b"inexact", "nominated", b"nominated", "number", b"number", "place", b"place", "pod_class", b"pod_class", "post_filter", b"post_filter", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "decision", b"decision", "duration_us", b"duration_us", "filter", b"filter", "generation", b"generation", "inexact", b"inexact", "nominated", b"nominated", "number", b"number", "place", b"place", "pod_class", b"pod_class", "post_filter", b"post_filter", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_decision: _TypeAlias = _typing.Literal["filter", "nominated", "place", "post_filter"]  # noqa: Y015
+    _WhichOneofReturnType_decision: _TypeAlias = _typing.Literal["filter", "nominated", "place", "post_filter", "bound"]  # noqa: Y015
     _WhichOneofArgType_decision: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_decision) -> _WhichOneofReturnType_decision | None: ...
 
 Global___Decision: _TypeAlias = Decision  # noqa: Y015
+
+@_typing.final
+class BoundPods(_message.Message):
+    """BoundPods is how long binding took, of pods that were bound one after the other; columns of equal length."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UID_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    QUEUE_US_FIELD_NUMBER: _builtins.int
+    ATTEMPT_US_FIELD_NUMBER: _builtins.int
+    PERMIT_US_FIELD_NUMBER: _builtins.int
+    PRE_BIND_US_FIELD_NUMBER: _builtins.int
+    BIND_US_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def uid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """REQUIRED. UIDs."""
+
+    @_builtins.property
+    def attempts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. How many attempts each took."""
+
+    @_builtins.property
+    def queue_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. From when the pod could first be tried to the beginning of its last attempt, in microseconds."""
+
+    @_builtins.property
+    def attempt_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. From the beginning of its last attempt until it was bound, in microseconds."""
+
+    @_builtins.property
+    def permit_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. How long it waited on Permit, calls of Permit plugins not included, in microseconds."""
+
+    @_builtins.property
+    def pre_bind_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. How long PreBind took, in microseconds; 0 where there was nothing to do."""
+
+    @_builtins.property
+    def bind_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. How long Bind took, in microseconds."""
+
+    def __init__(
+        self,
+        *,
+        uid: _abc.Iterable[_builtins.str] | None = ...,
+        attempts: _abc.Iterable[_builtins.int] | None = ...,
+        queue_us: _abc.Iterable[_builtins.int] | None = ...,
+        attempt_us: _abc.Iterable[_builtins.int] | None = ...,
+        permit_us: _abc.Iterable[_builtins.int] | None = ...,
+        pre_bind_us: _abc.Iterable[_builtins.int] | None = ...,
+        bind_us: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_us", b"attempt_us", "attempts", b"attempts", "bind_us", b"bind_us", "permit_us", b"permit_us", "pre_bind_us", b"pre_bind_us", "queue_us", b"queue_us", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BoundPods: _TypeAlias = BoundPods  # noqa: Y015
 
 @_typing.final
 class FilterDecision(_message.Message):

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from trireme.v1 import core_pb2 as _core_pb2
 from trireme.v1 import cycle_pb2 as _cycle_pb2
+from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import meta_pb2 as _meta_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
 from trireme.v1 import status_pb2 as _status_pb2
@@ -33,10 +34,13 @@ class ExplainRequest(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     SCORES_FIELD_NUMBER: _builtins.int
     PROPOSALS_FIELD_NUMBER: _builtins.int
+    PREEMPTION_FIELD_NUMBER: _builtins.int
     scores: _builtins.bool
     """OPTIONAL. Also answer the scores of the feasible nodes, which takes longer."""
     proposals: _builtins.bool
     """OPTIONAL. Also answer proposals, which takes longer: each of them is simulated, with calls of remote plugins."""
+    preemption: _builtins.bool
+    """OPTIONAL. Also answer whom the pod would preempt, or why nobody, where no node is feasible."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. Namespace and name of the pod. Its UID is OPTIONAL: with one, a pod of that name with another UID is
@@ -54,10 +58,11 @@ class ExplainRequest(_message.Message):
         nodes: _abc.Iterable[_builtins.str] | None = ...,
         scores: _builtins.bool = ...,
         proposals: _builtins.bool = ...,
+        preemption: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "pod", b"pod", "proposals", b"proposals", "scores", b"scores"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "pod", b"pod", "preemption", b"preemption", "proposals", b"proposals", "scores", b"scores"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -82,6 +87,7 @@ class ExplainResponse(_message.Message):
     SCORE_FAILURE_FIELD_NUMBER: _builtins.int
     PROPOSALS_FIELD_NUMBER: _builtins.int
     PROPOSAL_SEARCH_LIMITS_FIELD_NUMBER: _builtins.int
+    PREEMPTION_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """OPTIONAL. The node that the pod is on, or is being bound to. Then nothing is evaluated, and all fields about nodes
     and plugins are unset.
@@ -135,6 +141,10 @@ class ExplainResponse(_message.Message):
     def proposal_search_limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProposalSearchLimit]:
         """OPTIONAL. With proposals: the kinds of which not all candidates were tried."""
 
+    @_builtins.property
+    def preemption(self) -> _decision_explanation_pb2.PreemptionExplanation:
+        """OPTIONAL. With preemption, where no node is feasible: what PostFilter finds on the same state."""
+
     def __init__(
         self,
         *,
@@ -151,10 +161,11 @@ class ExplainResponse(_message.Message):
         score_failure: _status_pb2.Status | None = ...,
         proposals: _abc.Iterable[Global___Proposal] | None = ...,
         proposal_search_limits: _abc.Iterable[Global___ProposalSearchLimit] | None = ...,
+        preemption: _decision_explanation_pb2.PreemptionExplanation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pre_filter", b"pre_filter", "queued_pod", b"queued_pod", "score_failure", b"score_failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "score_failure", b"score_failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "node_count", b"node_count", "node_name", b"node_name", "pre_filter", b"pre_filter", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "refusals", b"refusals", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "node_count", b"node_count", "node_name", b"node_name", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "refusals", b"refusals", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from trireme.v1 import decision_explanation_pb2 as trireme_dot_v1_dot_decision__explanation__pb2
 from trireme.v1 import insight_pb2 as trireme_dot_v1_dot_insight__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -41,6 +42,11 @@ class InsightServiceStub:
                 request_serializer=trireme_dot_v1_dot_insight__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_insight__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.ExplainDecision = channel.unary_unary(
+                '/trireme.v1.InsightService/ExplainDecision',
+                request_serializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionResponse.FromString,
+                _registered_method=True)
 
 
 class InsightServiceServicer:
@@ -56,6 +62,14 @@ class InsightServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExplainDecision(self, request, context):
+        """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
+        has in memory. NOT_FOUND where it has none of this pod. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InsightServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -63,6 +77,11 @@ def add_InsightServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=trireme_dot_v1_dot_insight__pb2.ExplainRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_insight__pb2.ExplainResponse.SerializeToString,
+            ),
+            'ExplainDecision': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainDecision,
+                    request_deserializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -94,6 +113,33 @@ class InsightService:
             '/trireme.v1.InsightService/Explain',
             trireme_dot_v1_dot_insight__pb2.ExplainRequest.SerializeToString,
             trireme_dot_v1_dot_insight__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainDecision(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.InsightService/ExplainDecision',
+            trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionRequest.SerializeToString,
+            trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ Explanations by insight: why a pod waits, where the next one would go, and what 
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import insight_pb2 as _insight_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -39,6 +40,10 @@ class InsightServiceStub:
     """Explain evaluates a pod in the queue on the newest state of the cluster that insight has. NOT_FOUND where insight
     knows no such pod. HTTP extenders take no part: the frontend alone calls them. Idempotent.
     """
+    ExplainDecision: _grpc.UnaryUnaryMultiCallable[_decision_explanation_pb2.ExplainDecisionRequest, _decision_explanation_pb2.ExplainDecisionResponse]
+    """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
+    has in memory. NOT_FOUND where it has none of this pod. Idempotent.
+    """
 
 @_typing.type_check_only
 class InsightServiceAsyncStub(InsightServiceStub):
@@ -50,6 +55,10 @@ class InsightServiceAsyncStub(InsightServiceStub):
     Explain: _aio.UnaryUnaryMultiCallable[_insight_pb2.ExplainRequest, _insight_pb2.ExplainResponse]  # type: ignore[assignment]
     """Explain evaluates a pod in the queue on the newest state of the cluster that insight has. NOT_FOUND where insight
     knows no such pod. HTTP extenders take no part: the frontend alone calls them. Idempotent.
+    """
+    ExplainDecision: _aio.UnaryUnaryMultiCallable[_decision_explanation_pb2.ExplainDecisionRequest, _decision_explanation_pb2.ExplainDecisionResponse]  # type: ignore[assignment]
+    """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
+    has in memory. NOT_FOUND where it has none of this pod. Idempotent.
     """
 
 class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -65,6 +74,16 @@ class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_insight_pb2.ExplainResponse, _abc.Awaitable[_insight_pb2.ExplainResponse]]:
         """Explain evaluates a pod in the queue on the newest state of the cluster that insight has. NOT_FOUND where insight
         knows no such pod. HTTP extenders take no part: the frontend alone calls them. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def ExplainDecision(
+        self,
+        request: _decision_explanation_pb2.ExplainDecisionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_decision_explanation_pb2.ExplainDecisionResponse, _abc.Awaitable[_decision_explanation_pb2.ExplainDecisionResponse]]:
+        """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
+        has in memory. NOT_FOUND where it has none of this pod. Idempotent.
         """
 
 def add_InsightServiceServicer_to_server(servicer: InsightServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

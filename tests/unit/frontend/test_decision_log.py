@@ -1,12 +1,16 @@
 """DecisionLog: what is recorded of a decision, and that nothing waits for it."""
 
 import dataclasses
+import types
+from typing import cast
 
 import pytest
 from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
 
 from trireme.framework import status
+from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import decision_log
+from trireme.queueing import queued_pod
 from trireme.v1 import decision_pb2, filter_phase_pb2, snapshot_pb2
 
 
@@ -93,3 +97,59 @@ async def test_post_filter_is_of_the_generation_at_which_pre_filter_refused() ->
     first, second = taken(cluster.log)
     assert first.filter.pre_filter.plugin == "NodeAffinity"
     assert (second.generation, second.inexact) == (cluster.generation, False)
+
+
+async def test_pods_bound_since_a_message_are_one_decision() -> None:
+    """Each would cost the frontend a message; or nobody could say how long a pod took."""
+    cluster = await RecordedCluster(2).open()
+
+    def bound(uid: str) -> None:
+        pod = cast(
+            "queued_pod.QueuedPodInfo",
+            types.SimpleNamespace(uid=uid, attempts=2, initial_attempt_timestamp=10.0, popped_at=12.5),
+        )
+        cluster.log.add_bound(pod, 13.0, permit_seconds=0.25, pre_bind_seconds=0.0, bind_seconds=0.125)
+
+    cluster.log.wanted = lambda: False
+    bound("nobody-records")
+    assert not cluster.log.waiting
+    cluster.log.wanted = lambda: True
+    bound("a")
+    bound("b")
+    assert cluster.log.waiting
+    (decision,) = taken(cluster.log)
+    assert decision.number == 1
+    assert decision.bound == decision_pb2.BoundPods(
+        uid=["a", "b"],
+        attempts=[2, 2],
+        queue_us=[2_500_000] * 2,
+        attempt_us=[500_000] * 2,
+        permit_us=[250_000] * 2,
+        pre_bind_us=[0, 0],
+        bind_us=[125_000] * 2,
+    )
+    assert cluster.log.take() == b""
+
+
+async def test_a_decision_has_the_duration_of_its_call() -> None:
+    """Who held a pod up would be a guess."""
+    cluster = await RecordedCluster(2).open()
+    cluster.log.call_seconds = 0.0
+    cluster.evaluators._metrics = cast("scheduler_metrics.SchedulerMetrics", _SteppingMetrics())
+    filtered = await cluster.filter(SMALL)
+    await cluster.place(SMALL, 1, filtered)
+    assert [each.duration_us for each in taken(cluster.log)] == [2000, 2000]
+
+
+class _SteppingMetrics:
+    """A clock that moves by 2 ms with each look at it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def clock(self) -> float:
+        self.now += 0.002
+        return self.now
+
+    def record_phase_call(self, *_: object) -> None:
+        """Nothing."""

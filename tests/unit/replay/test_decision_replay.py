@@ -107,6 +107,17 @@ async def test_what_may_be_of_another_state_is_counted_apart(fields: dict[str, A
     assert (counts.inexact, counts.incomplete, counts.same, differences) == (1, 1, 0, [])
 
 
+async def test_pods_that_were_bound_are_no_decision_to_make_again() -> None:
+    """They would count as decisions without the answer that they build on."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    frames = cluster.frames()
+    bound = decision_pb2.Decision(number=3, bound=decision_pb2.BoundPods(uid=["uid-0"]))
+    frames[-1].message.decisions.append(bound.SerializeToString())
+    counts, differences = await replayed(cluster, frames)
+    assert (counts.same, counts.incomplete, counts.missing, counts.remote, differences) == (2, 0, 0, 0, [])
+
+
 async def test_decisions_that_were_dropped_are_counted() -> None:
     """`0 differences` would be of a part that nobody knows the size of."""
     cluster = await RecordedCluster(3).open()

@@ -8,6 +8,7 @@ out.
 from collections.abc import Callable, Sequence
 
 from trireme.cache import placed_pod
+from trireme.queueing import queued_pod
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import fit_error, ports
@@ -34,16 +35,24 @@ class DecisionLog:
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._number = 0
+        #: How long the call took whose answer is added next, in seconds.
+        self.call_seconds = 0.0
+        # Pods bound since the last message.
+        self._bound: decision_pb2.BoundPods | None = None
         # The last answer of filter, and the generation of that call: most calls that follow build on it.
         self._filtered: tuple[ports.ClassKey, class_answer.ClassAnswer, int] | None = None
 
     @property
     def waiting(self) -> bool:
         """Whether there are decisions that no message has taken yet."""
-        return bool(self._waiting)
+        return bool(self._waiting) or self._bound is not None
 
     def take(self) -> bytes:
         """What was added since the last call, as the fields of a serialised SyncRequest; empty: nothing."""
+        if self._bound is not None:
+            self._number += 1
+            self._keep(decision_pb2.Decision(number=self._number, generation=self._generation(), bound=self._bound))
+            self._bound = None
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         return snapshot_pb2.SyncRequest(decisions=waiting).SerializeToString() if waiting else b""
 
@@ -117,18 +126,51 @@ class DecisionLog:
             about.columns.CopyFrom(filtered.answer.to_message())
         self._add(class_key, generation, decision_pb2.Decision(post_filter=about))
 
+    def add_bound(
+        self,
+        pod: queued_pod.QueuedPodInfo,
+        now: float,
+        *,
+        permit_seconds: float,
+        pre_bind_seconds: float,
+        bind_seconds: float,
+    ) -> None:
+        """Add that the pod was bound, and how long that took; all that were bound since a message are one decision."""
+        if not self.wanted():
+            return
+        if self._bound is None:
+            self._bound = decision_pb2.BoundPods()
+        bound, first = self._bound, pod.initial_attempt_timestamp
+        bound.uid.append(pod.uid)
+        bound.attempts.append(pod.attempts)
+        bound.queue_us.append(_microseconds(pod.popped_at - first) if first else 0)
+        bound.attempt_us.append(_microseconds(now - pod.popped_at))
+        bound.permit_us.append(_microseconds(permit_seconds))
+        bound.pre_bind_us.append(_microseconds(pre_bind_seconds))
+        bound.bind_us.append(_microseconds(bind_seconds))
+
     def _is_last_answer(self, class_key: ports.ClassKey, filtered: FilterResult) -> bool:
         """Whether this is Filter's last answer as it was."""
         last = self._filtered
         return last is not None and last[0] == class_key and last[1] is filtered.answer
 
     def _add(self, class_key: ports.ClassKey, generation: int, decision: decision_pb2.Decision) -> None:
-        """Number a decision, and keep it for the next message if there is room."""
+        """Number a decision of a call, and keep it for the next message if there is room."""
         self._number += 1
         decision.number, decision.generation = self._number, generation
         decision.profile, decision.pod_class = class_key
         decision.inexact = generation != self._generation()
+        decision.duration_us = _microseconds(self.call_seconds)
+        self._keep(decision)
+
+    def _keep(self, decision: decision_pb2.Decision) -> None:
+        """Keep a decision for the next message, if there is room."""
         content = decision.SerializeToString()
         if self._waiting_bytes + len(content) <= MAX_WAITING_BYTES:
             self._waiting.append(content)
             self._waiting_bytes += len(content)
+
+
+def _microseconds(seconds: float) -> int:
+    """The duration in whole microseconds; 0 where clocks disagree."""
+    return max(round(seconds * 1_000_000), 0)

@@ -1,13 +1,15 @@
 """The replicas of insight, which follow the cluster and the queue and explain pods. Scheduling never waits for them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import grpc
+from google.protobuf import message
 from grpc import aio
 
 from trireme.frontend.phase_clients import decision_log, follower_replicas, replica_link
 from trireme.rpc import dialing
-from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
+from trireme.v1 import decision_explanation_pb2, insight_pb2, insight_pb2_grpc, snapshot_pb2
 
 
 class InsightUnavailable(Exception):
@@ -71,6 +73,24 @@ class InsightReplicas:
             self.publish_queue(snapshot_pb2.QueueDelta(), generation)
 
     async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
+        """Why a pod waits, as the first replica says that answers. Raises: as `_call` does."""
+        response: insight_pb2.ExplainResponse = await self._call(lambda stub: stub.Explain, request)
+        return response
+
+    async def explain_decision(
+        self, request: decision_explanation_pb2.ExplainDecisionRequest
+    ) -> decision_explanation_pb2.ExplainDecisionResponse:
+        """By which decision a pod got its node, as the first replica says that answers. Raises: as `_call` does."""
+        answer: decision_explanation_pb2.ExplainDecisionResponse = await self._call(
+            lambda stub: stub.ExplainDecision, request
+        )
+        return answer
+
+    async def _call(
+        self,
+        method: "Callable[[insight_pb2_grpc.InsightServiceAsyncStub], Callable[..., Awaitable[Any]]]",
+        request: message.Message,
+    ) -> Any:
         """Return the answer of the first replica that has one; there are no retries after the last.
 
         Raises:
@@ -81,9 +101,7 @@ class InsightReplicas:
         for link in self.replicas.preferred("", 0):
             stub = insight_pb2_grpc.InsightServiceStub(link.channel)
             try:
-                response: insight_pb2.ExplainResponse = await stub.Explain(
-                    request, timeout=self.replicas.deadline_seconds
-                )
+                response = await method(stub)(request, timeout=self.replicas.deadline_seconds)
             except aio.AioRpcError as error:
                 problem = f"{link.address}: {link.error_text(error)}"
                 if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):

@@ -411,7 +411,9 @@ class RemoteEvaluators:
             code = grpc.StatusCode.UNAVAILABLE
             raise
         finally:
-            self._metrics.record_phase_call(phase, rpc, code.name, self._metrics.clock() - started)
+            # Nothing else runs between here and the caller that adds the answer to the decisions.
+            seconds = self._decisions.call_seconds = self._metrics.clock() - started
+            self._metrics.record_phase_call(phase, rpc, code.name, seconds)
 
 
 def _check_generation(phase: str, evaluated: int, wanted: int) -> None:

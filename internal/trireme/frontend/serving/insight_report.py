@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.frontend.phase_clients import insight_replicas
-from trireme.frontend.serving import proposals_report
+from trireme.frontend.serving import preemption_report, proposals_report
 from trireme.v1 import cycle_pb2, insight_pb2, status_pb2
 from trireme.wire import status as wire_status
 
@@ -19,21 +19,24 @@ async def evaluate_pod(
     extenders: Sequence[str],
     *,
     proposals: bool = False,
+    preemption: bool = False,
 ) -> Json | None:
     """Have insight evaluate the pod (namespace/name) now; None: it has left the queue.
 
     About these nodes alone, if any are given. `extenders` are the URLs of HTTP extenders, which insight does not call.
-    With `proposals` also what would help.
+    With `proposals` also what would help, with `preemption` whom it would preempt.
 
     Raises: InsightUnavailable, InsightRefusal.
     """
     namespace, _, name = key.partition("/")
     pod = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=uid)
-    request = insight_pb2.ExplainRequest(pod=pod, nodes=nodes, scores=True, proposals=proposals)
+    request = insight_pb2.ExplainRequest(pod=pod, nodes=nodes, scores=True, proposals=proposals, preemption=preemption)
     response = await insight.explain(request)
     if not response.HasField("queued_pod"):
         return None
     out = _evaluation_json(response) | ({"notEvaluated": list(extenders)} if extenders else {})
+    if response.HasField("preemption"):
+        out["preemption"] = preemption_report.preemption_json(response.preemption)
     return out | (proposals_report.proposals_json(response) if proposals else {})
 
 
@@ -47,16 +50,16 @@ def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
         "nodes": response.node_count,
         "feasibleNodes": response.feasible_count,
         "refusals": [
-            {**_status_json(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
+            {**status_json(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
             for refusal in response.refusals
         ],
         "feasible": [_feasible_node_json(node, response) for node in response.feasible_nodes],
         "scorePlugins": plugins,
     }
     if response.HasField("pre_filter"):
-        out["preFilter"] = _status_json(response.pre_filter)
+        out["preFilter"] = status_json(response.pre_filter)
     if response.HasField("score_failure"):
-        out["scoreFailure"] = _status_json(response.score_failure)
+        out["scoreFailure"] = status_json(response.score_failure)
     if response.disconnected_ms:
         out["disconnectedSeconds"] = response.disconnected_ms / 1000
     return out
@@ -72,7 +75,7 @@ def _feasible_node_json(node: insight_pb2.FeasibleNode, response: insight_pb2.Ex
     }
 
 
-def _status_json(message: status_pb2.Status) -> Json:
+def status_json(message: status_pb2.Status) -> Json:
     """A refusal: the plugin, its code, messages and reasons."""
     found = wire_status.from_message(message)
     return {

@@ -14,13 +14,12 @@ from collections.abc import Callable, Mapping
 
 from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
-from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import (
     certificates_to_watch,
-    insight_report,
     liveness,
     metrics_collector,
     metrics_resources,
+    pod_explanation,
     status_report,
 )
 from trireme.frontend.serving.frontend_state import FrontendState
@@ -310,35 +309,19 @@ class FrontendSite:
         return _json_reply(status_report.status(self._served, pods))
 
     async def _explain_reply(self, request: Request) -> Reply:
-        """What the queue, the cache and, for a pod that is tried, insight know of a pod; `?proposals=true`: what helps.
-
-        If insight does not answer, the reply has its error in place of the evaluation.
-        """
+        """What the queue, the cache and insight know of a pod."""
         key = request.query.get("pod", [""])[0]
         if not key:
             return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)
         report = status_report.explain(self._served, key)
         if report is None:
             return http_site.text(f"{key}: no pod of this name is pending here or on a node\n", 404)
-        nodes = [name for name in request.query.get("nodes", [""])[0].split(",") if name]
-        proposals = request.query.get("proposals", [""])[0] == "true"
-        insight = self._served.phases.links.insight
-        if insight is None:
-            if nodes or proposals:
-                field = "nodes" if nodes else "proposals"
-                return http_site.text(f"{field}: this takes insight, and insight.endpoints names none\n", 400)
-        elif "attempts" in report:
-            extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
-            try:
-                evaluation = await insight_report.evaluate_pod(
-                    insight, key, report["uid"], nodes, extenders, proposals=proposals
-                )
-            except (insight_replicas.InsightRefusal, insight_replicas.InsightUnavailable) as error:
-                if nodes and isinstance(error, insight_replicas.InsightRefusal):
-                    return http_site.text(f"{error}\n", 400)
-                evaluation = {"error": str(error)}
-            if evaluation is not None:
-                report["evaluation"] = evaluation
+        extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
+        try:
+            wanted = pod_explanation.Wanted.from_query(request.query)
+            await pod_explanation.add_insight(report, key, wanted, self._served.phases.links.insight, extenders)
+        except pod_explanation.BadQuery as error:
+            return http_site.text(f"{error}\n", 400)
         return _json_reply(report)
 
 

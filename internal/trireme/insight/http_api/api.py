@@ -18,7 +18,7 @@ from google.protobuf import json_format, message
 
 from trireme.insight import service
 from trireme.insight.http_api import access, failures, request_places, requests, visibility
-from trireme.v1 import insight_pb2
+from trireme.v1 import decision_explanation_pb2, insight_pb2
 from trireme_kube.componentbase.server import http_site, status_documents
 from trireme_kube.componentbase.server.authentication import ReviewError, User
 
@@ -43,11 +43,17 @@ class Page:
     path: requests.PodPath
     request: Callable[[], Any]
     rpc: Rpc
+    #: Whether it is about the past: names of nodes and pods that are gone are hidden as well.
+    past: bool = False
 
 
 def _pages(served: service.InsightService) -> Sequence[Page]:
     """All pages. An RPC of the service becomes a page by a line here; `visibility` lists who sees what of it."""
-    return (Page(requests.PodPath("explanation"), insight_pb2.ExplainRequest, served.Explain),)
+    decision = decision_explanation_pb2.ExplainDecisionRequest
+    return (
+        Page(requests.PodPath("explanation"), insight_pb2.ExplainRequest, served.Explain),
+        Page(requests.PodPath("decision"), decision, served.ExplainDecision, past=True),
+    )
 
 
 class _CallFailed(Exception):
@@ -75,6 +81,7 @@ class HttpApi:
         self, served: service.InsightService, callers: access.Access, *, seconds: float = REQUEST_SECONDS
     ) -> None:
         self._cluster = served.cluster
+        self._past_names = served.remembered_names
         self._pages = _pages(served)
         self._access = callers
         self._seconds = seconds
@@ -129,7 +136,8 @@ class HttpApi:
         if len(getattr(message, "nodes", ())) and not viewer.lists_nodes:
             text = f'User "{user.name}" may not list nodes, so it may not name any: leave nodes out of the query'
             raise failures.HttpFailure(403, "Forbidden", f"nodes is forbidden: {text}")
-        names = visibility.NameReplacer(self._cluster, viewer, name)
+        past = {"past_names": self._past_names} if page.past else {}
+        names = visibility.NameReplacer(self._cluster, viewer, name, **past)
         try:
             answer = await page.rpc(message, _Call())
         except _CallFailed as error:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from google.protobuf import message
 
 from trireme.insight import observed_cluster
-from trireme.v1 import insight_pb2
+from trireme.v1 import decision_explanation_pb2, insight_pb2
 
 MessageT = TypeVar("MessageT", bound=message.Message)
 
@@ -63,6 +63,62 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
         "feasible_nodes": Show.TO_LISTERS_OF_NODES,
         "score_plugins": Show.ALWAYS,
         "score_failure": Show.ALWAYS,
+        "preemption": Show.ALWAYS,
+    },
+    "trireme.v1.ExplainDecisionResponse": {
+        "node_name": Show.AS_NODE_NAME,
+        "kind": Show.ALWAYS,
+        "generation": Show.ALWAYS,
+        "decided_unix_ms": Show.ALWAYS,
+        "profile": Show.ALWAYS,
+        "inexact": Show.ALWAYS,
+        "differs": Show.ALWAYS,
+        "not_known": Show.WITHOUT_NAMES,
+        "node_count": Show.ALWAYS,
+        "feasible_count": Show.ALWAYS,
+        "refusals": Show.ALWAYS,
+        "score_plugins": Show.ALWAYS,
+        "feasible_nodes": Show.TO_LISTERS_OF_NODES,
+        "margin": Show.ALWAYS,
+        "tied_count": Show.ALWAYS,
+        "batch_size": Show.ALWAYS,
+        "preemption": Show.ALWAYS,
+        "steps": Show.ALWAYS,
+        "longest_step": Show.ALWAYS,
+        "attempts": Show.ALWAYS,
+    },
+    "trireme.v1.DecisionRefusal": {
+        "status": Show.ALWAYS,
+        "node_count": Show.ALWAYS,
+        "nodes": Show.TO_LISTERS_OF_NODES,
+    },
+    "trireme.v1.DecisionScorePlugin": {"name": Show.ALWAYS, "weight": Show.ALWAYS, "skipped": Show.ALWAYS},
+    "trireme.v1.DecisionNode": {
+        "name": Show.ALWAYS,
+        "total": Show.ALWAYS,
+        "scores": Show.ALWAYS,
+        "extender_score": Show.ALWAYS,
+    },
+    "trireme.v1.DecisionStep": {"name": Show.ALWAYS, "duration_us": Show.ALWAYS},
+    # The pods of the node, those evicted and those not, are for who may list both.
+    "trireme.v1.PreemptionExplanation": {
+        "reason": Show.WITHOUT_NAMES,
+        "node_name": Show.AS_NODE_NAME,
+        "budget_violations": Show.ALWAYS,
+        "candidates": Show.TO_LISTERS_OF_NODES,
+        "candidate_count": Show.ALWAYS,
+        "decided_by": Show.ALWAYS,
+        "unresolvable_count": Show.ALWAYS,
+        "without_victims_count": Show.ALWAYS,
+        "not_enough_count": Show.ALWAYS,
+        "decided_unix_ms": Show.ALWAYS,
+    },
+    "trireme.v1.PreemptionNode": {
+        "name": Show.ALWAYS,
+        "victims": Show.ALWAYS,
+        "budget_violations": Show.ALWAYS,
+        "highest_priority": Show.ALWAYS,
+        "priority_sum": Show.ALWAYS,
     },
     "trireme.v1.QueuedPod": {
         "pod": Show.ALWAYS,
@@ -96,9 +152,19 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
 class NameReplacer:
     """Replaces the names of nodes and of other pods in texts, as far as the viewer may not list them."""
 
-    def __init__(self, cluster: observed_cluster.ObservedCluster, viewer: Viewer, own_pod: str) -> None:
-        """`own_pod` is the name of the pod that the caller may read."""
+    def __init__(
+        self,
+        cluster: observed_cluster.ObservedCluster,
+        viewer: Viewer,
+        own_pod: str,
+        past_names: Callable[[], tuple[frozenset[str], frozenset[str]]] = lambda: (frozenset(), frozenset()),
+    ) -> None:
+        """`own_pod` is the name of the pod that the caller may read.
+
+        `past_names` returns the names of nodes and pods that the texts may have beside those of the cluster now.
+        """
         self._cluster = cluster
+        self._past_names = past_names
         self._viewer = viewer
         self._own_pod = own_pod
         self._hidden_nodes: frozenset[str] | None = None
@@ -127,7 +193,9 @@ class NameReplacer:
     def _nodes(self) -> frozenset[str]:
         """The names of nodes to replace, in lower case: whole, and up to the first dot as hosts call themselves."""
         if self._hidden_nodes is None:
-            names = [] if self._viewer.lists_nodes else self._cluster.snap.nodes.slot_of_name
+            names: Iterable[str] = ()
+            if not self._viewer.lists_nodes:
+                names = itertools.chain(self._cluster.snap.nodes.slot_of_name, self._past_names()[0])
             self._hidden_nodes = frozenset(part for name in names for part in (name, name.partition(".")[0]))
         return self._hidden_nodes
 
@@ -136,7 +204,8 @@ class NameReplacer:
         if self._hidden_pods is None:
             names: Iterable[str] = ()
             if not self._viewer.lists_pods:
-                names = itertools.chain(self._cluster.snap.pods.names, self._cluster.queue.names())
+                now = itertools.chain(self._cluster.snap.pods.names, self._cluster.queue.names())
+                names = itertools.chain(now, self._past_names()[1])
             self._hidden_pods = frozenset(names)
         return self._hidden_pods
 
@@ -152,7 +221,8 @@ def limit(answer: MessageT, viewer: Viewer, names: NameReplacer) -> MessageT:
     if viewer.sees_all:
         return answer
     out = _limited(answer, viewer, names)
-    if isinstance(out, insight_pb2.ExplainResponse) and not viewer.lists_nodes:
+    refused = (insight_pb2.ExplainResponse, decision_explanation_pb2.ExplainDecisionResponse)
+    if isinstance(out, refused) and not viewer.lists_nodes:
         _merge_refusals(out)
     return out
 
@@ -196,15 +266,14 @@ def _copy_texts(out: message.Message, field: Any, value: Any, change: Callable[[
         setattr(out, field.name, change(value))
 
 
-def _merge_refusals(response: insight_pb2.ExplainResponse) -> None:
+def _merge_refusals(
+    response: insight_pb2.ExplainResponse | decision_explanation_pb2.ExplainDecisionResponse,
+) -> None:
     """Add up the refusals whose statuses differed by names alone, the one of most nodes first."""
-    merged: dict[bytes, insight_pb2.NodeRefusal] = {}
+    counts: dict[bytes, int] = {}
     for refusal in response.refusals:
         key = refusal.status.SerializeToString(deterministic=True)
-        if key in merged:
-            merged[key].node_count += refusal.node_count
-        else:
-            merged[key] = insight_pb2.NodeRefusal()
-            merged[key].CopyFrom(refusal)
+        counts[key] = counts.get(key, 0) + refusal.node_count
     del response.refusals[:]
-    response.refusals.extend(sorted(merged.values(), key=lambda refusal: -refusal.node_count))
+    for key, nodes in sorted(counts.items(), key=lambda entry: -entry[1]):
+        response.refusals.add(node_count=nodes).status.MergeFromString(key)

@@ -5,7 +5,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.insight import observed_cluster
 from trireme.insight.http_api import visibility
-from trireme.v1 import cycle_pb2, insight_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
 
 NONE = visibility.Viewer(lists_nodes=False, lists_pods=False)
 NODES = visibility.Viewer(lists_nodes=True, lists_pods=False)
@@ -145,3 +145,48 @@ def test_the_fields_listed_exist() -> None:
         status_pb2.Reason.DESCRIPTOR,
     ):
         assert set(visibility._FIELDS[descriptor.full_name]) <= {field.name for field in descriptor.fields}
+
+
+def _decision() -> decision_explanation_pb2.ExplainDecisionResponse:
+    answer = decision_explanation_pb2.ExplainDecisionResponse(node_name="n0", margin=3, batch_size=2)
+    for node in ("n0", "gone-node"):
+        message = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="Remote", messages=[f"on {node}"])
+        answer.refusals.add(status=message, nodes=[node], node_count=1)
+    answer.feasible_nodes.add(name="n0", total=3)
+    answer.batch_before.add(node_name="n0").pod.name = "theirs"
+    answer.not_known.append("its preemption: gone-pod")
+    found = answer.preemption
+    found.node_name, found.decided_by, found.candidate_count = "n0", "victims", 2
+    found.victims.add(priority=1).pod.name = "theirs"
+    found.spared.add(priority=1).pod.name = "pod-0"
+    found.candidates.add(name="n0", victims=1)
+    return answer
+
+
+def _shown_decision(
+    viewer: visibility.Viewer, cluster: observed_cluster.ObservedCluster
+) -> decision_explanation_pb2.ExplainDecisionResponse:
+    past = frozenset({"gone-node"}), frozenset({"gone-pod"})
+    return visibility.limit(_decision(), viewer, visibility.NameReplacer(cluster, viewer, "mine", lambda: past))
+
+
+def test_a_decision_of_the_past_names_nothing_that_is_gone(cluster: observed_cluster.ObservedCluster) -> None:
+    """The names of nodes and pods of that time are hidden as those of now are."""
+    shown = _shown_decision(NONE, cluster)
+    assert not any(name in str(shown) for name in ("n0", "gone-node", "gone-pod", "theirs", "pod-0"))
+    assert (shown.node_name, shown.preemption.node_name) == ("(a node)", "(a node)")
+    (refusal,) = shown.refusals
+    assert (refusal.node_count, list(refusal.status.messages)) == (2, ["on (a node)"])
+    assert list(shown.not_known) == ["its preemption: (a pod)"]
+    assert (shown.margin, shown.batch_size, shown.preemption.decided_by) == (3, 2, "victims")
+
+
+def test_victims_and_other_pods_are_for_who_may_list_both(cluster: observed_cluster.ObservedCluster) -> None:
+    """A list of the pods of a node has names and places of pods."""
+    for viewer in (NODES, PODS):
+        shown = _shown_decision(viewer, cluster)
+        assert not shown.batch_before
+        assert not shown.preemption.victims
+        assert not shown.preemption.spared
+    assert len(_shown_decision(NODES, cluster).preemption.candidates) == 1
+    assert _shown_decision(ALL, cluster) == _decision()

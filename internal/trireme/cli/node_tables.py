@@ -1,0 +1,101 @@
+"""Tables of nodes for `trireme explain`: those that refuse a pod by reason, the feasible ones by score, and all."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import console, padding
+
+from trireme.cli import display
+from trireme.registry import explain_sides
+
+Report = Mapping[str, Any]
+
+# How many feasible nodes are shown.
+_SHOWN_NODES = 5
+
+
+def feasible_nodes_table(found: Report, wide: bool) -> console.RenderableType:
+    """The first nodes with what adds to their totals."""
+    weights = {plugin["plugin"]: plugin["weight"] for plugin in found["scorePlugins"]}
+    nodes = found["feasible"] if wide else found["feasible"][:_SHOWN_NODES]
+    entries = [
+        [
+            node["node"],
+            str(node["total"]),
+            ", ".join(
+                [
+                    *(
+                        f"{plugin} {_score_text(score, weights[plugin])}"
+                        for plugin, score in node["scores"].items()
+                        if score
+                    ),
+                    *([f"extenders {node['extenderScore']}"] if "extenderScore" in node else []),
+                ]
+            ),
+        ]
+        for node in nodes
+    ]
+    if found["feasibleNodes"] > len(nodes) and (not wide or len(found["feasible"]) > len(nodes)):
+        entries.append(["…", "", f"{found['feasibleNodes'] - len(nodes)} more (-o wide names them)"])
+    return display.table_of_rows(("NODE", "TOTAL", "SCORES"), entries, right=("TOTAL",))
+
+
+def _score_text(score: int, weight: int) -> str:
+    """A plugin's score, with its weight unless that is 1."""
+    return f"{score}×{weight}" if weight > 1 else str(score)
+
+
+def with_indent(what: console.RenderableType) -> padding.Padding:
+    """The part, indented."""
+    return padding.Padding(what, (0, 0, 0, 2))
+
+
+def refusals_table(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
+    """A table of the refusals, a row for all nodes with the same one. `wide`: with all its examples, else three."""
+    entries = []
+    for refusal in refusals:
+        reason = ", ".join(refusal["messages"]) or refusal["code"]
+        details = [_reason_details(refusal["plugin"], reason) for reason in refusal["reasons"]]
+        examples = refusal["examples"] if wide else refusal["examples"][:3]
+        more = " …" if refusal["nodes"] > len(examples) and examples else ""
+        parameters = "; ".join(detail for detail in details if detail)
+        entries.append(
+            [
+                str(refusal["nodes"]),
+                refusal["plugin"] or "PreFilter",
+                f"{reason}{f' ({parameters})' if parameters else ''}",
+                f"{', '.join(examples)}{more}",
+            ]
+        )
+    return display.table_of_rows(
+        ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON", "EXAMPLES")
+    )
+
+
+def _reason_details(plugin: str, reason: Report) -> str:
+    """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its parameters."""
+    parameters = {name: value for name, value in reason.items() if name != "code"}
+    text = explain_sides.reason_text(plugin, reason["code"], parameters)
+    return text or ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
+def all_nodes_table(found: Report) -> console.RenderableType:
+    """Each node with its total, or the first plugin that refuses it and why; by name."""
+    entries: dict[str, list[str]] = {}
+    for node in found["feasible"]:
+        entries[node["node"]] = [node["node"], str(node.get("total", "")), "feasible", ""]
+    for refusal in found["refusals"]:
+        reason = ", ".join(refusal["messages"]) or refusal["code"]
+        details = [_reason_details(refusal["plugin"], each) for each in refusal["reasons"]]
+        parameters = "; ".join(detail for detail in details if detail)
+        text = f"{reason}{f' ({parameters})' if parameters else ''}"
+        for name in refusal["names"]:
+            entries[name] = [name, "", refusal["plugin"] or "PreFilter", text]
+    rows = [entries[name] for name in sorted(entries, key=_by_number)]
+    return display.table_of_rows(("NODE", "TOTAL", "ANSWER", "REASON"), rows, right=("TOTAL",))
+
+
+def _by_number(name: str) -> tuple[str | int, ...]:
+    """Sorts n2 before n10."""
+    return tuple((int(part) if part.isdigit() else part) for part in re.split(r"(\d+)", name))

@@ -1,0 +1,243 @@
+"""Which decision placed which pod: recent decisions, and the pods that deltas bring after them.
+
+A decision of Place names slots, and the next deltas bring pods of the class there: the first such pod is the first one
+that the decision placed. Nominated pods and preemptors are named by the decisions themselves.
+"""
+
+import collections
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from google.protobuf import message as protobuf
+
+from trireme.insight import observed_cluster
+from trireme.insight.history import cluster_history
+from trireme.v1 import decision_pb2, filter_phase_pb2, snapshot_pb2
+
+# Answers of one class whose pods may still come.
+_OPEN_ANSWERS = 8
+# Durations and nominees of pods that have not come yet, or are gone, are bounded by count.
+_MAX_PODS = 100_000
+_MAX_NOMINEES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A decision with where it was made. Units: time in nanoseconds since 1970."""
+
+    era: int
+    time_ns: int
+    decision: decision_pb2.Decision
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer that places pods: the decision, Filter's before it, and the pods (UID and name) that came by it."""
+
+    made: Made
+    filtered: Made | None
+    slots: tuple[int, ...]
+    pods: list[tuple[str, str] | None] = field(default_factory=list)
+    next: int = 0
+
+    def claim(self, slot: int) -> int | None:
+        """The position of the next pod on the slot; None: no pod of this answer is to come there."""
+        if self.next < len(self.slots) and self.slots[self.next] == slot:
+            place = self.next
+        else:
+            free = (n for n, each in enumerate(self.slots) if each == slot and self.pods[n] is None)
+            place = next(free, -1)
+        if place < 0:
+            return None
+        self.next = place + 1
+        while self.next < len(self.pods) and self.pods[self.next] is not None:
+            self.next += 1
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How a pod got its node: the position in the answer."""
+
+    answer: Answer
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """PostFilter's result for a pod: the decision, and the position among its results."""
+
+    made: Made
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class BindingTimes:
+    """How long a pod took. Units: microseconds."""
+
+    attempts: int
+    queue_us: int
+    attempt_us: int
+    permit_us: int
+    pre_bind_us: int
+    bind_us: int
+
+
+class DecisionHistory:
+    """The decisions that insight remembers, by pod."""
+
+    def __init__(self, cluster: observed_cluster.ObservedCluster, clusters: cluster_history.ClusterHistory) -> None:
+        self._cluster = cluster
+        self._clusters = clusters
+        clusters.forgotten = self._forget_before
+        # Answers by class, the newest last, whose pods may still come.
+        self._open: dict[int, collections.deque[Answer]] = {}
+        self._filtered: dict[tuple[str, int], Made] = {}
+        # By UID, in the order in which they were nominated: the decision, and the position in it.
+        self._nominees: dict[str, tuple[Made, int, int]] = {}
+        self._placements: dict[str, Placement] = {}
+        self._preemptions: dict[str, Preemption] = {}
+        self._times: dict[str, BindingTimes] = {}
+
+    def __len__(self) -> int:
+        """How many pods' placements are known."""
+        return len(self._placements)
+
+    def placement_of(self, uid: str) -> Placement | None:
+        """How the pod got its node; None: not known."""
+        return self._placements.get(uid)
+
+    def preemption_by(self, uid: str) -> Preemption | None:
+        """The last preemption for the pod that evicts or nominates; None: there was none, or it is not known."""
+        return self._preemptions.get(uid)
+
+    def times_of(self, uid: str) -> BindingTimes | None:
+        """How long the pod took to be bound; None: not known."""
+        return self._times.get(uid)
+
+    def record(self, request: snapshot_pb2.SyncRequest, time_ns: int) -> None:
+        """Take over a message that the cluster has: the decisions in it were made before what it brings."""
+        for content in request.decisions:
+            try:
+                decision = decision_pb2.Decision.FromString(content)
+            except protobuf.DecodeError:
+                continue  # a damaged decision explains nothing; the cluster is followed all the same
+            self._add(Made(self._clusters.era, time_ns, decision))
+        if request.WhichOneof("message") != "delta":
+            return
+        delta = request.delta
+        if delta.reset:
+            self._open.clear()
+            self._filtered.clear()
+        if delta.HasField("pods") and not (delta.reset or delta.partial):
+            self._match_pods(delta.pods)
+        for number in delta.removed_classes:
+            self._open.pop(number, None)
+
+    def _add(self, made: Made) -> None:
+        """Take over a decision."""
+        decision = made.decision
+        kind, key = decision.WhichOneof("decision"), (decision.profile, decision.pod_class)
+        if kind == "filter":
+            self._filtered[key] = made
+            if decision.filter.HasField("nominee"):
+                self._nominate(decision.filter.nominee.uid, made, 0, -1)
+            uids = [each.pod.uid for each in decision.filter.preemptors]
+            self._add_preemptions(made, uids, decision.filter.post_filter_results)
+        elif kind == "nominated":
+            for position, nominee in enumerate(decision.nominated.nominees[: decision.nominated.admitted]):
+                self._nominate(nominee.pod.uid, made, position, nominee.slot)
+        elif kind == "place" and decision.place.slots:
+            slots = tuple(decision.place.slots)
+            answer = Answer(made, self._filtered.get(key), slots, [None] * len(slots))
+            opened = self._open.setdefault(decision.pod_class, collections.deque(maxlen=_OPEN_ANSWERS))
+            opened.append(answer)
+        elif kind == "post_filter":
+            uids = [each.pod.uid for each in decision.post_filter.preemptors]
+            self._add_preemptions(made, uids, decision.post_filter.results)
+        elif kind == "bound":
+            self._add_times(decision.bound)
+
+    def _nominate(self, uid: str, made: Made, position: int, slot: int) -> None:
+        """Note that the pod may get the node that it is nominated to; slot −1: it is not named."""
+        self._nominees.pop(uid, None)
+        self._nominees[uid] = made, position, slot
+        while len(self._nominees) > _MAX_NOMINEES:
+            del self._nominees[next(iter(self._nominees))]
+
+    def _add_preemptions(
+        self, made: Made, uids: Iterable[str], results: Iterable[filter_phase_pb2.PostFilterResult]
+    ) -> None:
+        """Note the results of PostFilter that do something for their pods."""
+        for position, (uid, result) in enumerate(zip(uids, results, strict=False)):
+            answer = result.answer
+            if answer.actions or answer.nominated_node:
+                self._preemptions.pop(uid, None)
+                self._preemptions[uid] = Preemption(made, position)
+        while len(self._preemptions) > _MAX_PODS:
+            del self._preemptions[next(iter(self._preemptions))]
+
+    def _add_times(self, bound: decision_pb2.BoundPods) -> None:
+        """Note how long pods took."""
+        columns = (bound.attempts, bound.queue_us, bound.attempt_us, bound.permit_us, bound.pre_bind_us, bound.bind_us)
+        for uid, *times in zip(bound.uid, *columns, strict=False):
+            self._times[uid] = BindingTimes(*times)
+        while len(self._times) > _MAX_PODS:
+            del self._times[next(iter(self._times))]
+
+    def _match_pods(self, pods: snapshot_pb2.PodColumns) -> None:
+        """Find the answers by which these pods were placed."""
+        for number, slot, uid, name in zip(pods.pod_class, pods.slot, pods.uid, pods.name, strict=True):
+            if not uid:
+                continue
+            placement = self._claim(number, slot, uid, name)
+            if placement is not None:
+                self._placements.pop(uid, None)
+                self._placements[uid] = placement
+        while len(self._placements) > _MAX_PODS:
+            self._drop(next(iter(self._placements)))
+
+    def _claim(self, pod_class: int, slot: int, uid: str, name: str) -> Placement | None:
+        """The answer by which a pod came: the newest one that names its slot, or the one about it as a nominee."""
+        nominee = self._nominees.get(uid)
+        for answer in reversed(self._open.get(pod_class, ())):
+            if nominee is not None and answer.made.decision.number < nominee[0].decision.number:
+                break
+            position = answer.claim(slot)
+            if position is not None:
+                answer.pods[position] = uid, name
+                self._nominees.pop(uid, None)
+                return Placement(answer, position)
+        if nominee is None or nominee[2] not in (slot, -1) or nominee[0].decision.pod_class != pod_class:
+            return None
+        del self._nominees[uid]
+        made, position, _ = nominee
+        filtered = made if made.decision.HasField("filter") else None
+        return Placement(Answer(made, filtered, (slot,), [(uid, name)]), 0)
+
+    def _forget_before(self, era: int, generation: int) -> None:
+        """Forget what was decided on clusters older than this one, which are not remembered any more."""
+
+        def is_old(made: Made) -> bool:
+            return (made.era, made.decision.generation) < (era, generation)
+
+        # Both are about in the order of time: the first one that is not old ends the search.
+        for uid in _leading(self._placements, lambda uid: is_old(self._placements[uid].answer.made)):
+            self._drop(uid)
+        for uid in _leading(self._preemptions, lambda uid: is_old(self._preemptions[uid].made)):
+            del self._preemptions[uid]
+
+    def _drop(self, uid: str) -> None:
+        """Forget a pod's placement."""
+        del self._placements[uid]
+        self._times.pop(uid, None)
+
+
+def _leading(uids: Iterable[str], chosen: "collections.abc.Callable[[str], bool]") -> list[str]:
+    """The first of the UIDs, up to one that is not chosen."""
+    out = []
+    for uid in uids:
+        if not chosen(uid):
+            break
+        out.append(uid)
+    return out
