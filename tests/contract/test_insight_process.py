@@ -188,7 +188,7 @@ async def test_it_remembers_decisions_and_explains_them(tmp_path: Path) -> None:
         frontend.insight.send_decisions(log)
         async with frontend.leading():
             frontend.enqueue("web", "1")
-            await eventually(lambda: log.wanted())
+            await eventually(log.wanted)
             generation, number = frontend.cache.generation, frontend.registry.intern(frontend.base_of("web", "1"), ())
             slot = frontend.cache.slot_of("large")
             for part in ({"filter": decision_pb2.FilterDecision(count=1)}, {"place": _placed(slot)}):
