@@ -33,7 +33,7 @@ from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 # How often the sources are looked at, and how long they must have been still.
 _POLL_SECONDS = 0.5
 _START_SECONDS = 60.0
-_HANDSHAKE_SECONDS = 2.0
+_HANDSHAKE_SECONDS = 10.0
 # What `trireme up` prints once all of it has started.
 _SCHEDULER_READY = "the scheduler's own view: "
 _DEADLINE = "5s"
@@ -158,14 +158,12 @@ class PluginRun:
 
     async def _handshake(self, address: str) -> plugin_pb2.PluginInfo:
         """The plugin's description, once it serves. Raises: _StartError: it describes itself wrongly."""
-        while True:
-            try:
-                return await remote_client.handshake(self._project.name, address, deadline_seconds=_HANDSHAKE_SECONDS)
-            except remote_client.HandshakeError as error:
-                if not await _accepts_connections(address):
-                    await asyncio.sleep(0.1)
-                    continue
-                raise _StartError(str(error)) from error
+        while not await _accepts_connections(address):
+            await asyncio.sleep(0.1)
+        try:
+            return await remote_client.handshake(self._project.name, address, deadline_seconds=_HANDSHAKE_SECONDS)
+        except remote_client.HandshakeError as error:
+            raise _StartError(str(error)) from error
 
     async def _start_scheduler(self, folder: pathlib.Path, info: plugin_pb2.PluginInfo, address: str) -> None:
         """Start a scheduler and a cluster in which the plugin takes part. Raises: _StartError."""
