@@ -6,11 +6,13 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc import aio
 from plugin_bench import PROFILE, Bench
-from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, remote
+from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, on_the_sdk, remote
 
+from trireme import sdk
 from trireme.remote import remote_client
-from trireme.v1 import plugin_pb2
+from trireme.v1 import plugin_pb2, plugin_pb2_grpc
 
 # The handshake.
 
@@ -151,3 +153,42 @@ async def test_an_old_configurations_connection_goes_with_it(bench: Bench) -> No
     assert set(bench.plugins.statistics()) == {plugin.name}
     del plugin
     assert bench.plugins.statistics() == {}
+
+
+class _Newer:
+    """A plugin that cannot work without an addition to the contract."""
+
+    def __init__(self, *features: str) -> None:
+        self.info = sdk.Info("Newer", required_features=features)
+
+    def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
+        return None
+
+
+async def test_a_plugin_that_requires_a_known_feature_takes_part(tmp_path: Path) -> None:
+    """Broken, no plugin can require anything."""
+    async with on_the_sdk(_Newer("required-features"), tmp_path) as address:
+        info = await remote_client.handshake("Newer", address, deadline_seconds=20)
+    assert info.required_features == ["required-features"]
+
+
+async def test_a_scheduler_without_the_feature_is_refused_and_told_why(tmp_path: Path) -> None:
+    """Broken, a newer plugin works by half with a scheduler that does not know the field, either."""
+    async with on_the_sdk(_Newer("required-features"), tmp_path) as address, aio.insecure_channel(address) as channel:
+        stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
+        with pytest.raises(aio.AioRpcError) as caught:
+            await stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=20)
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "the caller does not know required-features" in str(caught.value.details())
+
+
+async def test_a_plugin_from_a_newer_contract_is_rejected_by_the_name_of_the_feature(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Broken, a plugin that this scheduler cannot serve takes part."""
+    plugin = {"name": "P", "extension_points": [4], "required_features": ["time-travel"]}
+    await bench.serve(
+        ScriptedPlugin({GET_PLUGIN_INFO: lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[plugin])}), "newer.sock"
+    )
+    with pytest.raises(remote_client.HandshakeError, match=r"required_features\[0\]: time-travel is not known"):
+        await remote_client.handshake("P", f"unix:{tmp_path}/newer.sock", deadline_seconds=20)

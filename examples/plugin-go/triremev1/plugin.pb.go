@@ -386,8 +386,11 @@ type PluginInfo struct {
 	DependsOn Dependency `protobuf:"varint,8,opt,name=depends_on,json=dependsOn,proto3,enum=trireme.v1.Dependency" json:"depends_on,omitempty"`
 	// OPTIONAL. How its scores are normalised; unset: not at all.
 	Normalization Normalization `protobuf:"varint,9,opt,name=normalization,proto3,enum=trireme.v1.Normalization" json:"normalization,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// OPTIONAL. Features of the contract without which it cannot work, by the names that GetPluginInfoRequest.features
+	// has: a scheduler that lacks one rejects the plugin, and says which. Unset: it works with any scheduler.
+	RequiredFeatures []string `protobuf:"bytes,11,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PluginInfo) Reset() {
@@ -483,9 +486,20 @@ func (x *PluginInfo) GetNormalization() Normalization {
 	return Normalization_NORMALIZATION_UNSPECIFIED
 }
 
-// GetPluginInfoRequest is empty.
+func (x *PluginInfo) GetRequiredFeatures() []string {
+	if x != nil {
+		return x.RequiredFeatures
+	}
+	return nil
+}
+
+// GetPluginInfoRequest says what the caller knows of the contract.
 type GetPluginInfoRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. What has been added to the contract since it was frozen, as far as the caller supports it: names that
+	// docs/versioning.md lists. A plugin leaves out of its answer what the caller does not know. Unset: a caller that
+	// knows none of them.
+	Features      []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +532,13 @@ func (x *GetPluginInfoRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetPluginInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetPluginInfoRequest) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GetPluginInfoRequest) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
 }
 
 // GetPluginInfoResponse lists the plugins that the service hosts.
@@ -945,7 +966,7 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\fClusterEvent\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x18\n" +
 	"\aactions\x18\x02 \x03(\tR\aactions\x12\x12\n" +
-	"\x04hint\x18\x03 \x01(\bR\x04hint\"\xc5\x03\n" +
+	"\x04hint\x18\x03 \x01(\bR\x04hint\"\xf2\x03\n" +
 	"\n" +
 	"PluginInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -958,8 +979,10 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\tnode_data\x18\a \x01(\x0e2\x14.trireme.v1.NodeDataR\bnodeData\x125\n" +
 	"\n" +
 	"depends_on\x18\b \x01(\x0e2\x16.trireme.v1.DependencyR\tdependsOn\x12?\n" +
-	"\rnormalization\x18\t \x01(\x0e2\x19.trireme.v1.NormalizationR\rnormalization\"\x16\n" +
-	"\x14GetPluginInfoRequest\"e\n" +
+	"\rnormalization\x18\t \x01(\x0e2\x19.trireme.v1.NormalizationR\rnormalization\x12+\n" +
+	"\x11required_features\x18\v \x03(\tR\x10requiredFeatures\"2\n" +
+	"\x14GetPluginInfoRequest\x12\x1a\n" +
+	"\bfeatures\x18\x02 \x03(\tR\bfeatures\"e\n" +
 	"\x15GetPluginInfoResponse\x120\n" +
 	"\aplugins\x18\x01 \x03(\v2\x16.trireme.v1.PluginInfoR\aplugins\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\"\x98\x02\n" +

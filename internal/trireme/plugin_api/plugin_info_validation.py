@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trireme.framework import cluster_event
-from trireme.plugin_api import pod_fields
+from trireme.plugin_api import contract_features, pod_fields
 from trireme.v1 import plugin_pb2
 
 # Where a plugin may refuse a pod, which then waits for an event.
@@ -57,6 +57,13 @@ def check_plugin_info(info: plugin_pb2.PluginInfo) -> None:
         except ValueError as error:
             raise ValueError(f"events_to_register[{at}].{error}") from error
     pod_fields.PodFields(info.pod_fields)
+    for at, feature in enumerate(info.required_features):
+        if feature not in contract_features.FEATURES:
+            raise ValueError(
+                f"required_features[{at}]: {feature} is not known to this scheduler, which has: "
+                f"{', '.join(sorted(contract_features.FEATURES))}; update the scheduler, "
+                "or run an older version of the plugin"
+            )
 
 
 def normal_form(info: plugin_pb2.PluginInfo) -> plugin_pb2.PluginInfo:

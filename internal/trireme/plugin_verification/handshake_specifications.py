@@ -1,7 +1,7 @@
 """GetPluginInfo: what a plugin declares."""
 
 from trireme.framework import cluster_event
-from trireme.plugin_api import pod_fields
+from trireme.plugin_api import contract_features, pod_fields
 from trireme.plugin_verification import check_factories, exchanges, outcomes, rpcs
 from trireme.plugin_verification.session import Session
 from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
@@ -210,7 +210,7 @@ async def only_refusing_plugins_register_events(session: Session) -> None:
 async def the_description_stays(session: Session) -> None:
     """GetPluginInfo answers the same again, where the plugin has not changed."""
     first = _handshake(session)
-    again = await session.call(rpcs.GET_PLUGIN_INFO, plugin_pb2.GetPluginInfoRequest())
+    again = await session.call(rpcs.GET_PLUGIN_INFO, contract_features.handshake_request())
     check_factories.require_answer(again)
     assert isinstance(first.response, plugin_pb2.GetPluginInfoResponse)
     assert isinstance(again.response, plugin_pb2.GetPluginInfoResponse)
@@ -229,7 +229,7 @@ async def the_description_stays(session: Session) -> None:
 async def the_instance_stays(session: Session) -> None:
     """The instance stays the same while the service runs."""
     first = _handshake(session)
-    again = await session.call(rpcs.GET_PLUGIN_INFO, plugin_pb2.GetPluginInfoRequest())
+    again = await session.call(rpcs.GET_PLUGIN_INFO, contract_features.handshake_request())
     check_factories.require_answer(again)
     assert isinstance(first.response, plugin_pb2.GetPluginInfoResponse)
     assert isinstance(again.response, plugin_pb2.GetPluginInfoResponse)

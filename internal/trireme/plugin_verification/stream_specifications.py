@@ -3,12 +3,12 @@
 import grpc
 from grpc import aio
 
+from trireme.plugin_api import contract_features
 from trireme.plugin_verification import exchanges, followed_cluster, outcomes, rpcs
 from trireme.plugin_verification.session import Session
 from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
 from trireme.remote import plugin_control, remote_endpoint
 from trireme.rpc import dialing
-from trireme.v1 import plugin_pb2
 
 _GROUP = "snapshot stream"
 
@@ -95,5 +95,5 @@ async def callers_without_a_certificate_are_refused(session: Session) -> None:
         raise outcomes.NotChecked(f"GetPluginInfo fails with {error.code().name}: {error.details()}") from error
     finally:
         await connection.close()
-    each = exchanges.Exchange(rpcs.GET_PLUGIN_INFO, plugin_pb2.GetPluginInfoRequest(), answer, None)
+    each = exchanges.Exchange(rpcs.GET_PLUGIN_INFO, contract_features.handshake_request(), answer, None)
     raise outcomes.Violation("a caller without a certificate is answered", each)

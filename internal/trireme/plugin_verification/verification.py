@@ -4,6 +4,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trireme.plugin_api import contract_features
 from trireme.plugin_verification import (
     catalogue,
     configuration_specifications,
@@ -73,7 +74,7 @@ async def verify(settings: Settings, latency_calls: int = 0) -> Verification:
     connection = dialing.Dialer(settings.tls).open(settings.address, remote_endpoint.OPTIONS)
     session = Session(connection.channel, settings)
     try:
-        handshake = await session.call(rpcs.GET_PLUGIN_INFO, plugin_pb2.GetPluginInfoRequest())
+        handshake = await session.call(rpcs.GET_PLUGIN_INFO, contract_features.handshake_request())
         session = Session(connection.channel, settings, handshake)
         problem = await _prepare(session)
         results = [await _check(session, each, problem) for each in catalogue.SPECIFICATIONS]

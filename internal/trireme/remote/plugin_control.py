@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from trireme.plugin_api import contract_features
 from trireme.rpc import fencing
 from trireme.v1 import plugin_pb2
 
@@ -35,8 +36,8 @@ async def get_plugin_info(channel: aio.Channel, timeout_seconds: float) -> plugi
         request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
         response_deserializer=None,  # gRPC turns a message that it cannot read into None
     )
-    request = plugin_pb2.GetPluginInfoRequest()
-    return plugin_pb2.GetPluginInfoResponse.FromString(await call(request, timeout=timeout_seconds))
+    response = await call(contract_features.handshake_request(), timeout=timeout_seconds)
+    return plugin_pb2.GetPluginInfoResponse.FromString(response)
 
 
 async def configure(

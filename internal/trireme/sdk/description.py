@@ -32,7 +32,8 @@ class Info:
     `metadata.labels['example.com/tier']`; without any it gets what the built-in plugins see of a pod. Which pods a call
     is about is known without them; `metadata.name` here would make each pod a class of its own. Without `events` any
     change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come. The scheduler
-    caches answers for as long as `version` stays: code or settings that answer otherwise are another version.
+    caches answers for as long as `version` stays: code or settings that answer otherwise are another version. A
+    scheduler that lacks one of the `required_features`, additions to the contract, rejects the plugin and says which.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Info:
     normalization: Normalization = Normalization.NONE
     max_concurrent_calls: int = 0
     events: Sequence[Event] = ()
+    required_features: tuple[str, ...] = ()
 
 
 class Plugin(Protocol):
@@ -91,6 +93,7 @@ def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
         node_data=int(info.node_data),  # type: ignore[arg-type]
         depends_on=int(info.depends_on),  # type: ignore[arg-type]
         normalization=int(info.normalization),  # type: ignore[arg-type]
+        required_features=info.required_features,
     )
     if hasattr(plugin, "normalize_scores"):
         out.normalization = plugin_pb2.NORMALIZATION_CUSTOM

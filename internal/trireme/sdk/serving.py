@@ -44,7 +44,11 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
     async def GetPluginInfo(
         self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginInfoResponse:
-        """Return the plugin's description."""
+        """Return the plugin's description; FAILED_PRECONDITION if the caller lacks a feature that it requires."""
+        missing = sorted(set(self._response.plugins[0].required_features) - set(request.features))
+        if missing:
+            text = f"required_features: the caller does not know {', '.join(missing)}; update the scheduler"
+            await grpc_server.abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
         return self._response
 
     async def Configure(

@@ -226,6 +226,7 @@ class PluginInfo(_message.Message):
     NODE_DATA_FIELD_NUMBER: _builtins.int
     DEPENDS_ON_FIELD_NUMBER: _builtins.int
     NORMALIZATION_FIELD_NUMBER: _builtins.int
+    REQUIRED_FEATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """REQUIRED. The name that profiles use."""
     version: _builtins.str
@@ -256,6 +257,12 @@ class PluginInfo(_message.Message):
         in defining the class, and only they are sent. Unset: the fields that the in-tree plugins read.
         """
 
+    @_builtins.property
+    def required_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. Features of the contract without which it cannot work, by the names that GetPluginInfoRequest.features
+        has: a scheduler that lacks one rejects the plugin, and says which. Unset: it works with any scheduler.
+        """
+
     def __init__(
         self,
         *,
@@ -268,10 +275,11 @@ class PluginInfo(_message.Message):
         node_data: Global___NodeData.ValueType = ...,
         depends_on: Global___Dependency.ValueType = ...,
         normalization: Global___Normalization.ValueType = ...,
+        required_features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["depends_on", b"depends_on", "events_to_register", b"events_to_register", "extension_points", b"extension_points", "max_concurrent_calls", b"max_concurrent_calls", "name", b"name", "node_data", b"node_data", "normalization", b"normalization", "pod_fields", b"pod_fields", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depends_on", b"depends_on", "events_to_register", b"events_to_register", "extension_points", b"extension_points", "max_concurrent_calls", b"max_concurrent_calls", "name", b"name", "node_data", b"node_data", "normalization", b"normalization", "pod_fields", b"pod_fields", "required_features", b"required_features", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -279,16 +287,26 @@ Global___PluginInfo: _TypeAlias = PluginInfo  # noqa: Y015
 
 @_typing.final
 class GetPluginInfoRequest(_message.Message):
-    """GetPluginInfoRequest is empty."""
+    """GetPluginInfoRequest says what the caller knows of the contract."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    FEATURES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. What has been added to the contract since it was frozen, as far as the caller supports it: names that
+        docs/versioning.md lists. A plugin leaves out of its answer what the caller does not know. Unset: a caller that
+        knows none of them.
+        """
+
     def __init__(
         self,
+        *,
+        features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -79,6 +79,10 @@ WRONG = {
         "with one of these extension points may register events: preEnqueue, preFilter, filter, reserve, permit",
     ),
     "pod field": ({"pod_fields": ["spec.nope"]}, "pod_fields: spec.nope: "),
+    "feature of a newer contract": (
+        {"required_features": ["idempotent", "time-travel"]},
+        "required_features[1]: time-travel is not known to this scheduler, which has: idempotent, required-features; ",
+    ),
 }
 
 
@@ -101,8 +105,9 @@ def test_invalid_fields_are_named_with_the_allowed_values(case: str) -> None:
         events("*", "All"),
         {"extension_points": [SCORE], "normalization": plugin_pb2.NORMALIZATION_MAX_REVERSED},
         {"extension_points": [SCORE, NORMALIZE], "normalization": plugin_pb2.NORMALIZATION_CUSTOM},
+        {"required_features": ["required-features"]},
     ],
-    ids=["plain", "node", "pod", "target pod", "everything", "normalization", "own normalization"],
+    ids=["plain", "node", "pod", "target pod", "everything", "normalization", "own normalization", "a known feature"],
 )
 def test_valid_plugin_info_is_accepted(fields: dict[str, Any]) -> None:
     """Broken, a good plugin keeps the scheduler from starting."""

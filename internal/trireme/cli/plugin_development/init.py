@@ -65,7 +65,7 @@ def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path
             path = folder / _replace(str(template.relative_to(_TEMPLATES / language)).removesuffix(_SUFFIX), words)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_replace(template.read_text(), words))
-        shutil.copytree(sdk, folder / "vendor")
+        shutil.copytree(sdk, folder / "vendor", ignore=shutil.ignore_patterns(".*"))
     except OSError as error:
         raise InitError(f"{error.filename}: {error.strerror}") from error
 

@@ -158,7 +158,9 @@ class PluginRun:
 
     async def _handshake(self, address: str) -> plugin_pb2.PluginInfo:
         """The plugin's description, once it serves. Raises: _StartError: it describes itself wrongly."""
-        while not await _accepts_connections(address):
+        while True:
+            if await _accepts_connections(address):
+                break
             await asyncio.sleep(0.1)
         try:
             return await remote_client.handshake(self._project.name, address, deadline_seconds=_HANDSHAKE_SECONDS)
