@@ -28,30 +28,42 @@ async def unreserve(writer: ApiWriter, pod: api_writes.PodName, state: bytes) ->
 
 
 async def _clear_node_allocatable_status(writer: ApiWriter, pod: api_writes.PodName) -> api_writes.Outcome | None:
-    """Write that the pod's claims take nothing of a node any more.
+    """Write that the pod's claims take nothing of a node any more; None: done, or the pod is gone.
 
-    As a list that is empty, since one that is missing may be an old client's.
+    As a list that is empty, since one that is missing may be an old client's. A conflict need not mean that another pod
+    has the name, so the pod is read, and the patch sent again a few times. Else the outcome of the failed write.
     """
     patch = {"metadata": {"uid": pod.uid}, "status": {claim_bodies.CLAIM_STATUSES: list[Json]()}}
-    outcome = await writer.patch(f"{pod.path}/status", patch, claim_writes.DEADLINE_SECONDS, api_writes.MERGE)
-    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone, api_writes.Conflict)) else outcome
+    outcome: api_writes.Outcome = api_writes.Conflict("")
+    for _ in range(claim_writes.ROUNDS):
+        outcome = await writer.patch(f"{pod.path}/status", patch, claim_writes.DEADLINE_SECONDS, api_writes.MERGE)
+        if not isinstance(outcome, api_writes.Conflict):
+            break
+        if isinstance(await writer.get_pod(pod, claim_writes.DEADLINE_SECONDS), api_writes.Gone):
+            return None
+    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
 
 async def _remove_pod_from_users(
     writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str
 ) -> api_writes.Outcome | None:
-    """Remove the pod from the claim's users; None: done, or not needed; else the outcome of the failed write."""
+    """Remove the pod from the claim's users, starting over a few times after a conflict.
+
+    None: done, or not needed; else the outcome of the failed read or write.
+    """
     path = claim_writes.claim_path(one.namespace, one.name)
-    found = await writer.get(path, claim_writes.DEADLINE_SECONDS)
-    if isinstance(found, api_writes.Gone):
-        return None
-    if not isinstance(found, api_writes.Written):
-        return found
-    users = (found.obj.get("status") or {}).get("reservedFor") or ()
-    if not any(user.get("uid") == uid for user in users):
-        return None
-    patch = claim_bodies.remove_user_patch(found.obj["metadata"]["uid"], uid)
-    outcome = await writer.patch(f"{path}/status", patch, claim_writes.DEADLINE_SECONDS)
+    outcome: api_writes.Outcome = api_writes.Conflict("")
+    for _ in range(claim_writes.ROUNDS):
+        outcome = await writer.get(path, claim_writes.DEADLINE_SECONDS)
+        if not isinstance(outcome, api_writes.Written):
+            break
+        claim = outcome.obj
+        if not any(user.get("uid") == uid for user in (claim.get("status") or {}).get("reservedFor") or ()):
+            return None
+        patch = claim_bodies.remove_user_patch(claim["metadata"]["uid"], uid)
+        outcome = await writer.patch(f"{path}/status", patch, claim_writes.DEADLINE_SECONDS)
+        if not isinstance(outcome, api_writes.Conflict):
+            break
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
 

@@ -30,7 +30,8 @@ USER = {"resource": "pods", "name": "pod", "uid": "pod-uid"}
 class Store(writes.Writer):
     """Objects by path; writes hold for the version that they name.
 
-    `lost`: answers of writes do not arrive. `before` is done before the next write, by somebody else.
+    `lost`: answers of writes do not arrive. `before` is done before the next write, by somebody else. So many of the
+    next patches get the answer 409, as `conflicts` says; `replaced`: another pod has the name.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,8 @@ class Store(writes.Writer):
         self.read: list[str] = []
         self.lost = False
         self.refuse_pod = False
+        self.replaced = False
+        self.conflicts = 0
         self.before: Any = None
 
     async def get(self, path: str, deadline: float) -> api_writes.Outcome:
@@ -50,6 +53,8 @@ class Store(writes.Writer):
         return api_writes.Written(copy.deepcopy(self.objects[path]))
 
     async def get_pod(self, pod: api_writes.PodName, deadline: float) -> api_writes.Outcome:
+        if self.replaced:
+            return api_writes.Gone("another one has its name")
         return api_writes.Written({"metadata": {"uid": pod.uid}, "status": copy.deepcopy(self.pod_status)})
 
     async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> api_writes.Outcome:
@@ -79,6 +84,9 @@ class Store(writes.Writer):
     async def patch(
         self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = api_writes.STRATEGIC_MERGE
     ) -> api_writes.Outcome:
+        if self.conflicts or (self.replaced and path == f"{NAME.path}/status"):
+            self.conflicts = max(self.conflicts - 1, 0)
+            return api_writes.Conflict("the object has been modified")
         if path == f"{NAME.path}/status":
             assert content_type == api_writes.MERGE
             assert patch["metadata"] == {"uid": NAME.uid}
@@ -409,6 +417,38 @@ async def test_node_resources_of_claims_are_written_and_removed() -> None:
     result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
     assert result.status.code == status_pb2.CODE_ERROR
     assert "updating pod default/pod NodeAllocatableResourceClaimStatuses: no" in result.status.messages[0]
+
+
+async def test_a_conflict_is_not_taken_for_node_resources_that_are_removed() -> None:
+    """Else the node counts what the pod does not take, until the pod is bound or gone."""
+    store, state = Store(), _state(node_allocatable=(RESOURCES,))
+    store.pod_status = {"nodeAllocatableResourceClaimStatuses": [RESOURCES]}
+    store.conflicts = 2
+    assert await unreserve.unreserve(store, NAME, state) is None
+    assert store.pod_status == {"nodeAllocatableResourceClaimStatuses": []}
+    store.conflicts = 1000
+    assert isinstance(await unreserve.unreserve(store, NAME, state), api_writes.Conflict)
+
+
+async def test_node_resources_of_a_pod_that_was_replaced_are_left_alone() -> None:
+    """The pod that has its name now has resources of its own, and this one's are gone with it."""
+    store, state = Store(), _state(node_allocatable=(RESOURCES,))
+    store.pod_status = {"nodeAllocatableResourceClaimStatuses": [RESOURCES]}
+    store.replaced = True
+    assert await unreserve.unreserve(store, NAME, state) is None
+    assert store.pod_status == {"nodeAllocatableResourceClaimStatuses": [RESOURCES]}
+
+
+async def test_a_pod_whose_removal_from_a_claim_conflicts_is_removed_again() -> None:
+    """Else the claim has a user that does not use it, and its devices stay taken."""
+    store = Store()
+    store.set_status(allocation=ALLOCATION, reservedFor=[USER])
+    store.conflicts = 2
+    assert await unreserve.unreserve(store, NAME, _state(TO_USE)) is None
+    assert store.objects[CLAIM]["status"]["reservedFor"] == []
+    store.set_status(reservedFor=[USER])
+    store.conflicts = 1000
+    assert isinstance(await unreserve.unreserve(store, NAME, _state(TO_USE)), api_writes.Conflict)
 
 
 async def test_without_binding_conditions_nothing_is_awaited_or_timestamped() -> None:
