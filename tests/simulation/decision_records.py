@@ -2,7 +2,7 @@
 
 Sampled are pods that are scheduled alone or in a batch; not the members of groups, which are decided together, and not
 what a plugin failed at. A decision is only taken if the leader's cache is as it was when filter was called: else it is
-known of no single state.
+known of no single state. Preemptions, which are rare, are sampled a second time, among themselves.
 """
 
 from __future__ import annotations
@@ -38,26 +38,77 @@ class Decision:
     preemption: Object | None = None
 
 
-class DecisionRecords:
-    """Observes the decisions of all frontends. `sample` has as many as `size`, each as likely as any other."""
+class Reservoir:
+    """As many decisions as `size` of all that come, each as likely as any other."""
 
-    def __init__(self, cases: DecisionCases, seed: int, size: int) -> None:
-        self._cases = cases
+    def __init__(self, source: str, size: int) -> None:
         # A source of its own: nothing else depends on what is drawn here.
-        self._random = random.Random(f"decisions {seed}")
+        self._random = random.Random(source)
         self._size = size
         self._seen = 0
         self.sample: list[Decision] = []
-        # By the frontend's cache: its revision when the attempt under way began, which is absent if no call was made
-        # for it; and the refusal for which PostFilter runs, with the revision.
-        self._revisions: dict[cluster_cache.ClusterCache, int] = {}
-        self._refusals: dict[cluster_cache.ClusterCache, tuple[Decision, int]] = {}
-        self._observe_attempts()
-        self._observe_post_filters()
 
     def clear(self) -> None:
         """Begin another sample."""
         self.sample, self._seen = [], 0
+
+    def draw(self) -> bool:
+        """Whether the next decision is to be in the sample."""
+        self._seen += 1
+        return self._seen <= self._size or self._random.random() < self._size / self._seen
+
+    def below(self, number: int) -> int:
+        """Any of so many numbers."""
+        return self._random.randrange(number)
+
+    def add(self, decision: Decision) -> None:
+        """Add a decision that was drawn, in place of another one if there are enough."""
+        if len(self.sample) < self._size:
+            self.sample.append(decision)
+        else:
+            self.sample[self._random.randrange(self._size)] = decision
+
+
+@dataclasses.dataclass
+class _Refusal:
+    """What PostFilter runs for: a pod that no node takes."""
+
+    pod: Any
+    revision: int
+    filtered: Any
+    nominated_node: str
+    #: If it is in the sample of all decisions.
+    decision: Decision | None = None
+
+
+class DecisionRecords:
+    """Observes the decisions of all frontends.
+
+    The sample has as many as `size`, each as likely as any other, and besides as many as `preemptions` of those that
+    have victims.
+    """
+
+    def __init__(self, cases: DecisionCases, seed: int, size: int, preemptions: int) -> None:
+        self._cases = cases
+        self._all = Reservoir(f"decisions {seed}", size)
+        self._preemptions = Reservoir(f"preemptions {seed}", preemptions)
+        # By the frontend's cache: its revision when the attempt under way began, which is absent if no call was made
+        # for it; and the refusal for which PostFilter runs.
+        self._revisions: dict[cluster_cache.ClusterCache, int] = {}
+        self._refusals: dict[cluster_cache.ClusterCache, _Refusal] = {}
+        self._observe_attempts()
+        self._observe_post_filters()
+
+    @property
+    def sample(self) -> list[Decision]:
+        """Those of all decisions, then the preemptions that are not among them."""
+        known = {id(each) for each in self._all.sample}
+        return [*self._all.sample, *(each for each in self._preemptions.sample if id(each) not in known)]
+
+    def clear(self) -> None:
+        """Begin another sample."""
+        self._all.clear()
+        self._preemptions.clear()
 
     def _observe_attempts(self) -> None:
         owner: Any = attempt.AttemptRunner
@@ -102,7 +153,7 @@ class DecisionRecords:
         """Nodes are chosen for some pods, which are not yet assumed there."""
         cache, filtered = runner._cache, choice.filtered
         revision = self._revisions.get(cache)
-        if revision not in (None, cache.revision) or not self._is_drawn():
+        if revision not in (None, cache.revision) or not self._all.draw():
             return
         places: list[tuple[Any, str]] = []
         for pod, slot in zip(pods, choice.placed.slots, strict=False):
@@ -112,7 +163,7 @@ class DecisionRecords:
             places.append((pod, node))
         if not places:
             return
-        number = self._random.randrange(len(places))
+        number = self._all.below(len(places))
         pod, node = places[number]
         decision = self._decision(cache, pod, runner._nominations.node_of(pod.uid), places[:number])
         if decision is None:
@@ -120,44 +171,44 @@ class DecisionRecords:
         decision.chosen = node
         if number == 0 and revision is not None and not filtered.admitted:
             _add_statuses(decision, cache, filtered)
-        self._add(decision)
+        self._all.add(decision)
 
     def _on_refusal(self, filters: Any, pods: Sequence[Any], filtered: Any) -> None:
         """No node takes the pods."""
         cache = filters._cache
         self._refusals.pop(cache, None)
-        if self._revisions.pop(cache, None) != cache.revision or _failed(filtered) or not self._is_drawn():
+        if self._revisions.pop(cache, None) != cache.revision or _failed(filtered):
             return
-        decision = self._decision(cache, pods[0], filters._nominations.node_of(pods[0].uid))
-        if decision is None:
-            return
-        _add_statuses(decision, cache, filtered)
-        self._add(decision)
-        self._refusals[cache] = decision, cache.revision
+        refusal = _Refusal(pods[0], cache.revision, filtered, filters._nominations.node_of(pods[0].uid))
+        if self._all.draw():
+            refusal.decision = self._refused(cache, refusal)
+            if refusal.decision is not None:
+                self._all.add(refusal.decision)
+        self._refusals[cache] = refusal
 
     def _on_post_filter(self, cache: cluster_cache.ClusterCache, pod: Any, result: Any) -> None:
         """PostFilter ran for a pod; nothing of it is carried out yet."""
-        decision, revision = self._refusals.pop(cache, (None, -1))
+        refusal = self._refusals.pop(cache, None)
         evicting = any(each.evicting for each in cache.pods())
-        if decision is None or decision.pod != pod.key or revision != cache.revision or evicting:
+        if refusal is None or refusal.pod is not pod or refusal.revision != cache.revision or evicting:
             return
         if result.code is status.Code.ERROR:
             return
         victims = sorted(action.pod.name for action in result.actions if action.HasField("evict"))
-        decision.preemption = {"nominatedNode": result.nominated_node or "", "victims": victims}
+        decision = refusal.decision
+        if victims and self._preemptions.draw():
+            decision = decision or self._refused(cache, refusal)
+            if decision is not None:
+                self._preemptions.add(decision)
+        if decision is not None:
+            decision.preemption = {"nominatedNode": result.nominated_node or "", "victims": victims}
 
-    # The sample
-
-    def _is_drawn(self) -> bool:
-        """Whether the next decision is to be in the sample."""
-        self._seen += 1
-        return self._seen <= self._size or self._random.random() < self._size / self._seen
-
-    def _add(self, decision: Decision) -> None:
-        if len(self.sample) < self._size:
-            self.sample.append(decision)
-        else:
-            self.sample[self._random.randrange(self._size)] = decision
+    def _refused(self, cache: cluster_cache.ClusterCache, refusal: _Refusal) -> Decision | None:
+        """The decision that no node takes a pod; None: what it was made by is not known."""
+        decision = self._decision(cache, refusal.pod, refusal.nominated_node)
+        if decision is not None:
+            _add_statuses(decision, cache, refusal.filtered)
+        return decision
 
     def _decision(
         self, cache: cluster_cache.ClusterCache, pod: Any, nominated_node: str, before: Sequence[tuple[Any, str]] = ()

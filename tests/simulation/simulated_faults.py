@@ -56,9 +56,9 @@ class Faults:
             (1, self._compact),
             (2, self._list_the_past),
             (1, self._delete_lease),
-            (0, self._late_watches),
-            (0, self._late_bindings),
-            (0, self._late_snapshots),
+            (1, self._late_watches),
+            (1, self._late_bindings),
+            (1, self._late_snapshots),
             (2, self._step_wall_clock),
             (1, self._drift),
         ]
@@ -66,7 +66,7 @@ class Faults:
 
     @property
     def weights(self) -> Mapping[str, int]:
-        """The kinds of faults, and how often each comes, compared with the others; 0: only if a run names it."""
+        """The kinds of faults, and how often each comes, compared with the others."""
         return {_name(inject): weight for weight, inject in self._kinds}
 
     def inject(self, event: PlannedEvent) -> None:

@@ -82,8 +82,8 @@ class Options:
 def storms(options: Options, weights: Mapping[str, int], intervals: Mapping[str, Sequence[float]]) -> Iterator[Storm]:
     """The storms of a run; those that are drawn never end.
 
-    `weights` of the kinds of faults; those of weight 0 come only if the options name them. For each change of pods and
-    nodes the `intervals`, in seconds on average, of which a storm has one.
+    `weights` of the kinds of faults. For each change of pods and nodes the `intervals`, in seconds on average, of which
+    a storm has one.
 
     Raises: ValueError for kinds of faults that there are not.
     """
@@ -107,9 +107,8 @@ def _draw(options: Options, number: int, weights: Mapping[str, int], intervals: 
     description = "no faults"
     if not options.no_faults:
         interval = pick.choice(_FAULT_INTERVALS)
-        usual = [kind for kind, weight in weights.items() if weight]
-        kinds = options.faults or pick.sample(usual, pick.randint(min(_MIN_KINDS, len(usual)), len(usual)))
-        shares = [weights[kind] or 1 for kind in kinds]
+        kinds = options.faults or pick.sample(list(weights), pick.randint(min(_MIN_KINDS, len(weights)), len(weights)))
+        shares = [weights[kind] for kind in kinds]
         found.extend((at, "fault", pick.choices(kinds, shares)[0]) for at in _moments(pick, interval))
         description = f"a fault every {interval:g} s: {' '.join(kinds)}"
     events = (PlannedEvent(number, at, what, name, draw) for draw, (at, what, name) in enumerate(sorted(found)))

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from decision_records import Decision
+from decision_records import Decision, Reservoir
 from oracle_checks import differences
 from oracle_fixture import require_oracle
 
@@ -99,11 +99,27 @@ def test_what_counts_as_a_difference(decision: Decision, row: dict[str, Any], di
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_decisions_are_compared() -> None:
-    """If this fails, simulations compare nothing with kube-scheduler, and do not say so."""
+    """If this fails, simulations compare nothing with kube-scheduler, or no preemptions, and do not say so."""
     require_oracle()
-    command = [sys.executable, HERE / "simulate.py", "--seed=1", "--hours=0.02", "--nodes=12", "--shrink-seconds=0"]
+    command = [sys.executable, HERE / "simulate.py", "--seed=2", "--hours=0.085", "--nodes=14", "--shrink-seconds=0"]
     done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    compared = re.search(r"(\d+) decisions compared with kube-scheduler's", done.stdout)
+    compared = re.search(r"(\d+) decisions compared with kube-scheduler's, (\d+) of them preemptions", done.stdout)
     assert compared is not None, done.stdout
-    assert int(compared[1]) > 2
+    assert int(compared[1]) > 10
+    assert int(compared[2]) > 2
+
+
+def test_a_sample_has_each_decision_as_likely() -> None:
+    """If this fails, what is compared is only how a storm begins, or only how it ends."""
+    drawn = [0] * 40
+    for seed in range(300):
+        sample = Reservoir(f"{seed}", 4)
+        for number in range(len(drawn)):
+            if sample.draw():
+                sample.add(_decision(nominated_node=str(number)))
+        assert len(sample.sample) == 4
+        for each in sample.sample:
+            drawn[int(each.nominated_node)] += 1
+    assert min(drawn) > 10
+    assert max(drawn) < 60

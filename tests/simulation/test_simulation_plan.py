@@ -40,14 +40,6 @@ def test_only_the_faults_asked_for_are_drawn() -> None:
     assert {event.name for event in events if event.what == "fault"} == {"kill", "cut"}
 
 
-def test_a_fault_without_weight_comes_only_if_it_is_asked_for() -> None:
-    """If this fails, what only shows a defect that is known is part of every simulation, or cannot be simulated."""
-    weights = {**WEIGHTS, "late": 0}
-    for faults, expected in (((), False), (("late",), True)):
-        storm = next(simulation_plan.storms(Options(1, faults=faults), weights, INTERVALS))
-        assert ("late" in {event.name for event in storm.events}) == expected
-
-
 def test_there_are_plans_without_faults() -> None:
     """If this fails, --no-faults injects some."""
     assert all(event.what == "load" for event in _storms(Options(1, no_faults=True), 1)[0].events)
