@@ -1,8 +1,14 @@
 """Whether a quantity grows: a line fitted to its samples, with the confidence interval of its slope.
 
-Samples that follow each other are not independent, so they are averaged over blocks of time first. A process that is
-replaced starts at a level of its own, as does one that becomes the leader: each such span has its own level, and all of
-a quantity's spans share one slope.
+Samples that follow each other are not independent, so they are averaged over blocks of time first. Of what moves in
+steps that last, such as a pool of threads, blocks are not independent either: a line that follows a few steps would
+look sure. So the residuals' own correlation says how many independent blocks there are.
+
+A process that is replaced starts at a level of its own, as does one that becomes the leader: each such span has its own
+level, and all of a quantity's spans share one slope.
+
+Source: Santer et al., Statistical significance of trends and trend differences in layer-average atmospheric temperature
+time series, Journal of Geophysical Research 105 (2000), for the number of independent blocks.
 """
 
 from __future__ import annotations
@@ -11,13 +17,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
+
+_Values = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.99
 """Of an interval. Dozens of quantities are judged, so one in twenty would be wrong too often."""
 
 TOLERATED_GROWTH_PER_DAY = 0.1
 """Of the mean. What grows by less in a day is flat: allocators and tables settle for hours."""
+
+MOST_CORRELATION = 0.95
 
 LEAST_BLOCKS = 3
 """Of a span; a shorter one says nothing of a slope."""
@@ -48,6 +59,7 @@ class Slope:
     low: float
     high: float
     blocks: int
+    independent: float
 
     @property
     def is_flat(self) -> bool:
@@ -60,33 +72,41 @@ def fit(samples: Sequence[Sample], block_seconds: float, settling_seconds: float
 
     The first `settling_seconds` of each span are left out, and so is what does not fill a block.
     """
-    moments: list[float] = []
-    averages: list[float] = []
     by_span: dict[str, list[Sample]] = {}
     for sample in samples:
         by_span.setdefault(sample.span, []).append(sample)
-    spans = 0
+    hours: list[_Values] = []
+    values: list[_Values] = []
     for of_span in by_span.values():
         blocks = _blocks(of_span, block_seconds, settling_seconds)
-        if len(blocks) < LEAST_BLOCKS:
-            continue
-        spans += 1
-        # Taking each span's own mean away is what a level of its own amounts to.
-        hours = np.array([moment for moment, _ in blocks]) / 3600
-        values = np.array([value for _, value in blocks])
-        moments.extend(hours - hours.mean())
-        averages.extend(values - values.mean())
-    degrees = len(moments) - spans - 1
-    if degrees < 1:
+        if len(blocks) >= LEAST_BLOCKS:
+            # Taking each span's own mean away is what a level of its own amounts to.
+            at = np.array([moment for moment, _ in blocks]) / 3600
+            average = np.array([value for _, value in blocks])
+            hours.append(at - at.mean())
+            values.append(average - average.mean())
+    count = sum(map(len, hours))
+    if count - len(hours) - 1 < 1:
         return None
-    x, y = np.array(moments), np.array(averages)
-    spread = float(x @ x)
-    per_hour = float(x @ y) / spread
-    residuals = y - per_hour * x
-    error = float(np.sqrt(residuals @ residuals / degrees / spread))
+    spread = sum(float(x @ x) for x in hours)
+    per_hour = sum(float(x @ y) for x, y in zip(hours, values, strict=True)) / spread
+    residuals = [y - per_hour * x for x, y in zip(hours, values, strict=True)]
+    correlation = _correlation(residuals)
+    independent = count * (1 - correlation) / (1 + correlation)
+    degrees = max(independent - len(hours) - 1, 1.0)
+    error = float(np.sqrt(sum(float(each @ each) for each in residuals) / degrees / spread))
     margin = float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees)) * error
     mean = float(np.mean([sample.value for sample in samples]))
-    return Slope(mean, per_hour, per_hour - margin, per_hour + margin, len(moments))
+    return Slope(mean, per_hour, per_hour - margin, per_hour + margin, count, independent)
+
+
+def _correlation(residuals: Sequence[_Values]) -> float:
+    """How much a residual says of the next one, from 0 to `MOST_CORRELATION`."""
+    squares = sum(float(each @ each) for each in residuals)
+    if not squares:
+        return 0.0
+    found = sum(float(each[1:] @ each[:-1]) for each in residuals) / squares
+    return min(max(found, 0.0), MOST_CORRELATION)
 
 
 def _blocks(samples: Sequence[Sample], block_seconds: float, settling_seconds: float) -> list[tuple[float, float]]:

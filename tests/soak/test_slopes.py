@@ -38,6 +38,30 @@ def test_noise_is_no_growth() -> None:
     assert len(suspected) <= 3
 
 
+def test_what_moves_in_steps_is_no_growth() -> None:
+    """A pool of threads that gets one more, and keeps it for an hour, would fail a run in four."""
+    suspected = 0
+    for seed in range(200):
+        chance = random.Random(seed)
+        level, made = 13.0, []
+        for number in range(720):
+            if chance.random() < 1 / 240:
+                level = chance.choice((12.0, 13.0, 14.0, 15.0))
+            made.append(slopes.Sample(number * 10.0, level, "one"))
+        slope = slopes.fit(made, 300, 600)
+        assert slope is not None
+        suspected += not slope.is_flat
+    assert suspected <= 12
+
+
+def test_a_leak_of_steps_is_found() -> None:
+    """What takes a step each ten minutes, and never one back, grows."""
+    made = [slopes.Sample(n * 10.0, 13.0 + n // 60, "one") for n in range(720)]
+    slope = slopes.fit(made, 300, 600)
+    assert slope is not None
+    assert not slope.is_flat
+
+
 def test_a_growth_without_weight_is_flat() -> None:
     """A few bytes an hour, however sure, are nothing to worry about."""
     slope = slopes.fit(_samples(per_hour=0.1, noise=0.0), 300, 600)
