@@ -169,6 +169,10 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go the c
 sdk-packages: $(STAMP) ## Build the packages of the SDKs and the protos as a buf module into build/sdk (LANGUAGES="go rust")
 	@$(BIN)/python sdk/build_packages.py $(LANGUAGES)
 
+.PHONY: console
+console: ## Build the console's page from console/ into the package (needs npm)
+	@cd console && npm ci --silent --ignore-scripts && npm run --silent check && npm run --silent build
+
 .PHONY: docs
 docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification
 	@PYTHONPATH=tests/helpers:tests/controlplane $(BIN)/python tests/contract/metrics_document.py

@@ -16,6 +16,7 @@ import kube_fake_server as fake
 import pytest
 from aiohttp import test_utils, web
 
+from trireme.insight.console import console_state
 from trireme.insight.http_api import access, api, visibility
 from trireme.v1 import insight_pb2
 from trireme_kube.componentbase.server.authentication import User
@@ -302,6 +303,7 @@ class _SlowService:
 
     def __init__(self, cluster: Any) -> None:
         self.cluster = cluster
+        self.console = console_state.ConsoleState(cluster, lambda: 0.0)
         self.running = self.most = 0
         self.goes_on = asyncio.Event()
 

@@ -12,6 +12,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
+	triremev1 "trireme.dev/sdk/go/triremev1"
 	unsafe "unsafe"
 )
 
@@ -1771,9 +1772,12 @@ type QueueDelta struct {
 	// OPTIONAL. Pods that entered the queue, or changed in it; each replaces the entry of the same UID.
 	Pods []*QueuedPod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
 	// OPTIONAL. UIDs of pods that left the queue: they are being bound, or were deleted.
-	RemovedPods   []string `protobuf:"bytes,3,rep,name=removed_pods,json=removedPods,proto3" json:"removed_pods,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RemovedPods []string `protobuf:"bytes,3,rep,name=removed_pods,json=removedPods,proto3" json:"removed_pods,omitempty"`
+	// OPTIONAL. The state of the frontend itself, once a second at most, in a message of its own. It is here and no kind of
+	// SyncRequest, because a receiver that does not know it has to acknowledge the message all the same.
+	SchedulerStatus *triremev1.SchedulerStatus `protobuf:"bytes,10,opt,name=scheduler_status,json=schedulerStatus,proto3" json:"scheduler_status,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *QueueDelta) Reset() {
@@ -1827,6 +1831,13 @@ func (x *QueueDelta) GetRemovedPods() []string {
 	return nil
 }
 
+func (x *QueueDelta) GetSchedulerStatus() *triremev1.SchedulerStatus {
+	if x != nil {
+		return x.SchedulerStatus
+	}
+	return nil
+}
+
 // QueuedPod is one pod in the scheduling queue.
 type QueuedPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1847,7 +1858,11 @@ type QueuedPod struct {
 	// OPTIONAL. The pod group that it is scheduled with, of its namespace; empty: none.
 	PodGroup string `protobuf:"bytes,8,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
 	// OPTIONAL. Why it is held back, what of its group is missing, or why it cannot be read, in words.
-	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// OPTIONAL. Since when it has been in the queue, in milliseconds since 1970. Unset by a frontend older than the field.
+	QueuedSinceMs int64 `protobuf:"varint,20,opt,name=queued_since_ms,json=queuedSinceMs,proto3" json:"queued_since_ms,omitempty"`
+	// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
+	Transitions   []*triremev1.QueueTransition `protobuf:"bytes,21,rep,name=transitions,proto3" json:"transitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1945,6 +1960,20 @@ func (x *QueuedPod) GetReason() string {
 	return ""
 }
 
+func (x *QueuedPod) GetQueuedSinceMs() int64 {
+	if x != nil {
+		return x.QueuedSinceMs
+	}
+	return 0
+}
+
+func (x *QueuedPod) GetTransitions() []*triremev1.QueueTransition {
+	if x != nil {
+		return x.Transitions
+	}
+	return nil
+}
+
 // SyncResponse is one message of the replica on the stream.
 type SyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2014,7 +2043,7 @@ var File_trireme_v1_snapshot_proto protoreflect.FileDescriptor
 const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\x19trireme/v1/snapshot.proto\x12\n" +
-	"trireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"\xbc\x01\n" +
+	"trireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a!trireme/v1/scheduler_status.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"\xbc\x01\n" +
 	"\vSyncRequest\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x11.trireme.v1.HelloH\x00R\x05hello\x12)\n" +
 	"\x05delta\x18\x02 \x01(\v2\x11.trireme.v1.DeltaH\x00R\x05delta\x12.\n" +
@@ -2137,12 +2166,14 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"Nomination\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot\"p\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\"\xb8\x01\n" +
 	"\n" +
 	"QueueDelta\x12\x14\n" +
 	"\x05reset\x18\x01 \x01(\bR\x05reset\x12)\n" +
 	"\x04pods\x18\x02 \x03(\v2\x15.trireme.v1.QueuedPodR\x04pods\x12!\n" +
-	"\fremoved_pods\x18\x03 \x03(\tR\vremovedPods\"\xb4\x02\n" +
+	"\fremoved_pods\x18\x03 \x03(\tR\vremovedPods\x12F\n" +
+	"\x10scheduler_status\x18\n" +
+	" \x01(\v2\x1b.trireme.v1.SchedulerStatusR\x0fschedulerStatus\"\x9b\x03\n" +
 	"\tQueuedPod\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x18\n" +
@@ -2152,7 +2183,9 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\aplugins\x18\x06 \x03(\tR\aplugins\x12(\n" +
 	"\x10backoff_until_ms\x18\a \x01(\x03R\x0ebackoffUntilMs\x12\x1b\n" +
 	"\tpod_group\x18\b \x01(\tR\bpodGroup\x12\x16\n" +
-	"\x06reason\x18\t \x01(\tR\x06reason\"\x82\x01\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12&\n" +
+	"\x0fqueued_since_ms\x18\x14 \x01(\x03R\rqueuedSinceMs\x12=\n" +
+	"\vtransitions\x18\x15 \x03(\v2\x1b.trireme.v1.QueueTransitionR\vtransitions\"\x82\x01\n" +
 	"\fSyncResponse\x12-\n" +
 	"\x12applied_generation\x18\x01 \x01(\x04R\x11appliedGeneration\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12'\n" +
@@ -2190,54 +2223,56 @@ func file_trireme_v1_snapshot_proto_rawDescGZIP() []byte {
 var file_trireme_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_trireme_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_trireme_v1_snapshot_proto_goTypes = []any{
-	(FailurePolicy)(0),            // 0: trireme.v1.FailurePolicy
-	(QueuedPodState)(0),           // 1: trireme.v1.QueuedPodState
-	(*SyncRequest)(nil),           // 2: trireme.v1.SyncRequest
-	(*Hello)(nil),                 // 3: trireme.v1.Hello
-	(*Configuration)(nil),         // 4: trireme.v1.Configuration
-	(*Profile)(nil),               // 5: trireme.v1.Profile
-	(*PluginSet)(nil),             // 6: trireme.v1.PluginSet
-	(*WeightedPlugin)(nil),        // 7: trireme.v1.WeightedPlugin
-	(*PluginArgs)(nil),            // 8: trireme.v1.PluginArgs
-	(*RemotePlugin)(nil),          // 9: trireme.v1.RemotePlugin
-	(*RemotePluginTls)(nil),       // 10: trireme.v1.RemotePluginTls
-	(*Delta)(nil),                 // 11: trireme.v1.Delta
-	(*PodClass)(nil),              // 12: trireme.v1.PodClass
-	(*NodeEntry)(nil),             // 13: trireme.v1.NodeEntry
-	(*PodColumns)(nil),            // 14: trireme.v1.PodColumns
-	(*ClusterObject)(nil),         // 15: trireme.v1.ClusterObject
-	(*ObjectKey)(nil),             // 16: trireme.v1.ObjectKey
-	(*Nomination)(nil),            // 17: trireme.v1.Nomination
-	(*QueueDelta)(nil),            // 18: trireme.v1.QueueDelta
-	(*QueuedPod)(nil),             // 19: trireme.v1.QueuedPod
-	(*SyncResponse)(nil),          // 20: trireme.v1.SyncResponse
-	nil,                           // 21: trireme.v1.Configuration.FeatureGatesEntry
-	(*Fence)(nil),                 // 22: trireme.v1.Fence
-	(ExtensionPoint)(0),           // 23: trireme.v1.ExtensionPoint
-	(*PluginInfo)(nil),            // 24: trireme.v1.PluginInfo
-	(*ConfigureRequest)(nil),      // 25: trireme.v1.ConfigureRequest
-	(*Pod)(nil),                   // 26: trireme.v1.Pod
-	(*Node)(nil),                  // 27: trireme.v1.Node
-	(*Namespace)(nil),             // 28: trireme.v1.Namespace
-	(*Service)(nil),               // 29: trireme.v1.Service
-	(*ReplicationController)(nil), // 30: trireme.v1.ReplicationController
-	(*ReplicaSet)(nil),            // 31: trireme.v1.ReplicaSet
-	(*StatefulSet)(nil),           // 32: trireme.v1.StatefulSet
-	(*PodDisruptionBudget)(nil),   // 33: trireme.v1.PodDisruptionBudget
-	(*PersistentVolume)(nil),      // 34: trireme.v1.PersistentVolume
-	(*PersistentVolumeClaim)(nil), // 35: trireme.v1.PersistentVolumeClaim
-	(*StorageClass)(nil),          // 36: trireme.v1.StorageClass
-	(*CSINode)(nil),               // 37: trireme.v1.CSINode
-	(*CSIDriver)(nil),             // 38: trireme.v1.CSIDriver
-	(*CSIStorageCapacity)(nil),    // 39: trireme.v1.CSIStorageCapacity
-	(*VolumeAttachment)(nil),      // 40: trireme.v1.VolumeAttachment
-	(*ResourceSlice)(nil),         // 41: trireme.v1.ResourceSlice
-	(*DeviceClass)(nil),           // 42: trireme.v1.DeviceClass
-	(*ResourceClaim)(nil),         // 43: trireme.v1.ResourceClaim
-	(*DeviceTaintRule)(nil),       // 44: trireme.v1.DeviceTaintRule
-	(*PodGroup)(nil),              // 45: trireme.v1.PodGroup
-	(*CompositePodGroup)(nil),     // 46: trireme.v1.CompositePodGroup
-	(*PodIdentity)(nil),           // 47: trireme.v1.PodIdentity
+	(FailurePolicy)(0),                // 0: trireme.v1.FailurePolicy
+	(QueuedPodState)(0),               // 1: trireme.v1.QueuedPodState
+	(*SyncRequest)(nil),               // 2: trireme.v1.SyncRequest
+	(*Hello)(nil),                     // 3: trireme.v1.Hello
+	(*Configuration)(nil),             // 4: trireme.v1.Configuration
+	(*Profile)(nil),                   // 5: trireme.v1.Profile
+	(*PluginSet)(nil),                 // 6: trireme.v1.PluginSet
+	(*WeightedPlugin)(nil),            // 7: trireme.v1.WeightedPlugin
+	(*PluginArgs)(nil),                // 8: trireme.v1.PluginArgs
+	(*RemotePlugin)(nil),              // 9: trireme.v1.RemotePlugin
+	(*RemotePluginTls)(nil),           // 10: trireme.v1.RemotePluginTls
+	(*Delta)(nil),                     // 11: trireme.v1.Delta
+	(*PodClass)(nil),                  // 12: trireme.v1.PodClass
+	(*NodeEntry)(nil),                 // 13: trireme.v1.NodeEntry
+	(*PodColumns)(nil),                // 14: trireme.v1.PodColumns
+	(*ClusterObject)(nil),             // 15: trireme.v1.ClusterObject
+	(*ObjectKey)(nil),                 // 16: trireme.v1.ObjectKey
+	(*Nomination)(nil),                // 17: trireme.v1.Nomination
+	(*QueueDelta)(nil),                // 18: trireme.v1.QueueDelta
+	(*QueuedPod)(nil),                 // 19: trireme.v1.QueuedPod
+	(*SyncResponse)(nil),              // 20: trireme.v1.SyncResponse
+	nil,                               // 21: trireme.v1.Configuration.FeatureGatesEntry
+	(*Fence)(nil),                     // 22: trireme.v1.Fence
+	(ExtensionPoint)(0),               // 23: trireme.v1.ExtensionPoint
+	(*PluginInfo)(nil),                // 24: trireme.v1.PluginInfo
+	(*ConfigureRequest)(nil),          // 25: trireme.v1.ConfigureRequest
+	(*Pod)(nil),                       // 26: trireme.v1.Pod
+	(*Node)(nil),                      // 27: trireme.v1.Node
+	(*Namespace)(nil),                 // 28: trireme.v1.Namespace
+	(*Service)(nil),                   // 29: trireme.v1.Service
+	(*ReplicationController)(nil),     // 30: trireme.v1.ReplicationController
+	(*ReplicaSet)(nil),                // 31: trireme.v1.ReplicaSet
+	(*StatefulSet)(nil),               // 32: trireme.v1.StatefulSet
+	(*PodDisruptionBudget)(nil),       // 33: trireme.v1.PodDisruptionBudget
+	(*PersistentVolume)(nil),          // 34: trireme.v1.PersistentVolume
+	(*PersistentVolumeClaim)(nil),     // 35: trireme.v1.PersistentVolumeClaim
+	(*StorageClass)(nil),              // 36: trireme.v1.StorageClass
+	(*CSINode)(nil),                   // 37: trireme.v1.CSINode
+	(*CSIDriver)(nil),                 // 38: trireme.v1.CSIDriver
+	(*CSIStorageCapacity)(nil),        // 39: trireme.v1.CSIStorageCapacity
+	(*VolumeAttachment)(nil),          // 40: trireme.v1.VolumeAttachment
+	(*ResourceSlice)(nil),             // 41: trireme.v1.ResourceSlice
+	(*DeviceClass)(nil),               // 42: trireme.v1.DeviceClass
+	(*ResourceClaim)(nil),             // 43: trireme.v1.ResourceClaim
+	(*DeviceTaintRule)(nil),           // 44: trireme.v1.DeviceTaintRule
+	(*PodGroup)(nil),                  // 45: trireme.v1.PodGroup
+	(*CompositePodGroup)(nil),         // 46: trireme.v1.CompositePodGroup
+	(*PodIdentity)(nil),               // 47: trireme.v1.PodIdentity
+	(*triremev1.SchedulerStatus)(nil), // 48: trireme.v1.SchedulerStatus
+	(*triremev1.QueueTransition)(nil), // 49: trireme.v1.QueueTransition
 }
 var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	3,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
@@ -2285,15 +2320,17 @@ var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	46, // 42: trireme.v1.ClusterObject.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
 	47, // 43: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
 	19, // 44: trireme.v1.QueueDelta.pods:type_name -> trireme.v1.QueuedPod
-	47, // 45: trireme.v1.QueuedPod.pod:type_name -> trireme.v1.PodIdentity
-	1,  // 46: trireme.v1.QueuedPod.state:type_name -> trireme.v1.QueuedPodState
-	2,  // 47: trireme.v1.SnapshotFollower.Sync:input_type -> trireme.v1.SyncRequest
-	20, // 48: trireme.v1.SnapshotFollower.Sync:output_type -> trireme.v1.SyncResponse
-	48, // [48:49] is the sub-list for method output_type
-	47, // [47:48] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	48, // 45: trireme.v1.QueueDelta.scheduler_status:type_name -> trireme.v1.SchedulerStatus
+	47, // 46: trireme.v1.QueuedPod.pod:type_name -> trireme.v1.PodIdentity
+	1,  // 47: trireme.v1.QueuedPod.state:type_name -> trireme.v1.QueuedPodState
+	49, // 48: trireme.v1.QueuedPod.transitions:type_name -> trireme.v1.QueueTransition
+	2,  // 49: trireme.v1.SnapshotFollower.Sync:input_type -> trireme.v1.SyncRequest
+	20, // 50: trireme.v1.SnapshotFollower.Sync:output_type -> trireme.v1.SyncResponse
+	50, // [50:51] is the sub-list for method output_type
+	49, // [49:50] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_snapshot_proto_init() }

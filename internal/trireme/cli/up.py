@@ -131,6 +131,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
             f"the scheduler's own view: {program} status{socket_flag}, {program} explain{socket_flag} NAMESPACE/POD"
         )
         for url in [process.announced for process in running if process.announced]:
+            output.print_message(f"the console: {url}/")
             output.print_message(f"why a pod waits: curl {url}/v1/namespaces/NAMESPACE/pods/POD/explanation")
         return await _show_status_until_stopped(options, layout, running, output, stopping)
     finally:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trireme.frontend.phase_clients import insight_replicas
-from trireme.queueing import queue_contents, queued_pod
+from trireme.queueing import queue_contents, queued_pod, transition_log
 from trireme.queueing.states import (
     Active,
     BackOff,
@@ -22,7 +22,7 @@ from trireme.queueing.states import (
     Unschedulable,
     WaitingForGroup,
 )
-from trireme.v1 import snapshot_pb2
+from trireme.v1 import scheduler_status_pb2, snapshot_pb2
 
 # How often changes are sent.
 PERIOD_SECONDS = 0.25
@@ -31,6 +31,8 @@ PERIOD_SECONDS = 0.25
 SETTLE_SECONDS = 2.0
 # Pods in one message, some 200 bytes each.
 PODS_PER_MESSAGE = 2_000
+# Transitions of a pod in one message: one attempt and what woke the pod. Those of before were in earlier messages.
+TRANSITIONS_PER_POD = 4
 # The next message waits a period where a replica has so much left to read.
 MAX_BACKLOG_BYTES = 1 << 20
 
@@ -109,14 +111,19 @@ class InsightQueueFeed:
         queued = [pod for pod in pods if _is_queued(pod)]
         for start in range(0, len(queued), PODS_PER_MESSAGE):
             part = queued[start : start + PODS_PER_MESSAGE]
-            self._sent.update(pod.uid for pod in part)
-            yield snapshot_pb2.QueueDelta(reset=reset, pods=map(self._pod_message, part), removed_pods=removed)
+            uids = {pod.uid for pod in part}
+            self._sent.update(uids)
+            moves = self._queue.last_transitions(uids, TRANSITIONS_PER_POD)
+            messages = [self._pod_message(pod, moves.get(pod.uid, ())) for pod in part]
+            yield snapshot_pb2.QueueDelta(reset=reset, pods=messages, removed_pods=removed)
             reset, removed = False, ()
         if reset or removed:
             yield snapshot_pb2.QueueDelta(reset=reset, removed_pods=removed)
 
-    def _pod_message(self, pod: queued_pod.QueuedPodInfo) -> snapshot_pb2.QueuedPod:
-        """Describe a queued pod for insight: its state, who holds it back or refused it, and why it waits.
+    def _pod_message(
+        self, pod: queued_pod.QueuedPodInfo, moves: Sequence[transition_log.Transition]
+    ) -> snapshot_pb2.QueuedPod:
+        """Describe a queued pod for insight: its state, who holds it back or refused it, why it waits, its last moves.
 
         A member of a group also names the plugin that gates the group. The reason of a pod that cannot be scheduled as
         it is written (`invalid`) comes before that of its state.
@@ -131,12 +138,23 @@ class InsightQueueFeed:
             # The plugin that holds back a group is none of its members' own.
             plugins=sorted({*pod.rejectors, pod.gated_by} - {""}),
             pod_group=parsed.group,
+            queued_since_ms=self._milliseconds(pod.initial_attempt_timestamp or pod.timestamp),
+            transitions=[
+                scheduler_status_pb2.QueueTransition(
+                    at_ms=self._milliseconds(move.at), to=move.to.label, cause=move.cause
+                )
+                for move in moves
+            ],
         )
         message.pod.namespace, message.pod.name, message.pod.uid = parsed.namespace, parsed.name, record.uid
         if isinstance(state, BackOff):
-            message.backoff_until_ms = round(self._to_wall(state.until) * 1000)
+            message.backoff_until_ms = self._milliseconds(state.until)
         message.reason = record.pod.invalid or _reason_for_waiting(state)
         return message
+
+    def _milliseconds(self, moment: float) -> int:
+        """A moment of the queue's clock in milliseconds since 1970."""
+        return round(self._to_wall(moment) * 1000)
 
 
 def _is_queued(pod: queued_pod.QueuedPodInfo) -> bool:

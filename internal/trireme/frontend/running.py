@@ -29,7 +29,7 @@ from trireme.frontend import (
     stop_signal,
 )
 from trireme.frontend.phase_clients import forker_client, local_phases
-from trireme.frontend.serving import frontend_state, serving, serving_site
+from trireme.frontend.serving import frontend_state, insight_status_feed, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
 from trireme.rpc.listen_flags import ListenError
@@ -156,6 +156,9 @@ async def _run_until_ended(
             elector = Elector(completed, early.settings, built.context.leader.observe_holder)
             state = frontend_state.state_of_app(built, local, calls.rows, elector.candidate_synced, elector.lease_error)
             state = dataclasses.replace(state, configuration=changes, reloads=reloader.statistics)
+            if built.phases.links.insight is not None:
+                feed = insight_status_feed.InsightStatusFeed(built.phases.links.insight, state)
+                supervisor.keep("status for insight", feed.run)
             async with (
                 serving.serve(completed, state, supervisor) as site,
                 handle.serve(completed.trireme, handles),

@@ -18,6 +18,7 @@ from trireme.scheduling import (
     post_filtering,
     pre_binding,
     preemption_executor,
+    preemption_history,
     preemption_retries,
     reserve_calls,
     scheduler,
@@ -107,6 +108,7 @@ def build_scheduling(
         version_of=handlers.version_of,
         held_preemptors=executor.queue.held_preemptors,
         retries=preemption_retries.PreemptionRetries(executor.backoff.duration, executor.activate, now),
+        history=preemption_history.PreemptionHistory(context.clocks.wall),
     )
     gone = inbox.NoLongerPendingHandlers(cache, reporter, waiting, preemptions, cluster.waits)
     limit = _batch_limit(context, cluster)

@@ -11,6 +11,7 @@ from trireme.evaluation import engine, filter_engine, request_errors, score_engi
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
 from trireme.insight import explanation, observed_cluster, preemption_explanation, recorder
+from trireme.insight.console import console_state
 from trireme.insight.history import decision_explainer, memory
 from trireme.insight.proposals import search, simulated_cluster
 from trireme.recording import segment_writer
@@ -67,8 +68,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._explained = 0
         self._recorder: recorder.Recorder | None = None
         self._memory = memory.Memory(self._cluster)
+        #: What the pages of the console are made from.
+        self.console = console_state.ConsoleState(self._cluster, lambda: self.follow.disconnected_seconds)
         self.follow = follower.Follower(
-            self._cluster, self._apply_configuration, take_queue=self._cluster.apply_queue, applied=self._take
+            self._cluster, self._apply_configuration, take_queue=self._take_queue, applied=self._take
         )
         self.follow.takes_decisions = True
         self._decisions = self._memory.explainer(self.follow.caller_identity)
@@ -102,6 +105,18 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             classes=filters.classes,
             column_bytes=cached,
         )
+
+    def _take_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
+        """Take over what changed in the queue, for explanations and for the console.
+
+        The frontend's own state comes in the same messages; it is no part of what is recorded.
+        """
+        if delta.HasField("scheduler_status"):
+            self.console.history.take(delta.scheduler_status)
+            delta.ClearField("scheduler_status")
+            return
+        self._cluster.apply_queue(delta)
+        self.console.apply_queue(delta)
 
     def record_to(self, writer: segment_writer.RecordingWriter) -> recorder.Recorder:
         """Record all streams from now on; return the recorder, which has yet to run."""

@@ -1,7 +1,7 @@
 """QueueContents: what is in the scheduling queue, for status, metrics and tests. It reads, and changes nothing."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffQueue
@@ -124,6 +124,10 @@ class QueueContents:
     def transitions_of(self, key: str) -> list[Transition]:
         """The pod's last transitions, as far as they are remembered."""
         return self._transitions.log.of(key)
+
+    def last_transitions(self, uids: Container[str], limit: int) -> Mapping[str, Sequence[Transition]]:
+        """By UID the last transitions of each of these pods, see `TransitionLog.last_by_uid`."""
+        return self._transitions.log.last_by_uid(uids, limit)
 
     def take_changed_pods(self) -> dict[str, str] | None:
         """UID to key of what changed since the last call, see `TransitionLog.take_changed_pods`."""

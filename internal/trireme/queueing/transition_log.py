@@ -5,6 +5,7 @@ exception for an impossible transition has them, as they show how the pod got in
 """
 
 from collections import deque
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from trireme.queueing.queued_entity import QueuedEntity
@@ -68,6 +69,16 @@ class TransitionLog:
     def of(self, key: str) -> list[Transition]:
         """What is remembered of the pods of that name, oldest first."""
         return [Transition(*each) for each in self._transitions if each[1] == key]
+
+    def last_by_uid(self, uids: Container[str], limit: int) -> dict[str, list[Transition]]:
+        """The last transitions of each of these pods, at most `limit` of each, oldest first; one pass for all."""
+        found: dict[str, list[Transition]] = {}
+        for each in reversed(self._transitions):
+            if each[2] in uids:
+                of_pod = found.setdefault(each[2], [])
+                if len(of_pod) < limit:
+                    of_pod.append(Transition(*each))
+        return {uid: of_pod[::-1] for uid, of_pod in found.items()}
 
 
 class ImpossibleTransition(RuntimeError):

@@ -30,7 +30,15 @@ from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
 from trireme.queueing import nominator, queued_entity
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
-from trireme.scheduling import attempt_reporter, call_batches, pods_in_pre_bind, ports, preemption_retries, waiting_pods
+from trireme.scheduling import (
+    attempt_reporter,
+    call_batches,
+    pods_in_pre_bind,
+    ports,
+    preemption_history,
+    preemption_retries,
+    waiting_pods,
+)
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.client.events.event_series import pod_reference
@@ -103,12 +111,13 @@ class PreemptionExecutor:
         version_of: Callable[[str], str],
         held_preemptors: MutableMapping[str, str],
         retries: preemption_retries.PreemptionRetries,
+        history: preemption_history.PreemptionHistory | None = None,
     ) -> None:
         """Take what executes evictions, and what observes them.
 
         `apply` has bind execute actions; `activate` has pods (key, UID) tried now; `version_of` returns the
         resourceVersion at which a pod (UID) was last seen. `held_preemptors` receives the pods that are gated: the UID
-        by key. `retries` has preemptors tried again whose victims stay.
+        by key. `retries` has preemptors tried again whose victims stay. `history` remembers what is decided.
         """
         self._cache = cache
         self._nominations = nominations
@@ -121,6 +130,7 @@ class PreemptionExecutor:
         self._version_of = version_of
         self._held_preemptors = held_preemptors
         self.retries = retries
+        self.history = history
         # By UID of the preemptor, until its last victim is seen terminating: before that the room looks taken, and the
         # preemptor would have the same victims deleted once more.
         self._preemptions: dict[str, _Preemption] = {}
@@ -202,7 +212,7 @@ class PreemptionExecutor:
             numVictimsToDelete=count,
         )
         self._drop_preemption(pod.uid)
-        preemption = self._preemptions[pod.uid] = self._register_preemption(pod, victims)
+        preemption = self._preemptions[pod.uid] = self._register_preemption(pod, node_name, victims)
         self._held_preemptors[pod.key] = pod.uid
         self.retries.on_preemption(pod.uid)
         self.background.start(self._run_in_background(pod, node_name, victims, preemption))
@@ -215,7 +225,7 @@ class PreemptionExecutor:
         if not victims:
             return ""
         _log_target_node(pod, node_name)
-        preemption, started = self._register_preemption(pod, victims), self._observer.clock()
+        preemption, started = self._register_preemption(pod, node_name, victims), self._observer.clock()
         results: Sequence[_EvictionResult] = (_EvictionResult.FAILED,)
         try:
             results = await asyncio.gather(
@@ -244,8 +254,12 @@ class PreemptionExecutor:
         await self.background.close()
         await self._batches.close()
 
-    def _register_preemption(self, pod: queued_entity.QueuedEntity, victims: Sequence[bind_pb2.Action]) -> _Preemption:
+    def _register_preemption(
+        self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]
+    ) -> _Preemption:
         """Mark these victims as being evicted from now on."""
+        if self.history is not None:
+            self.history.add(pod, node_name, victims)
         names = tuple(_victim_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]
         loop = asyncio.get_running_loop()

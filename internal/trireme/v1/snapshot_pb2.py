@@ -28,11 +28,12 @@ from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
 from trireme.v1 import plugin_pb2 as trireme_dot_v1_dot_plugin__pb2
 from trireme.v1 import policy_pb2 as trireme_dot_v1_dot_policy__pb2
 from trireme.v1 import resource_pb2 as trireme_dot_v1_dot_resource__pb2
+from trireme.v1 import scheduler_status_pb2 as trireme_dot_v1_dot_scheduler__status__pb2
 from trireme.v1 import scheduling_pb2 as trireme_dot_v1_dot_scheduling__pb2
 from trireme.v1 import storage_pb2 as trireme_dot_v1_dot_storage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/snapshot.proto\x12\ntrireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"\x9c\x01\n\x0bSyncRequest\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.trireme.v1.HelloH\x00\x12\"\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x11.trireme.v1.DeltaH\x00\x12\'\n\x05queue\x18\x03 \x01(\x0b\x32\x16.trireme.v1.QueueDeltaH\x00\x12\x11\n\tdecisions\x18\x04 \x03(\x0c\x42\t\n\x07message\"p\n\x05Hello\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"\xff\x01\n\rConfiguration\x12%\n\x08profiles\x18\x01 \x03(\x0b\x32\x13.trireme.v1.Profile\x12\x42\n\rfeature_gates\x18\x02 \x03(\x0b\x32+.trireme.v1.Configuration.FeatureGatesEntry\x12\x30\n\x0eremote_plugins\x18\x03 \x03(\x0b\x32\x18.trireme.v1.RemotePlugin\x12\x1c\n\x14\x63olumn_cache_classes\x18\x04 \x01(\r\x1a\x33\n\x11\x46\x65\x61tureGatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x08:\x02\x38\x01\"\xa0\x01\n\x07Profile\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12*\n\x0bplugin_sets\x18\x02 \x03(\x0b\x32\x15.trireme.v1.PluginSet\x12+\n\x0bplugin_args\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PluginArgs\x12$\n\x1cpercentage_of_nodes_to_score\x18\x04 \x01(\r\"m\n\tPluginSet\x12\x33\n\x0f\x65xtension_point\x18\x01 \x01(\x0e\x32\x1a.trireme.v1.ExtensionPoint\x12+\n\x07plugins\x18\x02 \x03(\x0b\x32\x1a.trireme.v1.WeightedPlugin\".\n\x0eWeightedPlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\"-\n\nPluginArgs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\targs_json\x18\x02 \x01(\x0c\"\xb0\x02\n\x0cRemotePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tendpoints\x18\x02 \x03(\t\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\r\x12\x31\n\x0e\x66\x61ilure_policy\x18\x04 \x01(\x0e\x32\x19.trireme.v1.FailurePolicy\x12\x18\n\x10\x62reaker_failures\x18\x05 \x01(\r\x12\x17\n\x0f\x62reaker_open_ms\x18\x06 \x01(\r\x12$\n\x04info\x18\x07 \x01(\x0b\x32\x16.trireme.v1.PluginInfo\x12(\n\x03tls\x18\x08 \x01(\x0b\x32\x1b.trireme.v1.RemotePluginTls\x12\x34\n\x0e\x63onfigurations\x18\t \x03(\x0b\x32\x1c.trireme.v1.ConfigureRequest\"r\n\x0fRemotePluginTls\x12\x0f\n\x07\x63\x61_file\x18\x01 \x01(\t\x12\x18\n\x10\x63\x65rtificate_file\x18\x02 \x01(\t\x12\x18\n\x10private_key_file\x18\x03 \x01(\t\x12\x1a\n\x12\x61llowed_identities\x18\x04 \x03(\t\"\xc5\x03\n\x05\x44\x65lta\x12\x17\n\x0f\x66rom_generation\x18\x01 \x01(\x04\x12\x15\n\rto_generation\x18\x02 \x01(\x04\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x0f\n\x07partial\x18\x04 \x01(\x08\x12%\n\x07\x63lasses\x18\x05 \x03(\x0b\x32\x14.trireme.v1.PodClass\x12\x17\n\x0fremoved_classes\x18\x06 \x03(\r\x12$\n\x05nodes\x18\x07 \x03(\x0b\x32\x15.trireme.v1.NodeEntry\x12\x15\n\rremoved_slots\x18\x08 \x03(\r\x12$\n\x04pods\x18\t \x01(\x0b\x32\x16.trireme.v1.PodColumns\x12\x14\n\x0cremoved_pods\x18\n \x03(\r\x12*\n\x07objects\x18\x0b \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12.\n\x0fremoved_objects\x18\x0c \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12+\n\x0bnominations\x18\r \x03(\x0b\x32\x16.trireme.v1.Nomination\x12\x1b\n\x13removed_nominations\x18\x0e \x03(\t\x12\r\n\x05trial\x18\x0f \x01(\x08\"N\n\x08PodClass\x12\n\n\x02id\x18\x01 \x01(\r\x12\x1c\n\x03pod\x18\x02 \x01(\x0b\x32\x0f.trireme.v1.Pod\x12\x18\n\x10labels_projected\x18\x03 \x01(\x08\"G\n\tNodeEntry\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x1e\n\x04node\x18\x02 \x01(\x0b\x32\x10.trireme.v1.Node\x12\x0c\n\x04json\x18\x03 \x01(\x0c\"z\n\nPodColumns\x12\x0b\n\x03row\x18\x01 \x03(\r\x12\x11\n\tpod_class\x18\x02 \x03(\r\x12\x0c\n\x04slot\x18\x03 \x03(\r\x12\x0b\n\x03uid\x18\x04 \x03(\t\x12\x0c\n\x04name\x18\x05 \x03(\t\x12\x14\n\x0cstart_time_s\x18\x06 \x03(\x12\x12\r\n\x05\x66lags\x18\x07 \x03(\r\"\xbf\x08\n\rClusterObject\x12*\n\tnamespace\x18\x01 \x01(\x0b\x32\x15.trireme.v1.NamespaceH\x00\x12&\n\x07service\x18\x02 \x01(\x0b\x32\x13.trireme.v1.ServiceH\x00\x12\x43\n\x16replication_controller\x18\x03 \x01(\x0b\x32!.trireme.v1.ReplicationControllerH\x00\x12-\n\x0breplica_set\x18\x04 \x01(\x0b\x32\x16.trireme.v1.ReplicaSetH\x00\x12/\n\x0cstateful_set\x18\x05 \x01(\x0b\x32\x17.trireme.v1.StatefulSetH\x00\x12@\n\x15pod_disruption_budget\x18\x06 \x01(\x0b\x32\x1f.trireme.v1.PodDisruptionBudgetH\x00\x12\x39\n\x11persistent_volume\x18\x07 \x01(\x0b\x32\x1c.trireme.v1.PersistentVolumeH\x00\x12\x44\n\x17persistent_volume_claim\x18\x08 \x01(\x0b\x32!.trireme.v1.PersistentVolumeClaimH\x00\x12\x31\n\rstorage_class\x18\t \x01(\x0b\x32\x18.trireme.v1.StorageClassH\x00\x12\'\n\x08\x63si_node\x18\n \x01(\x0b\x32\x13.trireme.v1.CSINodeH\x00\x12+\n\ncsi_driver\x18\x0b \x01(\x0b\x32\x15.trireme.v1.CSIDriverH\x00\x12>\n\x14\x63si_storage_capacity\x18\x0c \x01(\x0b\x32\x1e.trireme.v1.CSIStorageCapacityH\x00\x12\x39\n\x11volume_attachment\x18\r \x01(\x0b\x32\x1c.trireme.v1.VolumeAttachmentH\x00\x12\x33\n\x0eresource_slice\x18\x0e \x01(\x0b\x32\x19.trireme.v1.ResourceSliceH\x00\x12/\n\x0c\x64\x65vice_class\x18\x0f \x01(\x0b\x32\x17.trireme.v1.DeviceClassH\x00\x12\x33\n\x0eresource_claim\x18\x10 \x01(\x0b\x32\x19.trireme.v1.ResourceClaimH\x00\x12\x38\n\x11\x64\x65vice_taint_rule\x18\x11 \x01(\x0b\x32\x1b.trireme.v1.DeviceTaintRuleH\x00\x12)\n\tpod_group\x18\x12 \x01(\x0b\x32\x14.trireme.v1.PodGroupH\x00\x12<\n\x13\x63omposite_pod_group\x18\x13 \x01(\x0b\x32\x1d.trireme.v1.CompositePodGroupH\x00\x12\x0f\n\x07\x61ssumed\x18\x1e \x01(\x08\x12\x15\n\ropen_to_group\x18\x1f \x01(\tB\x08\n\x06object\":\n\tObjectKey\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"S\n\nNomination\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0c\n\x04slot\x18\x03 \x01(\r\"V\n\nQueueDelta\x12\r\n\x05reset\x18\x01 \x01(\x08\x12#\n\x04pods\x18\x02 \x03(\x0b\x32\x15.trireme.v1.QueuedPod\x12\x14\n\x0cremoved_pods\x18\x03 \x03(\t\"\xe0\x01\n\tQueuedPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12)\n\x05state\x18\x04 \x01(\x0e\x32\x1a.trireme.v1.QueuedPodState\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12\x0f\n\x07plugins\x18\x06 \x03(\t\x12\x18\n\x10\x62\x61\x63koff_until_ms\x18\x07 \x01(\x03\x12\x11\n\tpod_group\x18\x08 \x01(\t\x12\x0e\n\x06reason\x18\t \x01(\t\"U\n\x0cSyncResponse\x12\x1a\n\x12\x61pplied_generation\x18\x01 \x01(\x04\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x17\n\x0ftakes_decisions\x18\x03 \x01(\x08*c\n\rFailurePolicy\x12\x1e\n\x1a\x46\x41ILURE_POLICY_UNSPECIFIED\x10\x00\x12\x17\n\x13\x46\x41ILURE_POLICY_FAIL\x10\x01\x12\x19\n\x15\x46\x41ILURE_POLICY_IGNORE\x10\x02*\xc5\x02\n\x0eQueuedPodState\x12 \n\x1cQUEUED_POD_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17QUEUED_POD_STATE_ACTIVE\x10\x01\x12\x1c\n\x18QUEUED_POD_STATE_BACKOFF\x10\x02\x12\"\n\x1eQUEUED_POD_STATE_UNSCHEDULABLE\x10\x03\x12\x1a\n\x16QUEUED_POD_STATE_GATED\x10\x04\x12(\n$QUEUED_POD_STATE_PRE_ENQUEUE_PENDING\x10\x05\x12&\n\"QUEUED_POD_STATE_WAITING_FOR_GROUP\x10\x06\x12$\n QUEUED_POD_STATE_GROUP_IN_FLIGHT\x10\x07\x12\x1e\n\x1aQUEUED_POD_STATE_IN_FLIGHT\x10\x08\x32Q\n\x10SnapshotFollower\x12=\n\x04Sync\x12\x17.trireme.v1.SyncRequest\x1a\x18.trireme.v1.SyncResponse(\x01\x30\x01\x42:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/snapshot.proto\x12\ntrireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a!trireme/v1/scheduler_status.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"\x9c\x01\n\x0bSyncRequest\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.trireme.v1.HelloH\x00\x12\"\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x11.trireme.v1.DeltaH\x00\x12\'\n\x05queue\x18\x03 \x01(\x0b\x32\x16.trireme.v1.QueueDeltaH\x00\x12\x11\n\tdecisions\x18\x04 \x03(\x0c\x42\t\n\x07message\"p\n\x05Hello\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"\xff\x01\n\rConfiguration\x12%\n\x08profiles\x18\x01 \x03(\x0b\x32\x13.trireme.v1.Profile\x12\x42\n\rfeature_gates\x18\x02 \x03(\x0b\x32+.trireme.v1.Configuration.FeatureGatesEntry\x12\x30\n\x0eremote_plugins\x18\x03 \x03(\x0b\x32\x18.trireme.v1.RemotePlugin\x12\x1c\n\x14\x63olumn_cache_classes\x18\x04 \x01(\r\x1a\x33\n\x11\x46\x65\x61tureGatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x08:\x02\x38\x01\"\xa0\x01\n\x07Profile\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12*\n\x0bplugin_sets\x18\x02 \x03(\x0b\x32\x15.trireme.v1.PluginSet\x12+\n\x0bplugin_args\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PluginArgs\x12$\n\x1cpercentage_of_nodes_to_score\x18\x04 \x01(\r\"m\n\tPluginSet\x12\x33\n\x0f\x65xtension_point\x18\x01 \x01(\x0e\x32\x1a.trireme.v1.ExtensionPoint\x12+\n\x07plugins\x18\x02 \x03(\x0b\x32\x1a.trireme.v1.WeightedPlugin\".\n\x0eWeightedPlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\"-\n\nPluginArgs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\targs_json\x18\x02 \x01(\x0c\"\xb0\x02\n\x0cRemotePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tendpoints\x18\x02 \x03(\t\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\r\x12\x31\n\x0e\x66\x61ilure_policy\x18\x04 \x01(\x0e\x32\x19.trireme.v1.FailurePolicy\x12\x18\n\x10\x62reaker_failures\x18\x05 \x01(\r\x12\x17\n\x0f\x62reaker_open_ms\x18\x06 \x01(\r\x12$\n\x04info\x18\x07 \x01(\x0b\x32\x16.trireme.v1.PluginInfo\x12(\n\x03tls\x18\x08 \x01(\x0b\x32\x1b.trireme.v1.RemotePluginTls\x12\x34\n\x0e\x63onfigurations\x18\t \x03(\x0b\x32\x1c.trireme.v1.ConfigureRequest\"r\n\x0fRemotePluginTls\x12\x0f\n\x07\x63\x61_file\x18\x01 \x01(\t\x12\x18\n\x10\x63\x65rtificate_file\x18\x02 \x01(\t\x12\x18\n\x10private_key_file\x18\x03 \x01(\t\x12\x1a\n\x12\x61llowed_identities\x18\x04 \x03(\t\"\xc5\x03\n\x05\x44\x65lta\x12\x17\n\x0f\x66rom_generation\x18\x01 \x01(\x04\x12\x15\n\rto_generation\x18\x02 \x01(\x04\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x0f\n\x07partial\x18\x04 \x01(\x08\x12%\n\x07\x63lasses\x18\x05 \x03(\x0b\x32\x14.trireme.v1.PodClass\x12\x17\n\x0fremoved_classes\x18\x06 \x03(\r\x12$\n\x05nodes\x18\x07 \x03(\x0b\x32\x15.trireme.v1.NodeEntry\x12\x15\n\rremoved_slots\x18\x08 \x03(\r\x12$\n\x04pods\x18\t \x01(\x0b\x32\x16.trireme.v1.PodColumns\x12\x14\n\x0cremoved_pods\x18\n \x03(\r\x12*\n\x07objects\x18\x0b \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12.\n\x0fremoved_objects\x18\x0c \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12+\n\x0bnominations\x18\r \x03(\x0b\x32\x16.trireme.v1.Nomination\x12\x1b\n\x13removed_nominations\x18\x0e \x03(\t\x12\r\n\x05trial\x18\x0f \x01(\x08\"N\n\x08PodClass\x12\n\n\x02id\x18\x01 \x01(\r\x12\x1c\n\x03pod\x18\x02 \x01(\x0b\x32\x0f.trireme.v1.Pod\x12\x18\n\x10labels_projected\x18\x03 \x01(\x08\"G\n\tNodeEntry\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x1e\n\x04node\x18\x02 \x01(\x0b\x32\x10.trireme.v1.Node\x12\x0c\n\x04json\x18\x03 \x01(\x0c\"z\n\nPodColumns\x12\x0b\n\x03row\x18\x01 \x03(\r\x12\x11\n\tpod_class\x18\x02 \x03(\r\x12\x0c\n\x04slot\x18\x03 \x03(\r\x12\x0b\n\x03uid\x18\x04 \x03(\t\x12\x0c\n\x04name\x18\x05 \x03(\t\x12\x14\n\x0cstart_time_s\x18\x06 \x03(\x12\x12\r\n\x05\x66lags\x18\x07 \x03(\r\"\xbf\x08\n\rClusterObject\x12*\n\tnamespace\x18\x01 \x01(\x0b\x32\x15.trireme.v1.NamespaceH\x00\x12&\n\x07service\x18\x02 \x01(\x0b\x32\x13.trireme.v1.ServiceH\x00\x12\x43\n\x16replication_controller\x18\x03 \x01(\x0b\x32!.trireme.v1.ReplicationControllerH\x00\x12-\n\x0breplica_set\x18\x04 \x01(\x0b\x32\x16.trireme.v1.ReplicaSetH\x00\x12/\n\x0cstateful_set\x18\x05 \x01(\x0b\x32\x17.trireme.v1.StatefulSetH\x00\x12@\n\x15pod_disruption_budget\x18\x06 \x01(\x0b\x32\x1f.trireme.v1.PodDisruptionBudgetH\x00\x12\x39\n\x11persistent_volume\x18\x07 \x01(\x0b\x32\x1c.trireme.v1.PersistentVolumeH\x00\x12\x44\n\x17persistent_volume_claim\x18\x08 \x01(\x0b\x32!.trireme.v1.PersistentVolumeClaimH\x00\x12\x31\n\rstorage_class\x18\t \x01(\x0b\x32\x18.trireme.v1.StorageClassH\x00\x12\'\n\x08\x63si_node\x18\n \x01(\x0b\x32\x13.trireme.v1.CSINodeH\x00\x12+\n\ncsi_driver\x18\x0b \x01(\x0b\x32\x15.trireme.v1.CSIDriverH\x00\x12>\n\x14\x63si_storage_capacity\x18\x0c \x01(\x0b\x32\x1e.trireme.v1.CSIStorageCapacityH\x00\x12\x39\n\x11volume_attachment\x18\r \x01(\x0b\x32\x1c.trireme.v1.VolumeAttachmentH\x00\x12\x33\n\x0eresource_slice\x18\x0e \x01(\x0b\x32\x19.trireme.v1.ResourceSliceH\x00\x12/\n\x0c\x64\x65vice_class\x18\x0f \x01(\x0b\x32\x17.trireme.v1.DeviceClassH\x00\x12\x33\n\x0eresource_claim\x18\x10 \x01(\x0b\x32\x19.trireme.v1.ResourceClaimH\x00\x12\x38\n\x11\x64\x65vice_taint_rule\x18\x11 \x01(\x0b\x32\x1b.trireme.v1.DeviceTaintRuleH\x00\x12)\n\tpod_group\x18\x12 \x01(\x0b\x32\x14.trireme.v1.PodGroupH\x00\x12<\n\x13\x63omposite_pod_group\x18\x13 \x01(\x0b\x32\x1d.trireme.v1.CompositePodGroupH\x00\x12\x0f\n\x07\x61ssumed\x18\x1e \x01(\x08\x12\x15\n\ropen_to_group\x18\x1f \x01(\tB\x08\n\x06object\":\n\tObjectKey\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"S\n\nNomination\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0c\n\x04slot\x18\x03 \x01(\r\"\x8d\x01\n\nQueueDelta\x12\r\n\x05reset\x18\x01 \x01(\x08\x12#\n\x04pods\x18\x02 \x03(\x0b\x32\x15.trireme.v1.QueuedPod\x12\x14\n\x0cremoved_pods\x18\x03 \x03(\t\x12\x35\n\x10scheduler_status\x18\n \x01(\x0b\x32\x1b.trireme.v1.SchedulerStatus\"\xab\x02\n\tQueuedPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12)\n\x05state\x18\x04 \x01(\x0e\x32\x1a.trireme.v1.QueuedPodState\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12\x0f\n\x07plugins\x18\x06 \x03(\t\x12\x18\n\x10\x62\x61\x63koff_until_ms\x18\x07 \x01(\x03\x12\x11\n\tpod_group\x18\x08 \x01(\t\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x17\n\x0fqueued_since_ms\x18\x14 \x01(\x03\x12\x30\n\x0btransitions\x18\x15 \x03(\x0b\x32\x1b.trireme.v1.QueueTransition\"U\n\x0cSyncResponse\x12\x1a\n\x12\x61pplied_generation\x18\x01 \x01(\x04\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x17\n\x0ftakes_decisions\x18\x03 \x01(\x08*c\n\rFailurePolicy\x12\x1e\n\x1a\x46\x41ILURE_POLICY_UNSPECIFIED\x10\x00\x12\x17\n\x13\x46\x41ILURE_POLICY_FAIL\x10\x01\x12\x19\n\x15\x46\x41ILURE_POLICY_IGNORE\x10\x02*\xc5\x02\n\x0eQueuedPodState\x12 \n\x1cQUEUED_POD_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17QUEUED_POD_STATE_ACTIVE\x10\x01\x12\x1c\n\x18QUEUED_POD_STATE_BACKOFF\x10\x02\x12\"\n\x1eQUEUED_POD_STATE_UNSCHEDULABLE\x10\x03\x12\x1a\n\x16QUEUED_POD_STATE_GATED\x10\x04\x12(\n$QUEUED_POD_STATE_PRE_ENQUEUE_PENDING\x10\x05\x12&\n\"QUEUED_POD_STATE_WAITING_FOR_GROUP\x10\x06\x12$\n QUEUED_POD_STATE_GROUP_IN_FLIGHT\x10\x07\x12\x1e\n\x1aQUEUED_POD_STATE_IN_FLIGHT\x10\x08\x32Q\n\x10SnapshotFollower\x12=\n\x04Sync\x12\x17.trireme.v1.SyncRequest\x1a\x18.trireme.v1.SyncResponse(\x01\x30\x01\x42:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,50 +43,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_CONFIGURATION_FEATUREGATESENTRY']._loaded_options = None
   _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_options = b'8\001'
-  _globals['_FAILUREPOLICY']._serialized_start=3936
-  _globals['_FAILUREPOLICY']._serialized_end=4035
-  _globals['_QUEUEDPODSTATE']._serialized_start=4038
-  _globals['_QUEUEDPODSTATE']._serialized_end=4363
-  _globals['_SYNCREQUEST']._serialized_start=244
-  _globals['_SYNCREQUEST']._serialized_end=400
-  _globals['_HELLO']._serialized_start=402
-  _globals['_HELLO']._serialized_end=514
-  _globals['_CONFIGURATION']._serialized_start=517
-  _globals['_CONFIGURATION']._serialized_end=772
-  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_start=721
-  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_end=772
-  _globals['_PROFILE']._serialized_start=775
-  _globals['_PROFILE']._serialized_end=935
-  _globals['_PLUGINSET']._serialized_start=937
-  _globals['_PLUGINSET']._serialized_end=1046
-  _globals['_WEIGHTEDPLUGIN']._serialized_start=1048
-  _globals['_WEIGHTEDPLUGIN']._serialized_end=1094
-  _globals['_PLUGINARGS']._serialized_start=1096
-  _globals['_PLUGINARGS']._serialized_end=1141
-  _globals['_REMOTEPLUGIN']._serialized_start=1144
-  _globals['_REMOTEPLUGIN']._serialized_end=1448
-  _globals['_REMOTEPLUGINTLS']._serialized_start=1450
-  _globals['_REMOTEPLUGINTLS']._serialized_end=1564
-  _globals['_DELTA']._serialized_start=1567
-  _globals['_DELTA']._serialized_end=2020
-  _globals['_PODCLASS']._serialized_start=2022
-  _globals['_PODCLASS']._serialized_end=2100
-  _globals['_NODEENTRY']._serialized_start=2102
-  _globals['_NODEENTRY']._serialized_end=2173
-  _globals['_PODCOLUMNS']._serialized_start=2175
-  _globals['_PODCOLUMNS']._serialized_end=2297
-  _globals['_CLUSTEROBJECT']._serialized_start=2300
-  _globals['_CLUSTEROBJECT']._serialized_end=3387
-  _globals['_OBJECTKEY']._serialized_start=3389
-  _globals['_OBJECTKEY']._serialized_end=3447
-  _globals['_NOMINATION']._serialized_start=3449
-  _globals['_NOMINATION']._serialized_end=3532
-  _globals['_QUEUEDELTA']._serialized_start=3534
-  _globals['_QUEUEDELTA']._serialized_end=3620
-  _globals['_QUEUEDPOD']._serialized_start=3623
-  _globals['_QUEUEDPOD']._serialized_end=3847
-  _globals['_SYNCRESPONSE']._serialized_start=3849
-  _globals['_SYNCRESPONSE']._serialized_end=3934
-  _globals['_SNAPSHOTFOLLOWER']._serialized_start=4365
-  _globals['_SNAPSHOTFOLLOWER']._serialized_end=4446
+  _globals['_FAILUREPOLICY']._serialized_start=4102
+  _globals['_FAILUREPOLICY']._serialized_end=4201
+  _globals['_QUEUEDPODSTATE']._serialized_start=4204
+  _globals['_QUEUEDPODSTATE']._serialized_end=4529
+  _globals['_SYNCREQUEST']._serialized_start=279
+  _globals['_SYNCREQUEST']._serialized_end=435
+  _globals['_HELLO']._serialized_start=437
+  _globals['_HELLO']._serialized_end=549
+  _globals['_CONFIGURATION']._serialized_start=552
+  _globals['_CONFIGURATION']._serialized_end=807
+  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_start=756
+  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_end=807
+  _globals['_PROFILE']._serialized_start=810
+  _globals['_PROFILE']._serialized_end=970
+  _globals['_PLUGINSET']._serialized_start=972
+  _globals['_PLUGINSET']._serialized_end=1081
+  _globals['_WEIGHTEDPLUGIN']._serialized_start=1083
+  _globals['_WEIGHTEDPLUGIN']._serialized_end=1129
+  _globals['_PLUGINARGS']._serialized_start=1131
+  _globals['_PLUGINARGS']._serialized_end=1176
+  _globals['_REMOTEPLUGIN']._serialized_start=1179
+  _globals['_REMOTEPLUGIN']._serialized_end=1483
+  _globals['_REMOTEPLUGINTLS']._serialized_start=1485
+  _globals['_REMOTEPLUGINTLS']._serialized_end=1599
+  _globals['_DELTA']._serialized_start=1602
+  _globals['_DELTA']._serialized_end=2055
+  _globals['_PODCLASS']._serialized_start=2057
+  _globals['_PODCLASS']._serialized_end=2135
+  _globals['_NODEENTRY']._serialized_start=2137
+  _globals['_NODEENTRY']._serialized_end=2208
+  _globals['_PODCOLUMNS']._serialized_start=2210
+  _globals['_PODCOLUMNS']._serialized_end=2332
+  _globals['_CLUSTEROBJECT']._serialized_start=2335
+  _globals['_CLUSTEROBJECT']._serialized_end=3422
+  _globals['_OBJECTKEY']._serialized_start=3424
+  _globals['_OBJECTKEY']._serialized_end=3482
+  _globals['_NOMINATION']._serialized_start=3484
+  _globals['_NOMINATION']._serialized_end=3567
+  _globals['_QUEUEDELTA']._serialized_start=3570
+  _globals['_QUEUEDELTA']._serialized_end=3711
+  _globals['_QUEUEDPOD']._serialized_start=3714
+  _globals['_QUEUEDPOD']._serialized_end=4013
+  _globals['_SYNCRESPONSE']._serialized_start=4015
+  _globals['_SYNCRESPONSE']._serialized_end=4100
+  _globals['_SNAPSHOTFOLLOWER']._serialized_start=4531
+  _globals['_SNAPSHOTFOLLOWER']._serialized_end=4612
 # @@protoc_insertion_point(module_scope)

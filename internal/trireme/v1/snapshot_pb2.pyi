@@ -14,6 +14,7 @@ from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import plugin_pb2 as _plugin_pb2
 from trireme.v1 import policy_pb2 as _policy_pb2
 from trireme.v1 import resource_pb2 as _resource_pb2
+from trireme.v1 import scheduler_status_pb2 as _scheduler_status_pb2
 from trireme.v1 import scheduling_pb2 as _scheduling_pb2
 from trireme.v1 import storage_pb2 as _storage_pb2
 import builtins as _builtins
@@ -905,6 +906,7 @@ class QueueDelta(_message.Message):
     RESET_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
     REMOVED_PODS_FIELD_NUMBER: _builtins.int
+    SCHEDULER_STATUS_FIELD_NUMBER: _builtins.int
     reset: _builtins.bool
     """OPTIONAL. The first message about the queue on a stream: the receiver drops all queued pods before it applies the
     rest.
@@ -917,16 +919,23 @@ class QueueDelta(_message.Message):
     def removed_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. UIDs of pods that left the queue: they are being bound, or were deleted."""
 
+    @_builtins.property
+    def scheduler_status(self) -> _scheduler_status_pb2.SchedulerStatus:
+        """OPTIONAL. The state of the frontend itself, once a second at most, in a message of its own. It is here and no kind of
+        SyncRequest, because a receiver that does not know it has to acknowledge the message all the same.
+        """
+
     def __init__(
         self,
         *,
         reset: _builtins.bool = ...,
         pods: _abc.Iterable[Global___QueuedPod] | None = ...,
         removed_pods: _abc.Iterable[_builtins.str] | None = ...,
+        scheduler_status: _scheduler_status_pb2.SchedulerStatus | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scheduler_status", b"scheduler_status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods", "removed_pods", b"removed_pods", "reset", b"reset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods", "removed_pods", b"removed_pods", "reset", b"reset", "scheduler_status", b"scheduler_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -947,6 +956,8 @@ class QueuedPod(_message.Message):
     BACKOFF_UNTIL_MS_FIELD_NUMBER: _builtins.int
     POD_GROUP_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    QUEUED_SINCE_MS_FIELD_NUMBER: _builtins.int
+    TRANSITIONS_FIELD_NUMBER: _builtins.int
     pod_class: _builtins.int
     """REQUIRED. Its class, which a delta brings; 0: its fields cannot be read, and reason names them."""
     profile: _builtins.str
@@ -961,6 +972,8 @@ class QueuedPod(_message.Message):
     """OPTIONAL. The pod group that it is scheduled with, of its namespace; empty: none."""
     reason: _builtins.str
     """OPTIONAL. Why it is held back, what of its group is missing, or why it cannot be read, in words."""
+    queued_since_ms: _builtins.int
+    """OPTIONAL. Since when it has been in the queue, in milliseconds since 1970. Unset by a frontend older than the field."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
@@ -968,6 +981,10 @@ class QueuedPod(_message.Message):
     @_builtins.property
     def plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. The plugins that refused it, at Filter or PreEnqueue, sorted."""
+
+    @_builtins.property
+    def transitions(self) -> _containers.RepeatedCompositeFieldContainer[_scheduler_status_pb2.QueueTransition]:
+        """OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages."""
 
     def __init__(
         self,
@@ -981,10 +998,12 @@ class QueuedPod(_message.Message):
         backoff_until_ms: _builtins.int = ...,
         pod_group: _builtins.str = ...,
         reason: _builtins.str = ...,
+        queued_since_ms: _builtins.int = ...,
+        transitions: _abc.Iterable[_scheduler_status_pb2.QueueTransition] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "backoff_until_ms", b"backoff_until_ms", "plugins", b"plugins", "pod", b"pod", "pod_class", b"pod_class", "pod_group", b"pod_group", "profile", b"profile", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "backoff_until_ms", b"backoff_until_ms", "plugins", b"plugins", "pod", b"pod", "pod_class", b"pod_class", "pod_group", b"pod_group", "profile", b"profile", "queued_since_ms", b"queued_since_ms", "reason", b"reason", "state", b"state", "transitions", b"transitions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

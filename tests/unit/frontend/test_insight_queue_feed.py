@@ -167,3 +167,27 @@ def test_a_pod_that_is_refused_is_sent_at_once() -> None:
     world.queue.add(record("a"), T0)
     fail(world.queue, T0, "Fit")
     assert world.state("a") == "QUEUED_POD_STATE_UNSCHEDULABLE"
+
+
+def test_each_message_has_the_last_changes_and_since_when_the_pod_waits() -> None:
+    """The console's timeline would not say what woke a pod, or how long it has waited."""
+    world = World()
+    world.queue.add(record("a"), T0)
+    world.queue.add(record("b"), T0)
+    fail(world.queue, T0 + 2, "Fit", max_batch=2)
+    world.sent()
+    found = world.known.get("ns", "a")
+    assert found is not None
+    assert found.queued_since_ms == 0  # T0 by the wall clock of this world
+    moves = [(move.at_ms, move.to) for move in found.transitions]
+    assert moves == [(0, "active"), (2000, "in flight"), (2000, "unschedulable")]
+    assert all(move.cause for move in found.transitions)
+    for number in range(5):
+        world.queue.contents.take_changed_pods()
+        world.queue.delete("ns/a", "uid-a", T0 + number)
+        world.queue.add(record("a"), T0 + number)
+    world.sent()
+    again = world.known.get("ns", "a")
+    assert again is not None
+    assert len(again.transitions) == insight_queue_feed.TRANSITIONS_PER_POD
+    assert again.transitions[-1].at_ms == 4000

@@ -18,6 +18,7 @@ from trireme.scheduling import (
     call_batches,
     pods_in_pre_bind,
     preemption_executor,
+    preemption_history,
     preemption_retries,
     status_outbox,
     waiting_pods,
@@ -549,3 +550,30 @@ def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
     results.report_not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")
     text = "cannot preempt pod ns/name-a on node n0: forbidden"
     assert told == [(on, "Warning", "PreemptionFailed", "Preempting", text, "p")]
+
+
+async def test_what_is_evicted_for_whom_is_remembered() -> None:
+    """The console could not say who had to go, once they are gone."""
+    world = World("low-0", "low-1")
+    history = world.preempting.history = preemption_history.PreemptionHistory(lambda: 12.5)
+    world.go.set()
+    world.start("low-0", "low-1")
+    (decision,) = history.after(0)
+    assert (decision.number, decision.at, decision.key, decision.priority) == (1, 12.5, world.vip.key, 100)
+    assert (decision.node_name, decision.victim_count) == ("node", 2)
+    assert [victim.uid for victim in decision.victims] == ["low-0", "low-1"]
+    assert history.after(1) == []
+    await world.preempting.close()
+
+
+def test_the_last_preemptions_are_remembered_with_some_victims() -> None:
+    """A gang that evicts hundreds, again and again, would fill the memory."""
+    history = preemption_history.PreemptionHistory(lambda: 0.0)
+    vip = queued_pod.QueuedPodInfo(_record("vip", 100), 0.0)
+    victims = [_evict(f"low-{number}") for number in range(100)]
+    for _ in range(preemption_history.LENGTH + 5):
+        history.add(vip, "node", victims)
+    found = history.after(0)
+    assert [decision.number for decision in found] == list(range(6, preemption_history.LENGTH + 6))
+    assert (found[0].victim_count, len(found[0].victims)) == (100, preemption_history.MAX_VICTIMS)
+    assert len(history.after(preemption_history.LENGTH)) == 5

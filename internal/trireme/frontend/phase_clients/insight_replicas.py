@@ -9,7 +9,13 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import decision_log, follower_replicas, replica_link
 from trireme.rpc import dialing
-from trireme.v1 import decision_explanation_pb2, insight_pb2, insight_pb2_grpc, snapshot_pb2
+from trireme.v1 import (
+    decision_explanation_pb2,
+    insight_pb2,
+    insight_pb2_grpc,
+    scheduler_status_pb2,
+    snapshot_pb2,
+)
 
 
 class InsightUnavailable(Exception):
@@ -33,6 +39,8 @@ class InsightReplicas:
         """`source` is where streams of phases begin."""
         self._source = source
         self._new_stream = False
+        #: How many streams have begun.
+        self.streams = 0
         self._decisions: decision_log.DecisionLog | None = None
         self.replicas = follower_replicas.FollowerReplicas(
             "insight", self, dialer, deadline_seconds, clock, lambda: None
@@ -45,6 +53,7 @@ class InsightReplicas:
     def full_sync(self) -> Sequence[bytes]:
         """The deltas of a full sync, as a phase gets them. The queue is due after it (`take_new_stream`)."""
         self._new_stream = True
+        self.streams += 1
         return self._source.full_sync()
 
     def take_new_stream(self) -> bool:
@@ -60,6 +69,10 @@ class InsightReplicas:
     def publish_queue(self, delta: snapshot_pb2.QueueDelta, generation: int) -> None:
         """Send what changed in the queue; `generation` is that of the last delta of the cluster."""
         self.replicas.publish(snapshot_pb2.SyncRequest(queue=delta).SerializeToString(), generation)
+
+    def publish_status(self, status: scheduler_status_pb2.SchedulerStatus, generation: int) -> None:
+        """Send the state of the scheduler; `generation` is that of the last delta of the cluster."""
+        self.publish_queue(snapshot_pb2.QueueDelta(scheduler_status=status), generation)
 
     def send_decisions(self, decisions: decision_log.DecisionLog) -> None:
         """Send replicas that take decisions those of the log from now on, each with the next message."""

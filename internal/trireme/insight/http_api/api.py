@@ -1,8 +1,8 @@
-"""The pages of insight's HTTP API: each is an RPC of its service, answered as JSON.
+"""The pages of insight's HTTP API: RPCs of its service and views of the console, as JSON, and the console itself.
 
-A page is a line of `_pages`. The request passes, in this order: its size, the caller's credentials, a place among the
-caller's requests, the right to read the pod, the query; then the RPC is called, and names that the caller may not list
-are left out of its answer.
+A page is a line of `_pages`, or of `views.VIEWS` (`console_pages.py`). The request passes, in this order: its size, the
+caller's credentials, a place among the caller's requests, the right to read the pod, the query; then the RPC is called,
+and names that the caller may not list are left out of its answer.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from aiohttp import web
 from google.protobuf import json_format, message
 
 from trireme.insight import service
-from trireme.insight.http_api import access, failures, request_places, requests, visibility
+from trireme.insight.http_api import access, console_pages, failures, request_places, requests, visibility
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 from trireme_kube.componentbase.server import http_site, status_documents
 from trireme_kube.componentbase.server.authentication import ReviewError, User
@@ -82,6 +82,7 @@ class HttpApi:
     ) -> None:
         self._cluster = served.cluster
         self._past_names = served.remembered_names
+        self._console = console_pages.ConsolePages(served.console, callers)
         self._pages = _pages(served)
         self._access = callers
         self._seconds = seconds
@@ -117,6 +118,9 @@ class HttpApi:
         if len(request.raw_path) > MAX_URL_BYTES:
             message = f"path and query have more than {MAX_URL_BYTES} bytes: name fewer nodes"
             raise failures.HttpFailure(414, "RequestURITooLong", message)
+        file = console_pages.reply_with_file(request)
+        if file is not None:
+            return file
         with self._authentications.place_for(request.remote):
             user = await self._access.user_of(request)
         with self._places.place_for(user.name):
@@ -124,6 +128,9 @@ class HttpApi:
 
     async def _answer_user(self, request: web.Request, user: User, *, pretty: bool) -> http_site.Reply:
         """Answer an authenticated user who has a place."""
+        view = await self._console.reply_with_view(request, user, pretty=pretty)
+        if view is not None:
+            return view
         page, namespace, name = self._find_page(request)
         await self._access.check_may_get_pod(user, namespace, name)
         viewer = await self._access.viewer(user)
@@ -153,7 +160,7 @@ class HttpApi:
         path = request.raw_path.partition("?")[0]
         found = next(((page, pod) for page in self._pages if (pod := page.path.pod_of(path)) is not None), None)
         if found is None:
-            known = ", ".join(str(page.path) for page in self._pages)
+            known = ", ".join([*(str(page.path) for page in self._pages), *console_pages.paths()])
             raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
         if request.method != "GET":
             raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})

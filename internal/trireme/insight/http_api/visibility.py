@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 from google.protobuf import message
 
 from trireme.insight import observed_cluster
+from trireme.insight.console.documents import SOME_NODE, SOME_POD
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 
 MessageT = TypeVar("MessageT", bound=message.Message)
-
-SOME_NODE, SOME_POD = "(a node)", "(a pod)"
 
 # A name, behind the namespace or kind that it may be written with: web, default/web, node/n0.
 _NAME = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?")

@@ -82,6 +82,14 @@ class Counter(Instrument):
         """Count `amount` more."""
         self._counts[values] = self._counts.get(values, 0) + amount
 
+    def totals(self, label: str) -> dict[str, float]:
+        """The counts by the values of one label, over those of all other labels."""
+        position = self.labels.index(label)
+        out: dict[str, float] = {}
+        for values, count in self._counts.items():
+            out[values[position]] = out.get(values[position], 0) + count
+        return out
+
     def reset(self) -> None:
         """Start from zero."""
         self._counts.clear()
@@ -116,6 +124,17 @@ class Histogram(Instrument):
             series = self._series[values] = [0] * (len(self.bounds) + 2)
         series[bisect.bisect_left(self.bounds, value)] += count
         series[-1] += value * count
+
+    def bucket_counts(self, label: str = "", value: str = "") -> list[float]:
+        """How many observations each bucket has that the ones before it have not; the last one is for all larger ones.
+
+        With a label only those with this value of it.
+        """
+        position = self.labels.index(label) if label else -1
+        found = [series for values, series in self._series.items() if not label or values[position] == value]
+        return [sum(counts) for counts in zip(*(series[:-1] for series in found), strict=True)] or [0] * (
+            len(self.bounds) + 1
+        )
 
     def reset(self) -> None:
         """Start from zero."""

@@ -189,3 +189,19 @@ def test_protobuf_families_have_their_length_before_them() -> None:
     size = protobuf_exposition.family_message(counter.family()).ByteSize()
     assert data[:2] == bytes((size & 0x7F | 0x80, size >> 7))
     assert len(data) == size + 2
+
+
+def test_counts_are_read_by_one_label_and_by_bucket() -> None:
+    """Throughput and latency of all profiles together would miss one of them, or be those of refused pods."""
+    attempts = instruments.Counter("attempts_total", "text", ("result", "profile"))
+    histogram = instruments.Histogram("h_seconds", "text", (0.1, 1), ("result", "profile"))
+    assert (attempts.totals("result"), histogram.bucket_counts("result", "scheduled")) == ({}, [0, 0, 0])
+    for profile in ("one", "two"):
+        attempts.add(("scheduled", profile), 2)
+        attempts.add(("error", profile))
+        histogram.observe(0.05, ("scheduled", profile), 2)
+        histogram.observe(0.5, ("error", profile))
+    histogram.observe(7, ("scheduled", "one"))
+    assert attempts.totals("result") == {"scheduled": 4, "error": 2}
+    assert histogram.bucket_counts("result", "scheduled") == [4, 0, 1]
+    assert histogram.bucket_counts() == [4, 2, 1]

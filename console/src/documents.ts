@@ -1,0 +1,260 @@
+// The documents of insight's HTTP API, as far as the page reads them. Times are milliseconds since 1970.
+
+export interface QueueCounts {
+  active: number;
+  backoff: number;
+  unschedulable: number;
+  gated: number;
+  inFlight: number;
+  binding: number;
+  waitingOnPermit: number;
+}
+
+export interface Latency {
+  count: number;
+  p50Seconds: number | null;
+  p99Seconds: number | null;
+}
+
+export interface Series {
+  atMs: number[];
+  bound: number[];
+  unschedulable: number[];
+  errors: number[];
+  active: number[];
+  backoff: number[];
+  waiting: number[];
+  gated: number[];
+}
+
+export interface Overview {
+  atMs: number;
+  nowMs: number;
+  instance: string;
+  disconnectedMs: number;
+  version: string;
+  leader: string;
+  lease: string;
+  reportsScheduler: boolean;
+  cluster: { nodes: number; pods: number; queued: number; generation: number };
+  queue: QueueCounts;
+  bound: { total: number; perSecond: number };
+  attempts: { unschedulable: number; errors: number };
+  attemptLatency: Latency;
+  podLatency: Latency;
+  replicas: { total: number; inStep: number };
+  plugins: { total: number; ok: number };
+  missingPhases: string[];
+  series: Series;
+}
+
+export interface WaitReason {
+  id: string;
+  plugins: string[];
+  text: string;
+  state: string;
+  pods: number;
+  states: Record<string, number>;
+  oldestMs: number;
+  mostAttempts: number;
+  example: { namespace: string; name: string } | null;
+}
+
+export interface Pending {
+  total: number;
+  reasons: WaitReason[];
+}
+
+export interface PendingPod {
+  namespace: string;
+  name: string;
+  state: string;
+  attempts: number;
+  sinceMs: number;
+  backoffUntilMs: number;
+  profile: string;
+  podGroup: string;
+}
+
+export interface PodsOfReason {
+  total: number;
+  pods: PendingPod[];
+}
+
+export interface FoundPods {
+  pods: { namespace: string; name: string; state: string }[];
+  truncated: boolean;
+}
+
+export interface Taint {
+  key: string;
+  value: string;
+  effect: string;
+}
+
+export interface ResourceColumns {
+  name: string;
+  allocatable: number[];
+  requested: number[];
+}
+
+export interface NodeColumns {
+  incarnation: number;
+  generation: number;
+  whole: boolean;
+  gone: number[];
+  label: string;
+  labelKeys: string[];
+  slot: number[];
+  name: string[];
+  value: string[];
+  unschedulable: number[];
+  taintSets: Taint[][];
+  taints: number[];
+  podCount: number[];
+  allowedPods: number[];
+  resources: ResourceColumns[];
+}
+
+export interface PodOnNode {
+  namespace: string;
+  name: string;
+  priority: number;
+  cpu: number;
+  memory: number;
+  startedMs: number;
+  terminating: boolean;
+  preempted: boolean;
+}
+
+export interface NodeDocument {
+  name: string;
+  labels: Record<string, string>;
+  taints: Taint[];
+  unschedulable: boolean;
+  podCount: number;
+  allowedPods: number;
+  resources: { name: string; allocatable: number; requested: number }[];
+  pods: PodOnNode[] | null;
+}
+
+export interface Group {
+  namespace: string;
+  name: string;
+  exists: boolean;
+  policy: string;
+  needs: number | null;
+  parent: string;
+  placed: number;
+  queued: Record<string, number>;
+  conditions: { type: string; status: string; reason: string; message: string }[];
+}
+
+export interface Preemption {
+  number: number;
+  atMs: number;
+  preemptor: string;
+  priority: number;
+  node: string;
+  victimCount: number;
+  victims: { pod: string; node: string }[];
+}
+
+export interface Preemptions {
+  evicting: number;
+  nominated: number;
+  preemptions: Preemption[];
+}
+
+export interface Replica {
+  phase: string;
+  address: string;
+  inStep: boolean;
+  behind: number;
+  backlogBytes: number;
+  fullSyncs: number;
+  callsInFlight: number;
+  lastError: string;
+  standsIn: boolean;
+}
+
+export interface Plugin {
+  name: string;
+  address: string;
+  version: string;
+  failurePolicy: string;
+  breaker: string;
+  calls: number;
+  failedCalls: number;
+  p99Seconds: number | null;
+  health: string;
+  problem: string;
+}
+
+export interface Components {
+  reportsScheduler: boolean;
+  version: string;
+  leader: string;
+  lease: string;
+  generation: number;
+  missingPhases: string[];
+  replicas: Replica[];
+  plugins: Plugin[];
+}
+
+export interface Timeline {
+  node: string | null;
+  known: boolean;
+  attempts: number;
+  queuedSinceMs: number;
+  leftQueueAtMs: number | null;
+  entries: { atMs: number; state: string; cause: string }[];
+}
+
+// The answer of the RPC Explain, in protobuf's JSON mapping: 64-bit numbers are strings.
+
+export interface RefusalStatus {
+  plugin: string;
+  code: string;
+  messages: string[];
+  reasons: { code: string; parameters: Record<string, string> }[];
+}
+
+export interface Quantity {
+  string: string;
+}
+
+export interface Proposal {
+  tolerateTaints?: { taints: { key: string; value: string; effect: string }[] };
+  lowerRequest?: { container: string; resource: string; current: Quantity; proposed: Quantity };
+  dropConstraint?: { field: string };
+  addNode?: { likeNode: string };
+  deletePods?: { nodeName: string; pods: { namespace: string; name: string }[]; budgetViolations: number };
+  feasibleCount: number;
+  exampleNodes: string[];
+}
+
+export interface Explanation {
+  queuedPod?: {
+    pod: { namespace: string; name: string };
+    profile: string;
+    state: string;
+    attempts: number;
+    plugins: string[];
+    backoffUntilMs: string;
+    podGroup: string;
+    reason: string;
+  };
+  nodeName: string;
+  evaluatedGeneration: string;
+  disconnectedMs: string;
+  nodeCount: number;
+  feasibleCount: number;
+  preFilter?: RefusalStatus;
+  refusals: { status: RefusalStatus; nodes: string[]; nodeCount: number }[];
+  feasibleNodes: { name: string; total: string; scores: string[] }[];
+  scorePlugins: { name: string; weight: number; skipped: boolean }[];
+  scoreFailure?: RefusalStatus;
+  proposals: Proposal[];
+  proposalSearchLimits: { kind: string; tried: number; candidates: number }[];
+}

@@ -1,0 +1,62 @@
+// The last preemptions: for whom, where, and who had to go.
+import { useView } from "../api.ts";
+import type { Preemption, Preemptions } from "../documents.ts";
+import { age, count, plural, podHref, preciseTime } from "../format.ts";
+import { Empty, Panel, RowTable, Waiting, type Column } from "../parts.tsx";
+import { clock, useStore } from "../store.ts";
+import { NodeName } from "./refusals.tsx";
+
+function PodName({ name }: { name: string }) {
+  const [namespace, pod, more] = name.split("/");
+  return namespace && pod && more === undefined ? <a href={podHref(namespace, pod)}>{name}</a> : <span>{name}</span>;
+}
+
+const COLUMNS: Column<Preemption>[] = [
+  {
+    title: "Time",
+    cell: (each) => <time title={preciseTime(each.atMs)}>{age(clock.value - each.atMs)} ago</time>,
+    sort: (each) => each.atMs,
+  },
+  { title: "Preemptor", wide: true, cell: (each) => <PodName name={each.preemptor} />, sort: (each) => each.preemptor },
+  { title: "Priority", numeric: true, extra: true, cell: (each) => count(each.priority), sort: (each) => each.priority },
+  { title: "Node", cell: (each) => (each.node ? <NodeName name={each.node} /> : "several"), sort: (each) => each.node },
+  { title: "Victims", numeric: true, cell: (each) => count(each.victimCount), sort: (each) => each.victimCount },
+  {
+    title: "Who had to go",
+    extra: true,
+    wide: true,
+    cell: (each) => (
+      <>
+        {each.victims.slice(0, 3).map((victim) => (
+          <span key={victim.pod}>
+            <PodName name={victim.pod} />{" "}
+          </span>
+        ))}
+        {each.victimCount > 3 && `and ${count(each.victimCount - 3)} more`}
+      </>
+    ),
+  },
+];
+
+export function PreemptionsView() {
+  const { data, error } = useView<Preemptions>("v1/preemptions");
+  useStore(clock);
+  return (
+    <>
+      <h1>Preemptions</h1>
+      {!data && <Waiting error={error} />}
+      {data && (
+        <Panel
+          title="Last preemptions"
+          note={`${plural(data.evicting, "victim")} leaving now, ${plural(data.nominated, "pod")} nominated to a node`}
+        >
+          {data.preemptions.length ? (
+            <RowTable label="Preemptions" columns={COLUMNS} rows={data.preemptions} rowKey={(each) => String(each.number)} />
+          ) : (
+            <Empty title="Nothing was preempted">No pod had to leave for another one since this leader began.</Empty>
+          )}
+        </Panel>
+      )}
+    </>
+  );
+}

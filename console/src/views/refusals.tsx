@@ -1,0 +1,94 @@
+// What nodes say of a pod: how many refuse it for which reason, and how many take it.
+import { useState } from "preact/hooks";
+import type { Explanation, RefusalStatus } from "../documents.ts";
+import { count, nodeHref, plural } from "../format.ts";
+import { Pill } from "../parts.tsx";
+
+export function statusText(status: RefusalStatus): string {
+  return status.messages.join("; ") || status.code;
+}
+
+export function Refusals({ explanation, limit }: { explanation: Explanation; limit?: number }) {
+  const [all, setAll] = useState(false);
+  if (explanation.nodeName)
+    return (
+      <p>
+        It is on node <NodeName name={explanation.nodeName} />.
+      </p>
+    );
+  if (explanation.preFilter)
+    return (
+      <p class="whole">
+        <Pill tone="bad">{explanation.preFilter.plugin}</Pill> refuses it on all nodes at once: {statusText(explanation.preFilter)}
+      </p>
+    );
+  const refusals = explanation.refusals;
+  const shown = all || limit === undefined ? refusals : refusals.slice(0, limit);
+  const total = Math.max(explanation.nodeCount, 1);
+  return (
+    <>
+      <p class="feasible">
+        <Pill tone={explanation.feasibleCount ? "ok" : "bad"}>
+          {count(explanation.feasibleCount)} of {plural(explanation.nodeCount, "node")}
+        </Pill>{" "}
+        {explanation.feasibleCount === 1 ? "is" : "are"} feasible now
+      </p>
+      {refusals.length > 0 && (
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col" class="number">
+                Nodes
+              </th>
+              <th scope="col">Refused by</th>
+              <th scope="col">Reason</th>
+              <th scope="col" class="extra">
+                Examples
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((refusal) => (
+              <tr key={`${refusal.status.plugin} ${statusText(refusal.status)}`}>
+                <td class="number share-cell">
+                  <span
+                    class="share"
+                    aria-hidden="true"
+                    style={{ width: `${(100 * refusal.nodeCount) / total}%` }}
+                  />
+                  <b>{count(refusal.nodeCount)}</b>
+                </td>
+                <td>{refusal.status.plugin}</td>
+                <td class="message">
+                  {statusText(refusal.status)}
+                  <Parameters status={refusal.status} />
+                </td>
+                <td class="extra examples">
+                  {refusal.nodes.slice(0, 3).map((name) => (
+                    <NodeName key={name} name={name} />
+                  ))}
+                  {refusal.nodes.length > 3 && "…"}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {shown.length < refusals.length && (
+        <button type="button" class="quiet" onClick={() => setAll(true)}>
+          Show all {refusals.length} reasons
+        </button>
+      )}
+    </>
+  );
+}
+
+// The numbers behind a refusal, as plugins give them.
+function Parameters({ status }: { status: RefusalStatus }) {
+  const texts = status.reasons.flatMap((reason) => Object.entries(reason.parameters).map(([name, value]) => `${name} ${value}`));
+  return texts.length ? <span class="parameters">{texts.join(" · ")}</span> : null;
+}
+
+export function NodeName({ name }: { name: string }) {
+  return name.startsWith("(") ? <span>{name}</span> : <a href={nodeHref(name)}>{name}</a>;
+}

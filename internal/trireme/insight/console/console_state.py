@@ -1,0 +1,34 @@
+"""What the console's pages are made from: the cluster and queue that insight follows, and what it remembers of both."""
+
+import uuid
+from collections.abc import Callable
+
+from trireme.insight import observed_cluster
+from trireme.insight.console import pending_pods, pod_timelines, scheduler_history
+from trireme.v1 import snapshot_pb2
+from trireme_kube.componentbase import clocks
+
+
+class ConsoleState:
+    """The cluster, the pods in the queue, their timelines, and the history of the scheduler."""
+
+    def __init__(
+        self,
+        cluster: observed_cluster.ObservedCluster,
+        disconnected_seconds: Callable[[], float],
+        wall: Callable[[], float] = clocks.wall,
+    ) -> None:
+        """`disconnected_seconds`: since when there is no stream from the frontend; 0 while there is one."""
+        self.cluster = cluster
+        self.disconnected_seconds = disconnected_seconds
+        self.wall = wall
+        self.pending = pending_pods.PendingPods()
+        self.timelines = pod_timelines.PodTimelines(wall)
+        self.history = scheduler_history.SchedulerHistory()
+        #: Of this process: what is cached of another one does not hold here.
+        self.instance = uuid.uuid4().hex
+
+    def apply_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
+        """Take over what changed in the queue."""
+        self.pending.apply(delta)
+        self.timelines.apply(delta)

@@ -1,0 +1,345 @@
+"""The console in a real Chromium, on `trireme up` with its demo: each view, and the story of a pod that waits."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import chromium
+import installation
+import pytest
+from playwright import sync_api
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_LIMIT = 3 * installation.START_SECONDS
+_ZONES = "topology.kubernetes.io/zone"
+
+# What an attacker would try who can add to the page.
+_INLINE_SCRIPT = """() => {
+    try {
+        const script = document.createElement("script");
+        script.textContent = "window.ran = true";
+        document.head.append(script);
+    } catch {}
+    return window.ran ? "ran" : "refused";
+}"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(chromium.PATH is None, reason=chromium.MISSING),
+]
+
+
+@dataclass
+class World:
+    """A running scheduler, the API of its cluster, its console, and the browser."""
+
+    console: str
+    api: str
+    browser: chromium.Browser
+
+    def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+        """A request to the cluster's API; the answer's object."""
+        request = urllib.request.Request(
+            self.api + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": kind},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def create_pod(self, name: str, cpu: str, **spec: Any) -> None:
+        """A pod of one container."""
+        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
+        body = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+        self.call("POST", "/api/v1/namespaces/default/pods", body)
+
+    def patch_node(self, name: str, patch: Any) -> None:
+        """A merge patch of a node."""
+        self.call("PATCH", f"/api/v1/nodes/{name}", patch, "application/merge-patch+json")
+
+
+def _wait(true: Callable[[], Any], story: Callable[[], str]) -> None:
+    """Return once `true` says so."""
+    deadline = time.monotonic() + _LIMIT
+    while not true():
+        assert time.monotonic() < deadline, story()
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A scheduler with 12 nodes whose demo is done, some pods of which wait; and a browser."""
+    folder = tmp_path_factory.mktemp("console")
+    command = [sys.executable, "-u", str(REPOSITORY / "cmd/trireme"), "up", "--nodes", "12", "--demo"]
+    up = installation.Process("up", [*command, "--feature-gates=GenericWorkload=true"], folder / "up.log")
+    environment = {**os.environ, "TRIREME_SOCKET": str(folder / "admin.sock"), "XDG_STATE_HOME": str(folder / "state")}
+    up.start(environment)
+    try:
+        _wait(lambda: "demo: giant-" in up.said, lambda: up.said)
+        (console,) = re.findall(r"the console: (http://\S+)/", up.said)
+        (api,) = re.findall(r"embedded cluster with 12 nodes at (http://\S+)", up.said)
+        with chromium.browser(folder / "browser") as browser:
+            yield World(console, api, browser)
+    finally:
+        up.signal(signal.SIGINT)
+        up.stop()
+
+
+@pytest.fixture(scope="module")
+def axe() -> None:
+    """The accessibility checker, from npm."""
+    if chromium.AXE.exists():
+        return
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed: axe cannot be")
+    install = ["npm", "ci", "--silent", "--ignore-scripts"]
+    done = subprocess.run(install, cwd=REPOSITORY / "console", capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"npm cannot install axe: {done.stderr[-300:]}")
+
+
+def _expect(locator: sync_api.Locator) -> sync_api.LocatorAssertions:
+    return sync_api.expect(locator)
+
+
+def test_the_overview_shows_what_the_scheduler_does(world: World) -> None:
+    """The page that is left open would show nothing, or numbers of nothing."""
+    with world.browser.page() as page:
+        page.goto(world.console)
+        _expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        _expect(page.locator(".figures")).to_contain_text("60 bound since start")
+        _expect(page.locator(".figures")).to_contain_text("12 nodes")
+        _expect(page.locator(".figures")).to_contain_text("4 of 4")
+        _expect(page.locator(".reasons")).to_contain_text("Refused by NodeResourcesFit")
+        before = page.evaluate("() => document.querySelectorAll('path.line')[0].getAttribute('d')")
+        world.create_pod("one-more", "10m")
+        _expect(page.locator(".figures")).to_contain_text("61 bound since start")
+        page.wait_for_function(
+            "before => document.querySelectorAll('path.line')[0].getAttribute('d') !== before", arg=before
+        )
+
+
+def test_pending_pods_are_grouped_and_lead_to_a_pod(world: World) -> None:
+    """From how many wait to which, and what nodes say of them."""
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/pending")
+        page.get_by_role("link", name=re.compile("Refused by NodeResourcesFit")).click()
+        _expect(page.get_by_role("heading", name="Refused by NodeResourcesFit")).to_be_visible()
+        _expect(page.locator(".example")).to_contain_text("0 of 12 nodes")
+        _expect(page.locator(".example")).to_contain_text("Insufficient cpu")
+        rows = page.get_by_role("region", name=re.compile("Pods: Refused")).locator("tbody tr")
+        _expect(rows).to_have_count(3)
+        rows.first.get_by_role("link").click()
+        _expect(page.get_by_role("heading", level=1)).to_contain_text("default/giant-")
+        _expect(page.get_by_role("region", name="Timeline")).to_contain_text("UnscheduledPodAdd")
+
+
+def test_a_pod_waits_the_page_says_why_and_the_proposal_helps(world: World) -> None:
+    """The story that the console is for: a pod waits, a change is proposed and made, and the pod is bound."""
+    world.patch_node(
+        "node-0",
+        {
+            "metadata": {"labels": {"pool": "gpu"}},
+            "spec": {"taints": [{"key": "gpu", "value": "true", "effect": "NoSchedule"}]},
+        },
+    )
+    world.create_pod("trainer", "100m", nodeSelector={"pool": "gpu"})
+    with world.browser.page(permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.goto(f"{world.console}/#/pods/default/trainer")
+        says = page.get_by_role("region", name="What nodes say")
+        _expect(says).to_contain_text("0 of 12 nodes")
+        _expect(says).to_contain_text("TaintToleration")
+        _expect(says).to_contain_text("NodeAffinity")
+        helps = page.get_by_role("region", name="What would help")
+        helps.get_by_text("Tolerate gpu=true:NoSchedule").click()
+        snippet = helps.locator("details[open] pre").inner_text()
+        assert snippet.splitlines()[:2] == ["tolerations:", "- key: gpu"]
+        page.get_by_role("link", name="Show on the map").click()
+        legend = page.get_by_role("list", name="Legend")
+        _expect(legend).to_contain_text("NodeAffinity")
+        _expect(legend).to_contain_text("TaintToleration")
+        page.get_by_role("link", name="default/trainer").click()
+        # The change as the page words it.
+        toleration = {"key": "gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
+        assert [f"{key}: {json.dumps(value) if key == 'value' else value}" for key, value in toleration.items()] == [
+            line.removeprefix("- ").strip() for line in snippet.splitlines()[1:]
+        ]
+        path = "/api/v1/namespaces/default/pods/trainer"
+        existing = world.call("GET", path)["spec"].get("tolerations") or []
+        world.call("PATCH", path, {"spec": {"tolerations": [*existing, toleration]}}, "application/merge-patch+json")
+        _expect(page.locator(".facts")).to_contain_text("on a node")
+        _expect(page.locator(".facts")).to_contain_text("node-0")
+        timeline = page.get_by_role("region", name="Timeline")
+        _expect(timeline).to_contain_text("bound")
+        _expect(timeline.locator("li").first).to_contain_text("active")
+
+
+def test_nodes_are_a_map_and_a_table(world: World) -> None:
+    """By use, taints and label, by mouse and by keyboard; and each node has its page."""
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/nodes")
+        rows = page.get_by_role("region", name="Nodes").locator("tbody tr")
+        _expect(rows).to_have_count(12)
+        colour = page.get_by_label("Colour by")
+        legend = page.get_by_role("list", name="Legend")
+        _expect(legend).to_contain_text("under 20 %")
+        colour.select_option("label")
+        _expect(legend).to_contain_text("zone-1")
+        legend.get_by_role("button", name=re.compile("zone-1")).click()
+        _expect(rows).to_have_count(4)
+        colour.select_option("taints")
+        _expect(legend).to_contain_text("no taints")
+        grid = page.get_by_role("application")
+        grid.focus()
+        page.keyboard.press("End")
+        _expect(page.locator(".pointed")).to_contain_text("node-11")
+        page.keyboard.press("Enter")
+        _expect(page.get_by_role("heading", level=1)).to_have_text("node-11")
+        _expect(page.get_by_role("region", name="Labels and taints")).to_contain_text(_ZONES)
+        _expect(page.get_by_role("region", name="Pods on node-11").locator("tbody tr").first).to_contain_text(
+            "default/"
+        )
+
+
+def test_a_preemption_is_shown_with_its_victims(world: World) -> None:
+    """Who had to go for whom would be in events alone."""
+    world.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "urgent"}, "value": 1000})
+    there = {"kubernetes.io/hostname": "node-1"}
+    world.create_pod("ordinary", "6", nodeSelector=there)
+    path = "/api/v1/namespaces/default/pods/{}"
+    _wait(lambda: world.call("GET", path.format("ordinary"))["spec"].get("nodeName"), lambda: "it is not bound")
+    world.create_pod("urgent", "6", nodeSelector=there, priorityClassName="urgent")
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/preemptions")
+        row = page.get_by_role("region", name="Preemptions").locator("tbody tr").first
+        _expect(row).to_contain_text("default/urgent")
+        _expect(row).to_contain_text("node-1")
+        _expect(row).to_contain_text("default/ordinary")
+        page.get_by_role("link", name="default/urgent").click()
+        _expect(page.locator(".facts")).to_contain_text("node-1")
+
+
+def test_a_gang_is_shown_with_what_it_lacks(world: World) -> None:
+    """A gang that waits for its members looks like pods that nobody schedules."""
+    group = {"metadata": {"name": "trainers"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+    versions = world.call("GET", "/apis/scheduling.k8s.io")["versions"]
+    newest = next(
+        each["groupVersion"] for each in versions if "alpha" in each["groupVersion"] or "beta" in each["groupVersion"]
+    )
+    world.call("POST", f"/apis/{newest}/namespaces/default/podgroups", group)
+    for number in range(2):
+        world.create_pod(f"trainers-{number}", "10m", schedulingGroup={"podGroupName": "trainers"})
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/groups")
+        row = page.get_by_role("region", name="Groups of pods").locator("tbody tr").first
+        _expect(row).to_contain_text("default/trainers")
+        _expect(row).to_contain_text("waits")
+        world.create_pod("trainers-2", "10m", schedulingGroup={"podGroupName": "trainers"})
+        _expect(row).to_contain_text("placed")
+
+
+def test_the_scheduler_shows_its_replicas(world: World) -> None:
+    """A phase that is not in step would be found in logs alone."""
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/scheduler")
+        replicas = page.get_by_role("region", name="Replicas of the phases").locator("tbody tr")
+        _expect(replicas).to_have_count(4)
+        for phase in ("filter", "score", "insight", "bind"):
+            _expect(replicas.filter(has_text=phase).first).to_contain_text("in step")
+        _expect(page.get_by_text("No remote plugins")).to_be_visible()
+
+
+def test_a_pod_is_found_by_a_part_of_its_name(world: World) -> None:
+    """By keyboard alone, from any page."""
+    with world.browser.page() as page:
+        page.goto(world.console)
+        _expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        page.keyboard.press("/")
+        page.keyboard.type("cache-")
+        _expect(page.get_by_role("option").first).to_contain_text("default/cache-")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        _expect(page.get_by_role("heading", level=1)).to_contain_text("default/cache-")
+        _expect(page.locator(".facts")).to_contain_text("on a node")
+
+
+def test_a_lost_connection_is_shown_and_what_is_known_stays(world: World) -> None:
+    """Old numbers would be taken for those of now."""
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/nodes")
+        rows = page.get_by_role("region", name="Nodes").locator("tbody tr")
+        _expect(rows).to_have_count(12)
+        page.context.set_offline(True)
+        _expect(page.get_by_role("alert")).to_contain_text("No connection to insight")
+        _expect(rows).to_have_count(12)
+        page.context.set_offline(False)
+        _expect(page.get_by_role("alert")).to_have_count(0)
+    # The browser itself reports each failed request.
+    world.browser.complaints = [text for text in world.browser.complaints if "ERR_INTERNET_DISCONNECTED" not in text]
+
+
+def test_a_pod_that_does_not_exist_is_said_so(world: World) -> None:
+    """A misspelt name would load for ever."""
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/pods/default/no-such-pod")
+        _expect(page.get_by_text("neither in the queue nor on a node").first).to_be_visible()
+    world.browser.complaints = [text for text in world.browser.complaints if "404" not in text]
+
+
+def _views(world: World) -> dict[str, str]:
+    giant = world.call("GET", "/api/v1/namespaces/default/pods?labelSelector=app%3Dgiant")["items"][0]["metadata"][
+        "name"
+    ]
+    return {
+        "": ".reasons",
+        "pending": ".reasons",
+        f"pods/default/{giant}": ".proposals li",
+        "nodes": "canvas",
+        "nodes/node-1": ".labels div",
+        "groups": "main .rows, main .empty",
+        "preemptions": "main .rows, main .empty",
+        "scheduler": "main table",
+        "no/such/page": "main .empty",
+    }
+
+
+@pytest.mark.usefixtures("axe")
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
+def test_axe_finds_nothing_and_nothing_overflows(world: World, width: int, dark: bool) -> None:
+    """Somebody could not read the page, or not use it with a keyboard, a screen reader or a telephone."""
+    problems = {}
+    with world.browser.page(width=width, dark=dark) as page:
+        for path, shown in _views(world).items():
+            page.goto(f"{world.console}/#/{path}")
+            page.locator(shown).first.wait_for()
+            found = chromium.accessibility_problems(page)
+            overflow = page.evaluate(
+                "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            if found or overflow > 0:
+                problems[path] = [*found, *([f"{overflow} pixels too wide"] if overflow > 0 else [])]
+    assert problems == {}
+
+
+def test_pages_load_from_their_server_alone_and_violate_no_policy(world: World) -> None:
+    """Somebody else would learn that a cluster is looked at, or the policy would forbid what the page does."""
+    with world.browser.page() as page:
+        for path, shown in _views(world).items():
+            page.goto(f"{world.console}/#/{path}")
+            page.locator(shown).first.wait_for()
+        assert page.evaluate(_INLINE_SCRIPT) == "refused"
+    assert [url for url in world.browser.loaded if not url.startswith(f"{world.console}/")] == []
+    refused = re.compile("inline script|TrustedScript", re.IGNORECASE)
+    assert [text for text in world.browser.complaints if not refused.search(text)] == []
