@@ -82,7 +82,7 @@ def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: 
     files = [path for path in folder.rglob("*") if path.is_file()]
     names = {str(path.relative_to(folder)) for path in files}
     needed = {"README.md", "Makefile", "Dockerfile", "deployment.yaml", ".github/workflows/ci.yaml", ".gitignore"}
-    assert needed | {project_file.FILE_NAME, "vendor/package"} <= names
+    assert needed | {project_file.FILE_NAME, "packages/package"} <= names
     for path in files:
         text = path.read_text() + str(path.relative_to(folder))
         assert not re.search(r"PLUGIN_NAME|PROJECT_NAME|MODULE_NAME|PACKAGE_NAME|SDK_VERSION|\.template", text), path
@@ -137,6 +137,7 @@ def test_a_change_of_a_source_is_noticed_and_one_of_a_build_is_not(tmp_path: Pat
     names = [os.path.relpath(path, tmp_path) for path in source_changes.changed(before, after)]
     assert names == ["gone", "src/a.rs", "src/new.rs"]
     assert source_changes.changed(after, source_changes.take(tmp_path, ["."])) == []
+    assert [path.name for path in source_changes.take(tmp_path, ["src/*.rs", "none"])] == ["a.rs", "new.rs"]
 
 
 def test_a_plugin_that_binds_comes_before_the_default_one(tmp_path: Path) -> None:

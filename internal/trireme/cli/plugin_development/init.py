@@ -2,7 +2,7 @@
 
 A template is a folder of `templates/`; each of its files ends with `.template`, so that no tool takes it for code of
 Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too. The packages of the SDK are copied into the
-new repository's `vendor/`, so that it builds without anything else of Trireme.
+new repository's `packages/`, so that it builds without anything else of Trireme.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path
             path = folder / _replace(str(template.relative_to(_TEMPLATES / language)).removesuffix(_SUFFIX), words)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_replace(template.read_text(), words))
-        shutil.copytree(sdk, folder / "vendor", ignore=shutil.ignore_patterns(".*"))
+        shutil.copytree(sdk, folder / "packages", ignore=shutil.ignore_patterns(".*"))
     except OSError as error:
         raise InitError(f"{error.filename}: {error.strerror}") from error
 

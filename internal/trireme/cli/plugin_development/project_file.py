@@ -3,7 +3,7 @@
 name: Maintenance                      # REQUIRED: as profiles name it
 build: [cargo, build]                  # OPTIONAL: a command that ends
 run: [target/debug/maintenance, --listen, "{address}"]  # REQUIRED: one that serves on the address
-watch: [src, Cargo.toml]               # OPTIONAL: files and folders whose change starts it again; default: all
+watch: [src, "*.toml"]                 # OPTIONAL: files and folders whose change starts it again; default: all
 args: {label: example.com/maintenance} # OPTIONAL: its arguments, as in pluginConfig
 samples:                               # OPTIONAL
   nodeLabels: {node-1: {example.com/maintenance: ""}}

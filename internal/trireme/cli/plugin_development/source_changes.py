@@ -1,5 +1,6 @@
 """Whether files changed, by their size and time of modification."""
 
+import itertools
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +15,14 @@ Snapshot = Mapping[pathlib.Path, tuple[int, int]]
 
 
 def take(folder: pathlib.Path, watch: Sequence[str]) -> Snapshot:
-    """The state of the files and folders that `watch` names, relative to `folder`.
+    """The state of the files and folders that `watch` names, relative to `folder`; a name may be a pattern, `*.go`.
 
     Hidden files, and folders that tools write, are left out; a file that goes meanwhile is as one that is not there.
     """
     found = {}
     for name in watch:
-        for path in _files(folder / name):
+        named = sorted(folder.glob(name)) if "*" in name else [folder / name]
+        for path in itertools.chain.from_iterable(map(_files, named)):
             try:
                 status = path.stat()
             except OSError:
