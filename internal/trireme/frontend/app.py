@@ -136,7 +136,7 @@ def build(
     phases = build_phases(context, cluster.cache, connect)
     recorder = event_recorder.EventRecorder(clients.events)
     effects = ports.Effects(divided_binder.DividedBinder(phases.links.binders), recorder)
-    scheduling = build_scheduling(context, cluster, phases, effects)
+    scheduling = build_scheduling(context, cluster, phases.evaluation, effects)
     namespace = namespace_deletion.NamespaceDeletionWatch()
     events_in = inbox.Inbox(scheduling.handlers, scheduling.pacer, cluster.waits, namespace, context.wakeup.set)
     informers = cluster_informers.make_informers(

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 
 from trireme.cache import class_registry, cluster_cache, node_json, object_waits
 from trireme.config import commandline
@@ -71,6 +72,19 @@ class ClusterState:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class EvaluationPorts:
+    """What the cycles use of filter and score, wherever these run."""
+
+    evaluators: ports.Evaluators
+    #: Brings the snapshots of filter and score up to date; returns the generation that they will be at.
+    publish: Callable[[], int]
+    #: Whether all phases can be called.
+    available: Callable[[], bool]
+    #: Takes down how long the steps of binding took.
+    decisions: ports.BindingLog
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class PhaseClients:
     """The clients of the phases: calls, streams, and the answers about classes."""
 
@@ -85,6 +99,11 @@ class PhaseClients:
     fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
     #: By phase, and for insight, the look-ups of its configured endpoints; made at the start of a term.
     lookups: dict[str, endpoints.Lookups] = dataclasses.field(default_factory=dict)
+
+    @property
+    def evaluation(self) -> EvaluationPorts:
+        """What the cycles use."""
+        return EvaluationPorts(self.evaluators, self.publisher.publish, self.links.available, self.decisions)
 
     def is_on_fallback(self, phase: str) -> bool:
         """Whether a replica of our own replaces the configured ones of a phase."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trireme.frontend import inbox, queue_executor
-from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
+from trireme.frontend.frontend_parts import ClusterState, EvaluationPorts, FrontendContext, Scheduling
 from trireme.scheduling import (
     attempt,
     attempt_reporter,
@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 
 
 def build_scheduling(
-    context: FrontendContext, cluster: ClusterState, phases: PhaseClients, effects: ports.Effects
+    context: FrontendContext, cluster: ClusterState, phases: EvaluationPorts, effects: ports.Effects
 ) -> Scheduling:
-    """The queue and the cycles. The queue's callbacks look up the parts that are built after it when they run."""
+    """The queue and the cycles, over any evaluators and effects.
+
+    The queue's callbacks look up the parts that are built after it when they run.
+    """
     completed, cache, now = context.completed, cluster.cache, context.clocks.now
     waiting, outbox = waiting_pods.WaitingPods(), status_outbox.StatusOutbox(effects.binder.apply)
 
@@ -208,7 +211,7 @@ def _build_binding_cycle(
 def _build_scheduler(
     context: FrontendContext,
     cluster: ClusterState,
-    phases: PhaseClients,
+    phases: EvaluationPorts,
     executor: queue_executor.QueueExecutor,
     *,
     reporter: attempt_reporter.AttemptReporter,
@@ -223,7 +226,7 @@ def _build_scheduler(
 
     Without `groups` there is no cycle of pod groups; with extenders nothing is speculated.
     """
-    publish = phases.publisher.publish
+    publish = phases.publish
     attempts = _build_attempt_runner(context, cluster, phases, executor, reserved, limit)
     post_filters = _build_post_filters(
         context, cluster, phases, executor, reporter=reporter, preemptions=preemptions, limit=limit
@@ -268,7 +271,7 @@ def _build_scheduler(
         binding=binding,
         completed_actions=lambda: preemptions.completed_actions,
         pacer=pacer,
-        available=phases.links.available,
+        available=phases.available,
         wakeup=context.wakeup,
         limit=limit,
         speculating=context.roles.speculating,
@@ -279,7 +282,7 @@ def _build_scheduler(
 def _build_attempt_runner(
     context: FrontendContext,
     cluster: ClusterState,
-    phases: PhaseClients,
+    phases: EvaluationPorts,
     executor: queue_executor.QueueExecutor,
     reserved: reserve_calls.ReserveCalls,
     limit: batch_limit.BatchLimit,
@@ -293,14 +296,14 @@ def _build_attempt_runner(
         observer=context.metrics,
         http_extenders=cluster.extenders,
         limit=limit,
-        publish=phases.publisher.publish,
+        publish=phases.publish,
     )
 
 
 def _build_post_filters(
     context: FrontendContext,
     cluster: ClusterState,
-    phases: PhaseClients,
+    phases: EvaluationPorts,
     executor: queue_executor.QueueExecutor,
     *,
     reporter: attempt_reporter.AttemptReporter,
