@@ -1,4 +1,5 @@
-# One image with all commands: trireme-frontend, trireme-filter, trireme-score, trireme-bind, trireme-insight, trireme.
+# One image with all commands: trireme-frontend, trireme-filter, trireme-score, trireme-bind, trireme-insight,
+# trireme-shadow, trireme.
 FROM python:3.11-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./

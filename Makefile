@@ -63,6 +63,10 @@ run-bind: $(STAMP) ## Run a bind replica alone (ARGS="--listen 127.0.0.1:7003 --
 run-insight: $(STAMP) ## Run an insight replica alone (ARGS="--listen 127.0.0.1:7004")
 	@$(BIN)/python cmd/insight $(ARGS)
 
+.PHONY: run-shadow
+run-shadow: $(STAMP) ## Compare Trireme with a cluster's scheduler, only reading (ARGS="--kubeconfig FILE")
+	@$(BIN)/python cmd/shadow $(ARGS)
+
 .PHONY: image
 image: ## Build the image with all commands, trireme:0.1.0 (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
 	@deploy/image/build.sh trireme:0.1.0 $(BUILD_FLAGS)

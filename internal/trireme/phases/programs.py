@@ -1,4 +1,4 @@
-"""The programs trireme-filter, -score, -bind and -insight: what has to happen before a phase imports its modules.
+"""The programs trireme-filter, -score, -bind, -insight, -shadow: what has to happen before they import their modules.
 
 A frontend's own phases do not pass here: the forker has their modules already, and the frontend has done the same.
 """
@@ -29,8 +29,13 @@ def run_insight() -> int:
     return _run("trireme.insight.process")
 
 
+def run_shadow() -> int:
+    """Run trireme-shadow. Returns the exit code."""
+    return _run("trireme.shadow.process")
+
+
 def _run(module: str) -> int:
-    """Import the module of a phase and run its `main`; returns the exit code."""
+    """Import the module of a process and run its `main`; returns the exit code."""
     process_output.ignore_failed_writes()
     process_output.silence_grpc_core(sys.argv[1:])
     code: int = importlib.import_module(module).main()

@@ -13,7 +13,7 @@ from trireme_kube.apimachinery.golang import quote
 
 #: The kube-scheduler whose behaviour this is, and the oldest that can be emulated.
 KUBERNETES = "v1.37.0"
-_FLOOR = (1, 34)
+OLDEST = (1, 34)
 _MAX_UINT = 1 << 64
 
 _MATCH = re.compile(r"[\t\n\f\r ]*v?([0-9]+(?:\.[0-9]+)*)(.*)")
@@ -124,7 +124,7 @@ class Effective:
     @staticmethod
     def emulating(emulated: Version) -> "Effective":
         """Emulating an older version; its peers may be one minor version older still."""
-        return Effective(emulated.minor, max(_minor_version_before(emulated.minor), _FLOOR))
+        return Effective(emulated.minor, max(_minor_version_before(emulated.minor), OLDEST))
 
     def with_oldest_peer(self, oldest: Version) -> "Effective":
         """With another oldest peer."""
@@ -133,11 +133,11 @@ class Effective:
     def problems(self) -> list[str]:
         """Why these versions are invalid; empty if they are valid."""
         found: list[str] = []
-        emulated, oldest, floor = _version_text(self.emulated), _version_text(self.oldest_peer), _version_text(_FLOOR)
-        if not _FLOOR <= self.emulated <= BINARY.minor:
+        emulated, oldest, floor = _version_text(self.emulated), _version_text(self.oldest_peer), _version_text(OLDEST)
+        if not OLDEST <= self.emulated <= BINARY.minor:
             binary = f"{_version_text(BINARY.minor)}.0"
             found.append(f"emulation version {emulated} is not between [{floor}, {binary}]")
-        if not _FLOOR <= self.oldest_peer <= self.emulated:
+        if not OLDEST <= self.oldest_peer <= self.emulated:
             found.append(f"minCompatibilityVersion version {oldest} is not between [{floor}, {emulated}]")
         return found
 
@@ -147,13 +147,13 @@ DEFAULT = Effective()
 
 def emulation_range() -> str:
     """The versions that `--emulated-version` accepts, for its help."""
-    return f"{_version_text(_FLOOR)}..{_version_text(BINARY.minor)}(default:{_version_text(BINARY.minor)})"
+    return f"{_version_text(OLDEST)}..{_version_text(BINARY.minor)}(default:{_version_text(BINARY.minor)})"
 
 
 def oldest_peer_range() -> str:
     """The versions that `--min-compatibility-version` accepts, for its help."""
     default = _version_text(_minor_version_before(BINARY.minor))
-    return f"{_version_text(_FLOOR)}..{_version_text(BINARY.minor)}(default:{default})"
+    return f"{_version_text(OLDEST)}..{_version_text(BINARY.minor)}(default:{default})"
 
 
 def parse_flag(values: tuple[str, ...]) -> dict[str, Version]:

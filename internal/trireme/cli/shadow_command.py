@@ -1,0 +1,46 @@
+"""`trireme shadow`: runs beside any scheduler, and reports how Trireme would have decided. It only reads."""
+
+import argparse
+
+from trireme.shadow import flags
+
+_CHECK = """Reads the cluster's kube-scheduler as far as it is visible (its static pod, its ConfigMap), or a given
+file, and says what carries over to Trireme, what differs, and which step comes next."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `trireme shadow` and `trireme shadow check` to the commands."""
+    parser = commands.add_parser(
+        "shadow", help="compare Trireme with the cluster's scheduler, only reading", description=__doc__
+    )
+    flags.add(parser)
+    parser.set_defaults(run=run)
+    actions = parser.add_subparsers(metavar="[check]")
+    check = actions.add_parser("check", help="what carries over from the cluster's kube-scheduler", description=_CHECK)
+    flags.add_connection(check)
+    check.add_argument(
+        "--kube-scheduler-config", default="", metavar="FILE", help="a KubeSchedulerConfiguration to judge instead"
+    )
+    check.add_argument(
+        "--kube-scheduler-flags",
+        action="append",
+        default=[],
+        metavar="FLAG",
+        help="with the file: a flag of that kube-scheduler, as `--kube-scheduler-flags=--feature-gates=A=true`",
+    )
+    check.set_defaults(run=run_check)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run shadow. Returns the exit code."""
+    # The scheduler, which no other command loads.
+    from trireme.shadow import process
+
+    return process.run(options)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Print the migration check. Returns the exit code."""
+    from trireme.shadow import process
+
+    return process.run_check(options)

@@ -1,0 +1,55 @@
+"""The whole check: reads, judges, and prints."""
+
+import pathlib
+import textwrap
+from collections.abc import Sequence
+
+from trireme.config import loading
+from trireme.shadow.migration import findings, scheduler_reading
+from trireme.shadow.migration.finding import Finding, FindingKind
+from trireme_kube.client.rest import client
+
+_WIDTH = 80
+
+
+async def of_cluster(api: client.ApiClient) -> list[Finding]:
+    """The findings about the kube-schedulers of a cluster, with next steps. Replicas that are alike count once.
+
+    Raises: ApiError, ApiUnreachable: as `scheduler_reading.read`.
+    """
+    visible, reason = await scheduler_reading.read(api)
+    found = [findings.not_visible(reason)] if reason else []
+    for each in visible:
+        found += findings.of_scheduler(each)
+    distinct = list(dict.fromkeys(found))
+    return [*distinct, *findings.next_steps(distinct)]
+
+
+def of_file(path: str, arguments: Sequence[str] = ()) -> list[Finding]:
+    """The findings about a configuration file that was given by hand, and flags. Raises: ConfigurationError."""
+    given = scheduler_reading.VisibleScheduler(
+        pathlib.Path(path).name, "", scheduler_reading.flags_of_command(arguments), loading.read_file(path), path
+    )
+    found = findings.of_scheduler(given)
+    return [*found, *findings.next_steps(found)]
+
+
+def lines(found: Sequence[Finding]) -> list[str]:
+    """The findings as text of at most 80 columns."""
+    out: list[str] = []
+    for kind in FindingKind:
+        of_kind = [each for each in found if each.kind is kind]
+        if not of_kind:
+            continue
+        out.append(f"{kind.value.capitalize()}:")
+        for each in of_kind:
+            text = f"{each.subject} {each.text}" if kind is FindingKind.NEXT else f"{each.subject}: {each.text}"
+            out += textwrap.wrap(
+                text,
+                _WIDTH,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_long_words=True,
+                break_on_hyphens=False,
+            )
+    return out

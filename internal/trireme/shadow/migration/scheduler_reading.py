@@ -1,0 +1,116 @@
+"""Reads what is visible of a cluster's kube-scheduler: its static pod's mirror in kube-system, and its configuration.
+
+A static pod's file lies on the control plane's node; the kubelet shows it as a pod with the same spec. A configuration
+file on that node is not visible; one in a ConfigMap is. Managed clusters show neither.
+"""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import ApiError
+
+_NAMESPACE = "kube-system"
+_SELECTOR = "component=kube-scheduler"
+_DEADLINE_SECONDS = 10.0
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleScheduler:
+    """One kube-scheduler. `arguments` are its flags; `configuration` its file, None: it has none, or it is not visible.
+
+    `configuration_place` says where the file is: empty if there is none. `place` names the pod, or the file that was
+    given by hand.
+    """
+
+    place: str
+    image: str = ""
+    arguments: tuple[str, ...] = ()
+    configuration: bytes | None = None
+    configuration_place: str = ""
+
+
+async def read(api: client.ApiClient) -> tuple[list[VisibleScheduler], str]:
+    """The kube-schedulers of the cluster that are visible, and why none is, if none is.
+
+    Raises: ApiUnreachable: the API server does not answer. ApiError: it answers with an error that is not a refusal.
+    """
+    path = f"/api/v1/namespaces/{_NAMESPACE}/pods"
+    try:
+        response = await api.read(path, {"labelSelector": _SELECTOR}, deadline=_DEADLINE_SECONDS)
+    except ApiError as error:
+        if error.status in (401, 403):
+            return [], f"pods in {_NAMESPACE} may not be read: {error.message}"
+        raise
+    pods = response.json().get("items") or []
+    if not pods:
+        return [], f"no pod in {_NAMESPACE} has the label {_SELECTOR}, as in managed clusters"
+    return [await _visible(api, pod) for pod in pods], ""
+
+
+async def _visible(api: client.ApiClient, pod: Json) -> VisibleScheduler:
+    """One pod's container, flags and configuration."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    container = (spec.get("containers") or [{}])[0]
+    arguments = flags_of_command([*(container.get("command") or ()), *(container.get("args") or ())])
+    file = value_of(arguments, "config")
+    found = None if not file else await _config_map_file(api, metadata.get("namespace") or "", spec, container, file)
+    return VisibleScheduler(
+        f"pod {metadata.get('namespace')}/{metadata.get('name')}",
+        str(container.get("image") or ""),
+        arguments,
+        found,
+        file,
+    )
+
+
+async def _config_map_file(
+    api: client.ApiClient, namespace: str, spec: Json, container: Json, file: str
+) -> bytes | None:
+    """The content of a file that is mounted from a ConfigMap; None: it is not, or may not be read."""
+    for mount in container.get("volumeMounts") or ():
+        folder = str(mount.get("mountPath") or "").rstrip("/")
+        source = _config_map_of_volume(spec, mount.get("name"))
+        inside = posixpath.relpath(file, folder) if file.startswith(f"{folder}/") or file == folder else ""
+        if not source or not inside:
+            continue
+        key = str(mount.get("subPath") or inside)
+        renamed = {each.get("path"): each.get("key") for each in source.get("items") or ()}
+        try:
+            path = f"/api/v1/namespaces/{namespace}/configmaps/{source.get('name')}"
+            response = await api.read(path, deadline=_DEADLINE_SECONDS)
+        except ApiError:
+            return None
+        text = (response.json().get("data") or {}).get(renamed.get(key, key))
+        return None if text is None else str(text).encode()
+    return None
+
+
+def _config_map_of_volume(spec: Json, name: str | None) -> Json | None:
+    """The ConfigMap of the pod's volume of this name; None: it is none, or another kind of volume."""
+    for volume in spec.get("volumes") or ():
+        if volume.get("name") == name:
+            found: Json | None = volume.get("configMap")
+            return found
+    return None
+
+
+def flags_of_command(command: Sequence[str]) -> tuple[str, ...]:
+    """The flags of a command line as `--name=value`, without the program; a flag's value may be the next word."""
+    out: list[str] = []
+    for word in command:
+        if word.startswith("-"):
+            out.append(word)
+        elif out and "=" not in out[-1]:
+            out[-1] = f"{out[-1]}={word}"
+    return tuple(out)
+
+
+def value_of(arguments: Sequence[str], name: str) -> str:
+    """The last value of a flag; empty: it is not given."""
+    values = [each.partition("=")[2] for each in arguments if each.partition("=")[0].lstrip("-") == name]
+    return values[-1] if values else ""

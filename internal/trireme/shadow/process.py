@@ -1,0 +1,107 @@
+"""The shadow program: parses its flags, connects with reading in mind, runs, and reports errors in one line."""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+
+from trireme.config import loading
+from trireme.framework import release
+from trireme.shadow import flags, report_server, settings, shadow_run
+from trireme.shadow.migration import check
+from trireme.shadow.migration.finding import Finding
+from trireme_kube.client.rest import client, content_types, credentials
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.cli import log_flags, versions
+from trireme_kube.componentbase.logs import klog
+
+_FAILED = 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM, Ctrl-C or the end of the duration. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="trireme-shadow", description=__doc__, allow_abbrev=False)
+    flags.add(parser)
+    log_flags.add(parser)
+    options = parser.parse_args(argv)
+    klog.setup(log_flags.options(options, "trireme"))
+    return run(options)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run with these options. Returns the exit code."""
+    began = time.monotonic()
+    try:
+        chosen = flags.check(options)
+        return asyncio.run(_run(chosen, began))
+    except (flags.FlagsError, loading.ConfigurationError, KubeconfigError, shadow_run.StartError, ValueError) as error:
+        return _fail(error)
+    except BaseExceptionGroup as group:
+        for ended in supervision.ended_tasks(group):
+            return _fail(ended)
+        started = group.subgroup(shadow_run.StartError)
+        if started is None:
+            raise
+        return _fail(started.exceptions[0])
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Print the findings of the migration check. Returns the exit code: 1 if nothing could be read."""
+    try:
+        found = asyncio.run(_check(options))
+    except (loading.ConfigurationError, KubeconfigError, ApiError, ApiUnreachable) as error:
+        return _fail(error)
+    print(*check.lines(found), sep="\n")
+    return 0
+
+
+async def _check(options: argparse.Namespace) -> list[Finding]:
+    """The findings about the file that was given, else about the cluster."""
+    if options.kube_scheduler_config:
+        return check.of_file(options.kube_scheduler_config, options.kube_scheduler_flags)
+    async with _connect(flags.source(options)) as api:
+        return await check.of_cluster(api)
+
+
+async def _run(chosen: flags.Flags, began: float) -> int:
+    """Connect and run. Returns the exit code."""
+    async with _connect(chosen.source) as api:
+        configured = settings.load(chosen.config, chosen.feature_gates, api.host)
+        stopping = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        running = shadow_run.ShadowRun(chosen, configured, api, time.monotonic, began)
+        async with _serve(chosen, running):
+            await running.run(stopping, lambda text: print(text, flush=True))
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def _serve(chosen: flags.Flags, running: shadow_run.ShadowRun) -> AsyncIterator[None]:
+    """Serve the report within the block, if the flags say so. Raises: FlagsError: the address cannot be used."""
+    if not chosen.listen:
+        yield
+        return
+    async with report_server.serve(chosen.listen, lambda: running.newest_page):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _connect(source: credentials.Source) -> AsyncIterator[client.ApiClient]:
+    """A client for the block; it is used for get, list and watch alone. Raises: KubeconfigError."""
+    user_agent = release.user_agent("shadow", versions.KUBERNETES)
+    settings_of_client = client.ClientSettings(
+        source, user_agent, accept=content_types.accept_header("", content_types.PROTOBUF)
+    )
+    async with await client.connect(settings_of_client) as api:
+        yield api
+
+
+def _fail(error: BaseException) -> int:
+    """Print the error; returns the exit code."""
+    print(f"Error: {error}", file=sys.stderr)
+    return _FAILED

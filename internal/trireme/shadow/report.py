@@ -1,0 +1,98 @@
+"""What a report says: the values, from which the page, the lines of the terminal and the JSON are made."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trireme.shadow import decision_comparison, time_series
+from trireme.shadow.judgement import Outcome
+from trireme.shadow.migration import finding
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """One report. Units: Unix seconds for `began` and `written`, seconds for `first_report` (0: this is the first)."""
+
+    server: str
+    configuration: str
+    profiles: tuple[str, ...]
+    began: float
+    written: float
+    first_report: float
+    is_final: bool
+    #: What did not take part or went wrong, as sentences.
+    notices: tuple[str, ...]
+    counts: Mapping[Outcome, int]
+    compared: int
+    agreement: float
+    waiting_for_order: int
+    unexamined: int
+    born_bound: int
+    examples: Sequence[decision_comparison.ComparedPod]
+    samples: Sequence[time_series.Sample]
+    followed: int
+    findings: Sequence[finding.Finding]
+
+    @property
+    def newest(self) -> time_series.Sample | None:
+        """The newest sample; None before the first."""
+        return self.samples[-1] if self.samples else None
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report without its history, for programs. Keys are stable; shares are 0 to 1, times in seconds."""
+    newest = report.newest
+    return {
+        "server": report.server,
+        "began": report.began,
+        "written": report.written,
+        "firstReportSeconds": report.first_report,
+        "final": report.is_final,
+        "notices": list(report.notices),
+        "comparison": {
+            "compared": report.compared,
+            "agreement": report.agreement,
+            **{outcome.value: report.counts.get(outcome, 0) for outcome in Outcome},
+            "waiting": report.waiting_for_order,
+            "unexamined": report.unexamined,
+            "bornBound": report.born_bound,
+            "examples": [_example(each) for each in report.examples],
+        },
+        "worlds": {}
+        if newest is None
+        else {
+            "other": _world(newest.there),
+            **({} if newest.here is None else {"trireme": {**_world(newest.here), "followed": report.followed}}),
+        },
+        "migration": [dataclasses.asdict(each) | {"kind": each.kind.value} for each in report.findings],
+    }
+
+
+def _example(pod: decision_comparison.ComparedPod) -> dict[str, Any]:
+    """One compared pod."""
+    found = pod.found
+    return {
+        "pod": pod.key,
+        "profile": pod.profile,
+        "outcome": found.outcome.value,
+        "node": found.chosen,
+        "preferred": found.preferred,
+        "total": found.chosen_total,
+        "preferredTotal": found.preferred_total,
+        "plugins": [
+            {"plugin": each.plugin, "weight": each.weight, "node": each.chosen, "preferred": each.preferred}
+            for each in found.plugins
+        ],
+        "detail": found.detail,
+    }
+
+
+def _world(sample: time_series.WorldSample) -> dict[str, Any]:
+    """One world as of its newest sample."""
+    return {
+        **dataclasses.asdict(sample.measured),
+        "pending": sample.pending,
+        "preemptions": sample.preemptions,
+        "waitMedian": sample.wait_median,
+        "waitP99": sample.wait_p99,
+    }

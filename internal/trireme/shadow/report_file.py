@@ -1,0 +1,35 @@
+"""Writes the report: a reader sees the old one or the new one, never a part."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+
+
+class ReportError(Exception):
+    """The report cannot be written; the text names the file and the reason."""
+
+
+def write(path: pathlib.Path, content: str) -> None:
+    """Replace the file at once. Raises: ReportError: it cannot be written; the old file is left as it is."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise ReportError(_text(path, error)) from error
+    temporary = pathlib.Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), 0o644)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise ReportError(_text(path, error)) from error
+
+
+def _text(path: pathlib.Path, error: OSError) -> str:
+    """The error for people."""
+    return f"the report {path} cannot be written: {error.strerror or error}"

@@ -1,0 +1,270 @@
+"""One run of shadow: follows the cluster, compares decisions, schedules its own world, and reports at intervals."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from trireme.cache import cluster_informers
+from trireme.scheduling import ports
+from trireme.shadow import (
+    decision_comparison,
+    discarded_writes,
+    durations,
+    flags,
+    inbox,
+    measures,
+    own_world,
+    report,
+    report_file,
+    report_lines,
+    report_page,
+    settings,
+    time_series,
+    world,
+)
+from trireme.shadow.judgement import Outcome
+from trireme.shadow.migration import check
+from trireme.shadow.migration.finding import Finding
+from trireme_kube.client.informers import informer
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.componentbase import clocks, supervision
+
+log = logging.getLogger(__name__)
+
+# So often the start looks whether everything is listed, and later the run whether a sample or a report is due.
+_LOOK_SECONDS = 0.2
+# The least time between samples.
+_SAMPLE_SECONDS = 1.0
+# A run cannot go without these; without others it goes on and says so.
+_REQUIRED = ("pods", "nodes")
+# How the error of a request ends that the API server refused.
+_REFUSED = re.compile(r"\((401|403)\b[^()]*\)$")
+
+
+class StartError(Exception):
+    """The run cannot begin; the text says what is missing and what to do."""
+
+
+class ShadowRun:
+    """The parts of one run."""
+
+    def __init__(
+        self,
+        chosen: flags.Flags,
+        configured: settings.ShadowConfiguration,
+        api: client.ApiClient,
+        clock: Callable[[], float],
+        began: float,
+    ) -> None:
+        """`clock` returns monotonic seconds, `began` is the start of the process by it.
+
+        Raises: ValueError: a plugin's arguments cannot be used.
+        """
+        self._chosen, self._configured, self._api = chosen, configured, api
+        self._clock, self._began, self._began_wall = clock, began, clocks.wall() - (clock() - began)
+        completed = configured.completed
+        profiles = [profile.scheduler_name for profile in completed.profiles]
+        effects = ports.Effects(
+            discarded_writes.DiscardedWrites(_ignore_binding, _ignore_eviction), discarded_writes.DiscardedEvents()
+        )
+        observed = world.World(completed, effects)
+        self.comparison = decision_comparison.DecisionComparison(observed, profiles, clock, clocks.wall)
+        self.own = own_world.OwnWorld(completed, clock) if chosen.own_world else None
+        self.inbox = inbox.Inbox(self.comparison, self.own)
+        self.informers = cluster_informers.make_informers(
+            api, {}, completed.gates.enabled, observed.extra_pod_fields, None, self.inbox, json=observed.node_json
+        )
+        self._history = time_series.History(_SAMPLE_SECONDS)
+        self._findings: list[Finding] = []
+        self._check_problem = self._report_problem = ""
+        self._first_report = 0.0
+        self.newest_page = ""
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything that may be read has been listed."""
+        return all(
+            entry.synced or (entry.resource.name not in _REQUIRED and self._refusal(entry)) for entry in self.informers
+        )
+
+    async def run(self, stopping: asyncio.Event, show: Callable[[str], None]) -> None:
+        """Run until `stopping` is set or the duration is over; `show` takes the lines of the terminal.
+
+        Raises: StartError: the API server cannot be reached, or pods or nodes may not be read. An exception group if a
+        task ends that must not.
+        """
+        async with asyncio.TaskGroup() as group:
+            tasks = [_keep(group, f"informer {entry.resource.name}", entry.run) for entry in self.informers]
+            tasks.append(_keep(group, "comparison", self.inbox.run))
+            try:
+                await self._wait_until_listed(stopping)
+                if self.own is not None:
+                    tasks.append(_keep(group, "own world", self.own.world.run_scheduler))
+                await self._check_migration()
+                await self._report_until_stopped(stopping, show)
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def _wait_until_listed(self, stopping: asyncio.Event) -> None:
+        """Return once everything is listed that may be read, and applied. Raises: StartError."""
+        while not ((self.synced and self.inbox.is_empty) or stopping.is_set()):
+            for entry in self.informers:
+                problem = entry.statistics().last_error
+                if not entry.synced and problem:
+                    self._check_start(entry, problem)
+            await _wait(stopping, _LOOK_SECONDS)
+
+    def _check_start(self, entry: informer.Informer[Any], problem: str) -> None:
+        """Check whether a collection that is not listed is worth waiting for. Raises: StartError: it is not."""
+        name = entry.resource.name
+        if self._refusal(entry):
+            if name in _REQUIRED:
+                needs = f"shadow needs list and watch of {' and '.join(_REQUIRED)} (deploy/overlays/shadow has a role)"
+                raise StartError(f"{name} may not be read: {problem}; {needs}")
+        elif self._clock() - self._began > self._chosen.start_timeout:
+            raise StartError(f"{name} cannot be listed at {self._api.host}: {problem}")
+
+    async def _check_migration(self) -> None:
+        """Run the migration check once; a failure is a notice."""
+        try:
+            self._findings = await check.of_cluster(self._api)
+        except (ApiError, ApiUnreachable) as error:
+            self._check_problem = f"the migration check could not read the cluster's scheduler: {error}"
+
+    async def _report_until_stopped(self, stopping: asyncio.Event, show: Callable[[str], None]) -> None:
+        """Sample and report until the end, and once more then."""
+        ends = self._began + self._chosen.duration if self._chosen.duration else float("inf")
+        next_report = self._clock()
+        while not stopping.is_set() and self._clock() < ends:
+            now = self._clock()
+            await self.comparison.close_decisions(now)
+            if self._history.is_due(now - self._began):
+                self._history.add(self._sample(now))
+            if now >= next_report:
+                await self._write(show, is_final=False)
+                next_report = now + self._chosen.interval
+            await _wait(stopping, min(_LOOK_SECONDS, max(0.0, ends - self._clock())))
+        await self.comparison.close_decisions(float("inf"))
+        self._history.add(self._sample(self._clock()))
+        await self._write(show, is_final=True)
+
+    def _sample(self, now: float) -> time_series.Sample:
+        """Both worlds as they are."""
+        comparison, own = self.comparison, self.own
+        comparison.publish()
+        there = time_series.WorldSample(
+            measures.measure(comparison.snap),
+            own.pending_there if own is not None else comparison.pending_count,
+            comparison.counts.preempted,
+            *(_quantiles(own.waits_there) if own is not None else (0.0, 0.0)),
+        )
+        here = None
+        if own is not None:
+            own.world.publish()
+            here = time_series.WorldSample(
+                measures.measure(own.world.snap), own.pending_here, own.counts.evicted, *_quantiles(own.waits_here)
+            )
+        counts = comparison.counts
+        agreed = counts.outcomes[Outcome.SAME] + counts.outcomes[Outcome.TIED]
+        return time_series.Sample(now - self._began, there, here, counts.compared, agreed)
+
+    async def _write(self, show: Callable[[str], None], *, is_final: bool) -> None:
+        """Write the report and show its lines. A file that cannot be written is a notice, and is tried again."""
+        made = self.make_report(is_final=is_final)
+        self.newest_page = report_page.page(made)
+        problem = await asyncio.to_thread(_write_file, self._chosen, self.newest_page)
+        if problem and problem != self._report_problem:
+            log.warning("%s; it is tried again at the next interval", problem)
+        self._report_problem = problem
+        if not self._first_report and not problem:
+            self._first_report = self._clock() - self._began
+        if self._chosen.as_json:
+            show(orjson.dumps(report.to_json(self.make_report(is_final=is_final))).decode())
+            return
+        show("\n".join([*report_lines.lines(made), *(f"  {text}" for text in self._notices()), ""]))
+
+    def make_report(self, *, is_final: bool) -> report.Report:
+        """The report of this moment."""
+        counts, completed = self.comparison.counts, self._configured.completed
+        return report.Report(
+            server=self._api.host,
+            configuration=self._chosen.config,
+            profiles=tuple(profile.scheduler_name for profile in completed.profiles),
+            began=self._began_wall,
+            written=clocks.wall(),
+            first_report=self._first_report,
+            is_final=is_final,
+            notices=tuple(self._notices()),
+            counts=dict(counts.outcomes),
+            compared=counts.compared,
+            agreement=counts.agreement,
+            waiting_for_order=self.comparison.open_count,
+            unexamined=counts.unexamined,
+            born_bound=counts.born_bound,
+            examples=list(self.comparison.examples),
+            samples=list(self._history.samples),
+            followed=0 if self.own is None else self.own.counts.followed,
+            findings=list(self._findings),
+        )
+
+    def _notices(self) -> list[str]:
+        """What does not take part, or went wrong."""
+        out = list(self._configured.notices)
+        for entry in self.informers:
+            problem = entry.statistics().last_error
+            if problem and self._refusal(entry):
+                name = entry.resource.name
+                out.append(f"{name} may not be read, and count as if there were none: {problem}")
+            elif problem:
+                out.append(f"the watch of {entry.resource.name} is interrupted: {problem}")
+        for name, count in self.inbox.relists.items():
+            out.append(f"{name} were listed again {count} times, because the watch was interrupted")
+        if self.inbox.queued > inbox.MAX_QUEUED:
+            out.append(f"{self.inbox.queued:,} events wait: bindings are not judged until there are fewer")
+        return [*out, *filter(None, (self._check_problem, self._report_problem))]
+
+    def _refusal(self, entry: informer.Informer[Any]) -> bool:
+        """Whether the API server refuses this collection to us."""
+        return not entry.synced and _REFUSED.search(entry.statistics().last_error) is not None
+
+
+def _keep(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> asyncio.Task[Any]:
+    """Start a task of the group that must not end before it is cancelled."""
+    return group.create_task(supervision.supervise(name, work), name=name)
+
+
+def _write_file(chosen: flags.Flags, content: str) -> str:
+    """Write the report; returns what went wrong, empty: nothing."""
+    try:
+        report_file.write(chosen.report, content)
+    except report_file.ReportError as error:
+        return str(error)
+    return ""
+
+
+def _quantiles(waits: durations.Durations) -> Sequence[float]:
+    """The median and the 99th percentile."""
+    return waits.quantile(0.5), waits.quantile(0.99)
+
+
+async def _wait(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait so long, or until the run is to stop."""
+    try:
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
+    except TimeoutError:
+        pass
+
+
+def _ignore_binding(uid: str, node: str) -> None:
+    """The observed world schedules nothing."""
+
+
+def _ignore_eviction(uid: str) -> None:
+    """The observed world evicts nothing."""

@@ -1,0 +1,210 @@
+"""The migration check: what it says of flags, gates, versions and configurations."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from trireme.shadow.migration import check, findings, scheduler_reading
+from trireme.shadow.migration.finding import Finding, FindingKind
+from trireme.shadow.migration.scheduler_reading import VisibleScheduler
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import ApiError
+
+CARRIES, DIFFERS, UNKNOWN = FindingKind.CARRIES_OVER, FindingKind.DIFFERS, FindingKind.UNKNOWN
+
+_PLUGINS = b"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 100
+profiles:
+  - schedulerName: default-scheduler
+    plugins: {score: {disabled: [{name: ImageLocality}], enabled: [{name: NodeResourcesFit, weight: 5}]}}
+extenders: [{urlPrefix: "http://extender.example.com", filterVerb: filter}]
+"""
+
+
+def _of(**fields: Any) -> dict[str, Finding]:
+    """The findings by subject."""
+    return {each.subject: each for each in findings.of_scheduler(VisibleScheduler("pod kube-system/s", **fields))}
+
+
+@pytest.mark.parametrize(
+    ("image", "kind", "text"),
+    [
+        pytest.param("registry.k8s.io/kube-scheduler:v1.37.0", CARRIES, "decides as kube-scheduler v1.37", id="same"),
+        pytest.param("kube-scheduler:v1.37.4", CARRIES, "decides as kube-scheduler v1.37", id="patch"),
+        pytest.param("kube-scheduler:v1.36.1", DIFFERS, "--emulated-version=1.36", id="older"),
+        pytest.param("kube-scheduler:v1.20.0", DIFFERS, "this is v1.20", id="too-old"),
+        pytest.param("kube-scheduler:v1.38.0", DIFFERS, "this is v1.38", id="newer"),
+        pytest.param("kube-scheduler@sha256:1234", UNKNOWN, "no version", id="digest"),
+    ],
+)
+def test_the_version_of_the_image_is_compared(image: str, kind: FindingKind, text: str) -> None:
+    """Another version decides by other rules."""
+    found = _of(image=image)[image]
+    assert found.kind is kind
+    assert text in found.text
+
+
+def test_flags_are_those_that_the_frontend_starts_with() -> None:
+    """A flag that the frontend refuses shows when the scheduler is down, if it does not show here."""
+    found = _of(arguments=("--leader-elect=true", "--policy-config-file=/p", "--unheard-of=1", "--secure-port=x"))
+    assert found["--leader-elect=true"].kind is CARRIES
+    assert found["--policy-config-file"].kind is DIFFERS
+    assert "trireme config convert" in found["--policy-config-file"].text
+    assert "unknown flag" in found["--unheard-of"].text
+    assert found["--secure-port"].kind is DIFFERS
+
+
+def test_files_of_the_control_planes_node_are_pointed_out() -> None:
+    """A Deployment elsewhere has no such file."""
+    found = _of(arguments=("--kubeconfig=/etc/kubernetes/scheduler.conf",))
+    assert "control plane's node" in found["--kubeconfig=/etc/kubernetes/scheduler.conf"].text
+
+
+def test_gates_are_judged_by_the_table_of_their_effects() -> None:
+    """A gate without effect in Trireme is what a migration must not lose silently."""
+    gates = "NativeHistograms=true,WatchListClient=false,GracefulNodeShutdown=true,NoSuchGate=true,AllAlpha=false"
+    found = _of(arguments=(f"--feature-gates={gates}",))
+    kinds = {subject: each.kind for subject, each in found.items() if "=" in subject}
+    assert kinds == {
+        "NativeHistograms=true": DIFFERS,
+        "WatchListClient=false": CARRIES,
+        "GracefulNodeShutdown=true": CARRIES,
+        "NoSuchGate=true": DIFFERS,
+        "AllAlpha=false": CARRIES,
+    }
+    assert "of other components" in found["GracefulNodeShutdown=true"].text
+    assert _of(arguments=("--feature-gates=nonsense",))["--feature-gates"].kind is DIFFERS
+
+
+def test_a_configuration_is_judged_as_the_frontend_would() -> None:
+    """Weights, profiles and extenders are what people have tuned."""
+    found = _of(configuration=_PLUGINS, configuration_place="scheduler.yaml")
+    assert "profiles: default-scheduler" in found["scheduler.yaml"].text
+    assert "NodeResourcesFit 5" in found["default-scheduler"].text
+    assert "ImageLocality" not in found["default-scheduler"].text
+    assert "shadow does not call it" in found["extender http://extender.example.com"].text
+    assert not [each for each in found.values() if each.kind is not CARRIES]
+
+
+def test_a_sample_of_nodes_is_a_difference() -> None:
+    """In large clusters it is the commonest reason for another node."""
+    document = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    found = _of(configuration=document, configuration_place="f")
+    assert found["default-scheduler, percentageOfNodesToScore"].kind is DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        pytest.param(
+            b"apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration\n",
+            "trireme config convert",
+            id="old",
+        ),
+        pytest.param(
+            b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+            b"  - plugins: {score: {enabled: [{name: MyPlugin}]}}\n",
+            "becomes a service",
+            id="own-plugin",
+        ),
+        pytest.param(b"{", "parse error", id="no-yaml"),
+    ],
+)
+def test_a_configuration_that_the_frontend_refuses_is_a_difference(document: bytes, text: str) -> None:
+    """What to do about it belongs to it."""
+    found = _of(configuration=document, configuration_place="f")["f"]
+    assert found.kind is DIFFERS
+    assert text in found.text
+
+
+def test_a_file_on_the_control_planes_node_is_not_visible_and_can_be_given() -> None:
+    """Silence about it would read as if there were nothing in it."""
+    visible = VisibleScheduler("pod", "kube-scheduler:v1.37.0", ("--config=/etc/s.yaml",), None, "/etc/s.yaml")
+    found = findings.of_scheduler(visible)
+    assert Finding(UNKNOWN, "/etc/s.yaml", "the file is on the control plane's node, and is not visible") in found
+    assert "--kube-scheduler-config" in findings.next_steps(found)[0].text
+
+
+def test_lines_fit_a_terminal() -> None:
+    """At 80 columns, whatever the names are."""
+    found = findings.of_scheduler(
+        VisibleScheduler("pod", "registry.example.com/" + "x" * 90 + ":v1.36.0", ("--config=/" + "y" * 120,), None, "z")
+    )
+    lines = check.lines([*found, *findings.next_steps(found)])
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0] == "Carries over:"
+
+
+class _Server:
+    """Answers reads from a table; an int is the status of a refusal."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self._answers = answers
+
+    async def read(self, path: str, params: object = None, deadline: float = 0.0) -> client.ApiResponse:
+        answer = self._answers.get(path, 404)
+        if isinstance(answer, int):
+            raise ApiError(answer, "Forbidden" if answer == 403 else "NotFound", "no")
+        return client.ApiResponse(200, {}, client.orjson.dumps(answer))
+
+
+def _read(answers: dict[str, Any]) -> tuple[list[VisibleScheduler], str]:
+    api = cast("client.ApiClient", _Server(answers))
+    return asyncio.run(scheduler_reading.read(api))
+
+
+_PODS = "/api/v1/namespaces/kube-system/pods"
+
+
+def _pod(command: list[str], **spec: Any) -> dict[str, Any]:
+    container = {"image": "kube-scheduler:v1.37.0", "command": command, **spec.pop("container", {})}
+    return {"metadata": {"name": "s", "namespace": "kube-system"}, "spec": {"containers": [container], **spec}}
+
+
+def test_the_mirror_of_a_static_pod_shows_its_flags() -> None:
+    """That of kubeadm is one."""
+    command = ["kube-scheduler", "--leader-elect=true", "--feature-gates", "A=true", "--v=2"]
+    (found,), reason = _read({_PODS: {"items": [_pod(command)]}})
+    assert found.arguments == ("--leader-elect=true", "--feature-gates=A=true", "--v=2")
+    assert (found.image, found.configuration, reason) == ("kube-scheduler:v1.37.0", None, "")
+
+
+@pytest.mark.parametrize(
+    ("mount", "items", "file", "expected"),
+    [
+        pytest.param({"mountPath": "/etc/s"}, None, "/etc/s/config.yaml", b"found", id="folder"),
+        pytest.param({"mountPath": "/etc/s"}, [{"key": "config.yaml", "path": "x"}], "/etc/s/x", b"found", id="items"),
+        pytest.param({"mountPath": "/etc/s/c", "subPath": "config.yaml"}, None, "/etc/s/c", b"found", id="sub-path"),
+        pytest.param({"mountPath": "/elsewhere"}, None, "/etc/s/config.yaml", None, id="elsewhere"),
+    ],
+)
+def test_a_configuration_in_a_config_map_is_read(
+    mount: dict[str, Any], items: Any, file: str, expected: bytes | None
+) -> None:
+    """A second scheduler has its file in one."""
+    source = {"name": "map", **({"items": items} if items else {})}
+    pod = _pod(
+        ["kube-scheduler", f"--config={file}"],
+        container={"volumeMounts": [{"name": "v", **mount}]},
+        volumes=[{"name": "v", "configMap": source}],
+    )
+    config_map = {"data": {"config.yaml": "found"}}
+    (found,), _ = _read({_PODS: {"items": [pod]}, "/api/v1/namespaces/kube-system/configmaps/map": config_map})
+    assert (found.configuration, found.configuration_place) == (expected, file)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param({"items": []}, "as in managed clusters", id="none"),
+        pytest.param(403, "may not be read", id="forbidden"),
+    ],
+)
+def test_what_is_not_visible_is_said(answer: Any, text: str) -> None:
+    """Managed clusters show no scheduler; that is no error."""
+    found, reason = _read({_PODS: answer})
+    assert not found
+    assert text in reason

@@ -1,0 +1,136 @@
+"""Trireme's own world: what arrives and leaves in the cluster, placed by the scheduler itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
+
+from trireme.shadow import own_world
+from trireme_kube.client.informers.watch import Event, EventKind
+
+_CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+class Own:
+    """A world whose scheduler runs."""
+
+    def __init__(self, *nodes: str, cpu: str = "4") -> None:
+        self.clock, self.pods = ManualClock(), Pods()
+        self.own = own_world.OwnWorld(CONFIGURED.completed, self.clock)
+        self.own.on_nodes([node_event(name, cpu) for name in nodes])
+
+    def show(self, *events: Event) -> None:
+        self.own.on_pods(events)
+
+    def node_of(self, name: str) -> str:
+        """The pod's node here, also after evictions; empty: it has none."""
+        found = [pod for pod in self.own.world.cache.pods() if pod.key == f"default/{name}" and not pod.assumed]
+        return found[0].node_name if found else ""
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return once it holds: scheduling takes some turns of the loop. A hang is the test's timeout."""
+        while not holds():
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def own() -> AsyncIterator[Own]:
+    """Two nodes of four CPUs."""
+    made = Own("a", "b")
+    running = asyncio.create_task(made.own.world.run_scheduler())
+    yield made
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_arriving_pod_is_placed_here_whatever_the_other_scheduler_does(own: Own) -> None:
+    """If the other scheduler's binding counted here, both worlds would be the same."""
+    own.show(own.pods.event("old", "a", kind=EventKind.LISTED, cpu="3"))
+    own.show(own.pods.added("new"))
+    await own.until(lambda: own.node_of("new") != "")
+    own.show(own.pods.event("new", "a"))
+    await own.until(lambda: not own.own.world.is_busy)
+    assert own.node_of("new") == "b"
+    assert own.node_of("old") == "a"
+    assert own.own.counts.bound == 1
+
+
+async def test_waits_are_measured_in_both_worlds(own: Own) -> None:
+    """How long pods wait is the first thing that people compare."""
+    own.show(own.pods.added("new"))
+    own.clock.now += 0.5
+    await own.until(lambda: own.node_of("new") != "")
+    assert (own.own.pending_here, own.own.pending_there) == (0, 1)
+    own.clock.now += 1.5
+    own.show(own.pods.event("new", "a"))
+    assert (own.own.pending_here, own.own.pending_there) == (0, 0)
+    assert 0.5 <= own.own.waits_here.quantile(0.5) < 0.6
+    assert 2.0 <= own.own.waits_there.quantile(0.5) < 2.4
+
+
+async def test_a_pod_that_leaves_the_cluster_leaves_this_world(own: Own) -> None:
+    """Its room would stay taken here for ever."""
+    own.show(own.pods.added("large", cpu="4"))
+    await own.until(lambda: own.node_of("large") != "")
+    node = own.node_of("large")
+    own.show(own.pods.deleted("large", "a", cpu="4"))
+    own.show(own.pods.added("next", cpu="4", nodeSelector={"kubernetes.io/hostname": node}))
+    await own.until(lambda: own.node_of("next") == node)
+
+
+async def test_a_pod_with_a_claim_goes_where_the_other_scheduler_puts_it(own: Own) -> None:
+    """Its volume is in one place: two worlds cannot have it in two."""
+    own.show(own.pods.added("stateful", volumes=_CLAIM))
+    await own.until(lambda: not own.own.world.is_busy)
+    assert own.node_of("stateful") == ""
+    own.show(own.pods.event("stateful", "b", volumes=_CLAIM))
+    assert own.node_of("stateful") == "b"
+    assert (own.own.counts.followed, own.own.counts.arrivals) == (1, 0)
+
+
+async def test_an_evicted_pod_with_a_controller_comes_back(own: Own) -> None:
+    """Its controller would create another one; without that, preemption would empty this world for nothing."""
+    own.show(*(own.pods.added(name, cpu="4", priority=0) for name in ("low-a", "low-b")))
+    await own.until(lambda: own.own.counts.bound == 2)
+    own.show(own.pods.added("high", cpu="4", priority=1000))
+    await own.until(lambda: own.node_of("high") != "")
+    assert own.own.counts.evicted == 1
+    assert own.own.pending_here == 1
+    own.show(own.pods.deleted("high", "a", cpu="4", priority=1000))
+    await own.until(lambda: own.node_of("low-a") != "" and own.node_of("low-b") != "")
+    assert own.own.pending_here == 0
+
+
+async def test_an_evicted_pod_without_a_controller_is_gone(own: Own) -> None:
+    """Nobody would create it again."""
+    alone = {"metadata": {"ownerReferences": []}}
+    own.show(*(own.pods.added(name, cpu="4", priority=0, **alone) for name in ("low-a", "low-b")))
+    await own.until(lambda: own.own.counts.bound == 2)
+    own.show(own.pods.added("high", cpu="4", priority=1000))
+    await own.until(lambda: own.node_of("high") != "")
+    assert (own.own.counts.evicted, own.own.pending_here) == (1, 0)
+    for name in ("low-a", "low-b"):
+        own.show(own.pods.deleted(name, "a", cpu="4"))
+    assert own.own.pending_here == 0
+
+
+async def test_after_a_list_what_is_missing_is_gone_and_what_is_placed_stays(own: Own) -> None:
+    """A relist names the other scheduler's nodes, and must neither move pods nor keep those that left."""
+    own.show(own.pods.added("stays"), own.pods.added("leaves"))
+    await own.until(lambda: own.own.counts.bound == 2)
+    node = own.node_of("stays")
+    other = "a" if node == "b" else "b"
+    listed = own.pods.event("stays", other, kind=EventKind.LISTED)
+    own.show(Event(EventKind.LIST_START, None), listed, Event(EventKind.LIST_END, None))
+    assert own.node_of("stays") == node
+    assert own.node_of("leaves") == ""
+    assert own.own.pending_there == 0
+
+
+async def test_a_nomination_of_the_other_scheduler_does_not_count_here(own: Own) -> None:
+    """Room would be kept here for a pod that is not going to be there."""
+    status = {"nominatedNodeName": "a"}
+    own.show(own.pods.added("waits", cpu="9", status=status))
+    own.show(own.pods.added("fits", cpu="4", nodeSelector={"kubernetes.io/hostname": "a"}))
+    await own.until(lambda: own.node_of("fits") == "a")
