@@ -24,6 +24,10 @@ Attached = tuple[str, str]  # driver, handle
 MemberT = TypeVar("MemberT")
 
 
+# So many classes that exist no more are remembered, and as many again as were left when they were last forgotten.
+SLACK = 64
+
+
 class MissingClaimError(Exception):
     """A claim of a pod that is to be scheduled is not there: the pod is refused until it is."""
 
@@ -166,6 +170,7 @@ class AttachmentIndex:
         """Forget everything, so that the next refresh reads the whole snapshot."""
         self._generation = -1
         self._classes: dict[int, _VolumesOfClass] = {}
+        self._classes_left = 0  # when those that exist no more were last forgotten
         self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
         self._last_class = 0
         self._classes_of_claim: dict[objects.Key, set[int]] = {}
@@ -274,9 +279,8 @@ class AttachmentIndex:
         Claims that changed are indexed again on the way.
         """
         snap = self._snap
-        if len(self._classes) > 2 * len(snap.classes) + 64:
-            for class_id in self._classes.keys() - snap.classes.keys():
-                del self._classes[class_id]
+        if len(self._classes) > 2 * self._classes_left + SLACK:
+            self._forget_gone_classes()
         stale: set[int] = set()
         if snap.objects.last_change(volumes_claims.STORAGE_CLASS) > self._generation:
             stale.update(self._classes.keys() & snap.classes.keys())
@@ -290,6 +294,15 @@ class AttachmentIndex:
             users &= snap.classes.keys()
             stale |= users
         return stale | self._note_new_classes()
+
+    def _forget_gone_classes(self) -> None:
+        """Forget the classes that exist no more, and the claims that only they use, which may be gone as well."""
+        known = self._snap.classes.keys()
+        for class_id in self._classes.keys() - known:
+            del self._classes[class_id]
+        self._classes_left = len(self._classes)
+        left = ((key, users & known) for key, users in self._classes_of_claim.items())
+        self._classes_of_claim = {key: users for key, users in left if users}
 
     def _reindex_claim(self, key: objects.Key) -> None:
         """Index which volume the claim has now; a claim that is gone and unused is forgotten."""

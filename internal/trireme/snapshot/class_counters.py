@@ -238,8 +238,13 @@ AnyClassCounter = ClassCounter | AdjustedClassCounter
 
 
 def class_counter(
-    snap: snapshot_view.SnapshotView, key: Hashable, weigh: ClassWeights, *, live_only: bool = False
+    snap: snapshot_view.SnapshotView,
+    key: Hashable,
+    weigh: ClassWeights,
+    *,
+    live_only: bool = False,
+    of_class: int | None = None,
 ) -> AnyClassCounter:
-    """The counter under this key; `weigh` must follow from the key."""
-    known = snap.derived(key, lambda _: ClassCounter(weigh, live_only=live_only))
+    """The counter under this key; `weigh` must follow from the key, and may hold the class of the number `of_class`."""
+    known = snap.derived(key, lambda _: ClassCounter(weigh, live_only=live_only), of_class)
     return known if snap.overlaid_pods is None else AdjustedClassCounter(known, snap.overlaid_pods)

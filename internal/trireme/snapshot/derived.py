@@ -1,7 +1,8 @@
 """The one store of what is derived from a snapshot: shared between callers, refreshed on access, bounded in memory.
 
 Values that follow from a class alone are stored on the class (`PodClass.memo`). Everything that follows from the
-cluster is an entry here, so that it is dropped with the snapshot's incarnation, and never outlives its snapshot.
+cluster is an entry here, so that it is dropped with the snapshot's incarnation, and never outlives its snapshot. What
+is made for a class is dropped with it, for it holds the class: much more than its arrays, which are what is measured.
 """
 
 from collections import OrderedDict
@@ -44,6 +45,8 @@ class DerivedTable(Generic[SourceT]):
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, Derived[SourceT]] = OrderedDict()
+        # The keys of what was made for a class, perhaps dropped since.
+        self._keys_of_class: dict[int, set[Hashable]] = {}
         self._unmeasured = 0
 
     def __len__(self) -> int:
@@ -54,17 +57,29 @@ class DerivedTable(Generic[SourceT]):
         """Memory of all entries, in bytes."""
         return sum(entry.nbytes or 0 for entry in self._entries.values())
 
-    def get(self, key: Hashable, make: Callable[[SourceT], Entry], snap: SourceT, nodes: int) -> Entry:
-        """Return the entry, made if missing, and updated to the snapshot, which has room for so many nodes."""
+    def get(
+        self, key: Hashable, make: Callable[[SourceT], Entry], snap: SourceT, nodes: int, of_class: int | None = None
+    ) -> Entry:
+        """Return the entry, made if missing, and updated to the snapshot, which has room for so many nodes.
+
+        An entry that is made `of_class` goes with that class; other classes that share it have it made again.
+        """
         entry = self._entries.get(key)
         if entry is None:
             self._drop_least_recently_used(nodes)
             entry = self._entries[key] = make(snap)
             self._unmeasured += 1
+            if of_class is not None:
+                self._keys_of_class.setdefault(of_class, set()).add(key)
         else:
             self._entries.move_to_end(key)
         entry.refresh(snap)
         return cast(Entry, entry)
+
+    def drop_entries_of_class(self, class_id: int) -> None:
+        """Drop what was made for a class that exists no more."""
+        for key in self._keys_of_class.pop(class_id, ()):
+            self._entries.pop(key, None)
 
     def _drop_least_recently_used(self, nodes: int) -> None:
         """Drop the entries used longest ago while there is too much memory in them; measured only now and then."""

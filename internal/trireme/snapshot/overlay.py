@@ -130,9 +130,11 @@ class SnapshotOverlay:
         """A mask over class numbers. Shape: (class,)."""
         return self.base.class_mask(class_ids)
 
-    def derived(self, key: Hashable, make: Callable[[snapshot.Snapshot], snapshot.Entry]) -> snapshot.Entry:
-        """The value that is derived from the snapshot under this key."""
-        return self.base.derived(key, make)
+    def derived(
+        self, key: Hashable, make: Callable[[snapshot.Snapshot], snapshot.Entry], of_class: int | None = None
+    ) -> snapshot.Entry:
+        """The value that is derived from the snapshot under this key; see Snapshot.derived."""
+        return self.base.derived(key, make, of_class)
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """What the pods of each slot request of the resource. Shape: as `slots`."""

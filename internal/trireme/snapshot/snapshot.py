@@ -136,6 +136,7 @@ class Snapshot:
             self._upsert_pods(delta.pods, generation)
         for class_id in delta.removed_classes:
             del self.classes[class_id]
+            self._derived.drop_entries_of_class(class_id)
             self.classes_generation = generation
         for changed in delta.objects:
             self.objects.upsert(changed, generation)
@@ -159,9 +160,12 @@ class Snapshot:
             return self.classes_generation
         return self.objects.last_change(kind)
 
-    def derived(self, key: Hashable, make: "Callable[[Snapshot], Entry]") -> Entry:
-        """The value that is derived from the snapshot under this key, made if missing, and refreshed."""
-        return self._derived.get(key, make, self, self.nodes.capacity)
+    def derived(self, key: Hashable, make: "Callable[[Snapshot], Entry]", of_class: int | None = None) -> Entry:
+        """The value that is derived from the snapshot under this key, made if missing, and refreshed.
+
+        Where `make` holds a class, `of_class` is its number: the value is dropped with it.
+        """
+        return self._derived.get(key, make, self, self.nodes.capacity, of_class)
 
     # What an overlay answers otherwise; see SnapshotView
 

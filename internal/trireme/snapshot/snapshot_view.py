@@ -66,8 +66,13 @@ class SnapshotView(Protocol):
         """A mask over class numbers. Shape: (class,)."""
         ...
 
-    def derived(self, key: Hashable, make: "Callable[[snapshot.Snapshot], snapshot.Entry]") -> "snapshot.Entry":
-        """The value that is derived from `base` under this key. If it counts pods, adjust it for `overlaid_pods`."""
+    def derived(
+        self, key: Hashable, make: "Callable[[snapshot.Snapshot], snapshot.Entry]", of_class: int | None = None
+    ) -> "snapshot.Entry":
+        """The value that is derived from `base` under this key. If it counts pods, adjust it for `overlaid_pods`.
+
+        Where `make` holds a class, `of_class` is its number: the value is dropped with it.
+        """
         ...
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:

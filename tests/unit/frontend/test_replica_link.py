@@ -282,3 +282,14 @@ async def test_a_replica_that_ends_its_stream_is_called_again_after_a_delay(monk
             (await setting.opened.get()).end()
         await setting.in_step()
     assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+async def test_a_link_remembers_the_capacities_of_the_classes_used_last() -> None:
+    """While pods of ever other classes came and went, it grew without end."""
+    setting = Setting()
+    for number in range(3 * replica_link.MAX_CAPACITIES):
+        setting.link.note_capacities(("default-scheduler", number), 7)
+        setting.link.note_capacities(("default-scheduler", 0), number)
+    assert len(setting.link.capacities) == replica_link.MAX_CAPACITIES
+    assert setting.link.capacities["default-scheduler", 0] == number
+    assert setting.link.capacities["default-scheduler", number] == 7

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from snapshot_views import SnapshotBuilder
+from snapshot_views import SnapshotBuilder, pod_of
 
 from trireme.snapshot import derived, snapshot
 from trireme.v1 import snapshot_pb2
@@ -56,6 +56,21 @@ def test_beyond_the_limit_the_values_read_longest_ago_are_dropped_but_for_those_
     assert _get(snap, "first", 10) is not first
     cached = itertools.takewhile(lambda number: len(_get(snap, number, 10).generations) > 1, range(59, -1, -1))
     assert 3 <= len(list(cached)) <= 12
+
+
+def test_values_made_for_a_class_are_dropped_with_it() -> None:
+    """They hold the class. While pods of ever other classes came and went, memory grew without end."""
+    builder = SnapshotBuilder()
+    snap = builder.snap
+    index = _get(snap, "index", None)
+    for number in range(1, 200):
+        builder.add_class(number, pod_of())
+        made = snap.derived(("of", number), lambda _: _Entry(1), number)
+        assert snap.derived(("of", number), lambda _: _Entry(1), number) is made
+        builder.apply(removed_classes=[number])
+        assert len(snap._derived) == 1
+    assert _get(snap, "index", None) is index
+    assert not snap._derived._keys_of_class
 
 
 def test_a_value_that_cannot_be_refreshed_raises_each_time() -> None:

@@ -316,7 +316,7 @@ class RemoteEvaluators:
                 request.capacities.CopyFrom(filtered.answer.to_message())
                 response = await stub.Place(request, timeout=self._scores.deadline_seconds)
             if not filtered.of_one:
-                link.capacities[key] = generation
+                link.note_capacities(key, generation)
             return response
 
         response = await self._measure_and_map_errors(

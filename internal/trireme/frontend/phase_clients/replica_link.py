@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from grpc import aio
 
-from trireme.frontend.phase_clients import failure_log
+from trireme.frontend.phase_clients import class_answers, failure_log
 from trireme.rpc import dialing, message_sizes
 from trireme.v1 import snapshot_pb2
 
@@ -33,6 +33,8 @@ RECONNECT_SECONDS = 0.2
 MAX_RECONNECT_SECONDS = 5.0
 # Least time between two looks at whether a replica acknowledges what it is sent.
 CHECK_SECONDS = 0.1
+# Of how many classes, those used last, it is known which capacities a replica has; of another one it gets all of them.
+MAX_CAPACITIES = class_answers.MAX_CLASSES
 
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", message_sizes.MAX_PHASE_BYTES),
@@ -123,8 +125,16 @@ class ReplicaLink:
         self._failures = failure_log.FailureLog(log, logging.INFO)
         #: Of calls to it.
         self.failures = failure_log.FailureLog(log)
-        # Generation of the capacities that this replica has, by (profile, class): patches build on them.
+        # Generation of the capacities that this replica has, by (profile, class), those sent last at the end: patches
+        # build on them.
         self.capacities: dict[tuple[str, int], int] = {}
+
+    def note_capacities(self, key: tuple[str, int], generation: int) -> None:
+        """The replica has the capacities of this profile and class as of this generation."""
+        self.capacities.pop(key, None)
+        self.capacities[key] = generation
+        if len(self.capacities) > MAX_CAPACITIES:
+            del self.capacities[next(iter(self.capacities))]
 
     @property
     def channel(self) -> aio.Channel:

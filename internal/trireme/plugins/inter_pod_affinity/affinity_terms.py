@@ -93,7 +93,8 @@ class ResolvedTerms:
 
 def terms_with_namespaces(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> AffinityTerms:
     """Return the class's terms with their namespace selectors resolved, as pods that are there are checked by them."""
-    return snap.derived(("resolved_affinity_terms", pod_class.id), lambda _: ResolvedTerms(pod_class)).terms
+    key = ("resolved_affinity_terms", pod_class.id)
+    return snap.derived(key, lambda _: ResolvedTerms(pod_class), pod_class.id).terms
 
 
 def matches_all(terms: Sequence[AffinityTerm], other: classes.PodClass) -> bool:

@@ -209,7 +209,7 @@ class InterPodAffinityFilter:
             return Counter(term.key for term in terms if term.matches_pods_of(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.labels_as_key(pod_class.labels, labels))
-        return class_counters.class_counter(snap, key, weigh)
+        return class_counters.class_counter(snap, key, weigh, of_class=pod_class.id)
 
 
 class _SingleNodeDomains:

@@ -88,7 +88,9 @@ class InterPodAffinityScore:
     def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
         """Return the counter, by topology key, of the weights that placed pods add to scores for the class."""
         key = ("affinity_score", *self._key_of_shared_counter(pod_class, snap))
-        return snap.derived(key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap)))
+        return snap.derived(
+            key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap)), pod_class.id
+        )
 
     def _matching_terms_counter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
@@ -96,7 +98,7 @@ class InterPodAffinityScore:
         """Return the counter, by topology key, of matching terms, whatever their weights: these may cancel out."""
         key = ("affinity_hits", *self._key_of_shared_counter(pod_class, snap))
         return snap.derived(
-            key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap, hits=True))
+            key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap, hits=True)), pod_class.id
         )
 
     def _key_of_shared_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:

@@ -210,7 +210,7 @@ class PodTopologySpreadFilter:
     ) -> tuple[Constraint, ...]:
         """Return the class's hard constraints, cached with the snapshot. Raises: InvalidSelectorError."""
         key = (self._key, pod_class.id)
-        return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._rules)).constraints
+        return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._rules), pod_class.id).constraints
 
     def _make_hard_constraint(
         self,

@@ -84,7 +84,7 @@ class PodTopologySpreadScore:
     ) -> tuple[Constraint, ...]:
         """Return the class's soft constraints, cached with the snapshot. Raises: InvalidSelectorError."""
         key = (self._key, pod_class.id)
-        return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._rules)).constraints
+        return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._rules), pod_class.id).constraints
 
     def _make_domain_term(
         self,

@@ -128,7 +128,7 @@ def spread_domains_of(
     demands = pod_class.memo("spread_demands", _inclusion_policy_inputs)
     which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
     key = ("spread_domains", which, require_all, comparing, demands)
-    return snap.derived(key, lambda _: SpreadDomains(pod_class, constraints, require_all, comparing))
+    return snap.derived(key, lambda _: SpreadDomains(pod_class, constraints, require_all, comparing), pod_class.id)
 
 
 def _inclusion_policy_inputs(pod_class: classes.PodClass) -> tuple[object, ...]:
