@@ -165,9 +165,9 @@ clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS
 presubmit: test ## Check whether a change may land: everything that CI checks
 
 .PHONY: protos
-protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go the code for examples/plugin-go
+protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go the code of sdk/go
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh
-	@if command -v go >/dev/null; then examples/plugin-go/generate.sh; fi
+	@if command -v go >/dev/null; then sdk/go/generate.sh; fi
 
 .PHONY: sdk-packages
 sdk-packages: $(STAMP) ## Build the packages of the SDKs and the protos as a buf module into build/sdk (LANGUAGES="go rust")

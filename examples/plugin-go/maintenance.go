@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"math"
+	"regexp"
 	"strconv"
 
-	"trireme.dev/examples/plugin-go/triremev1"
+	v1 "k8s.io/api/core/v1"
+	trireme "trireme.dev/sdk/go"
+	"trireme.dev/sdk/go/framework"
 )
 
 const (
@@ -17,143 +18,71 @@ const (
 
 	// How much a node is wanted: a whole number from 0 to 100. Without it: 0.
 	preferenceLabel = "example.com/preference"
-
-	maxScore = 100
 )
 
-// maintenance is the plugin: it keeps pods off nodes under maintenance, and prefers the nodes that say they are wanted.
-// It serves the handshake and two of the scheduler's steps; what it does not serve answers UNIMPLEMENTED by itself.
+// A label's key.
+var labelKey = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+
+// arguments are the args of a profile's pluginConfig.
+type arguments struct {
+	MaintenanceLabel string `json:"maintenanceLabel"`
+}
+
+// maintenance keeps pods off nodes under maintenance, and prefers the nodes that say they are wanted.
 type maintenance struct {
-	triremev1.UnimplementedPluginServiceServer
-	triremev1.UnimplementedFilterPluginServer
-	triremev1.UnimplementedScorePluginServer
-	info   *triremev1.GetPluginInfoResponse
-	labels configurations
+	down *framework.Status // the refusal: the message is counted and is in the pod's event, the reason is for programs
+	args arguments
 }
 
-func newMaintenance() *maintenance {
-	return &maintenance{info: &triremev1.GetPluginInfoResponse{
-		Instance: rand.Text(),
-		Plugins: []*triremev1.PluginInfo{{
-			Name:    pluginName,
-			Version: "1.0.0",
-			ExtensionPoints: []triremev1.ExtensionPoint{
-				triremev1.ExtensionPoint_EXTENSION_POINT_FILTER,
-				triremev1.ExtensionPoint_EXTENSION_POINT_SCORE,
-			},
-			// The answer is kept until the node changes: the plugin is asked once for each node and class of pods.
-			DependsOn: triremev1.Dependency_DEPENDENCY_NODE,
-			NodeData:  triremev1.NodeData_NODE_DATA_MESSAGES,
-			// Nothing else of the pod matters, so nothing else is sent.
-			PodFields:     []string{"metadata.namespace"},
-			Normalization: triremev1.Normalization_NORMALIZATION_NONE,
-			// These changes may help a pod that was refused.
-			EventsToRegister: []*triremev1.ClusterEvent{
-				{Resource: "Node", Actions: []string{"Add", "UpdateNodeLabel"}},
-			},
-		}},
-	}}
+var definition = trireme.Definition{
+	New:     trireme.WithArgs(newMaintenance, func(args *arguments) { args.MaintenanceLabel = maintenanceLabel }),
+	Version: "2.0.0",
+	// An answer is cached until the node changes: the plugin is called once for each node and class of pods.
+	DependsOn: trireme.Node,
+	NodeData:  trireme.Messages,
+	// Nothing else of the pod matters, so nothing else is sent.
+	PodFields: []string{"metadata.namespace"},
 }
 
-// GetPluginInfo is the handshake.
-func (m *maintenance) GetPluginInfo(
-	context.Context, *triremev1.GetPluginInfoRequest,
-) (*triremev1.GetPluginInfoResponse, error) {
-	return m.info, nil
+func newMaintenance(_ context.Context, args *arguments, _ framework.Handle) (framework.Plugin, error) {
+	if !labelKey.MatchString(args.MaintenanceLabel) {
+		return nil, trireme.FieldErrors{{Field: "maintenanceLabel", Message: "must be the key of a label"}}
+	}
+	down := framework.NewStatus(framework.UnschedulableAndUnresolvable, "node(s) were under maintenance").
+		WithReason("underMaintenance", map[string]string{"label": args.MaintenanceLabel})
+	return &maintenance{down: down, args: *args}, nil
 }
 
-// Configure checks a profile's arguments and holds them for later calls.
-func (m *maintenance) Configure(
-	_ context.Context, request *triremev1.ConfigureRequest,
-) (*triremev1.ConfigureResponse, error) {
-	label, errors := parseArguments(request.GetArgsJson())
-	if len(errors) == 0 {
-		m.labels.set(request.GetConfigHash(), request.GetProfile(), label)
-	}
-	return &triremev1.ConfigureResponse{Errors: errors}, nil
-}
+// Name is what profiles call it.
+func (m *maintenance) Name() string { return pluginName }
 
-// Filter refuses the nodes under maintenance. The answer is in columns: the distinct refusals once, then one number a
-// node (0 passes, else which refusal, from 1) and how many copies of the pod fit.
-func (m *maintenance) Filter(
-	ctx context.Context, request *triremev1.FilterRequest,
-) (*triremev1.FilterResponse, error) {
-	label, err := m.labels.get(ctx, request.GetCycle())
-	if err != nil {
-		return nil, err
-	}
-	columns := m.columns(request.GetCycle(), label, request.GetNodes().GetNodes())
-	return &triremev1.FilterResponse{Columns: columns}, nil
-}
-
-// FilterDryRun is Filter as if pods were gone or there: pods do not matter to this plugin.
-func (m *maintenance) FilterDryRun(
-	ctx context.Context, request *triremev1.FilterDryRunRequest,
-) (*triremev1.FilterDryRunResponse, error) {
-	label, err := m.labels.get(ctx, request.GetCycle())
-	if err != nil {
-		return nil, err
-	}
-	nodes := make([]*triremev1.NodeView, len(request.GetRuns()))
-	for i, run := range request.GetRuns() {
-		nodes[i] = run.GetNode()
-	}
-	return &triremev1.FilterDryRunResponse{Columns: m.columns(request.GetCycle(), label, nodes)}, nil
-}
-
-// columns answers about nodes, one entry each.
-func (m *maintenance) columns(
-	cycle *triremev1.Cycle, label string, nodes []*triremev1.NodeView,
-) *triremev1.NodeColumns {
-	columns := &triremev1.NodeColumns{
-		Generation:  cycle.GetGeneration(),
-		Size:        uint32(len(nodes)),
-		StatusIndex: make([]uint32, len(nodes)),
-		Capacity:    make([]int32, len(nodes)),
-	}
-	for i, node := range nodes {
-		if _, down := node.GetNode().GetMetadata().GetLabels()[label]; !down {
-			columns.Capacity[i] = math.MaxInt32
-			continue
-		}
-		if len(columns.Statuses) == 0 {
-			columns.Statuses = append(columns.Statuses, underMaintenance(label))
-		}
-		columns.StatusIndex[i] = 1
-	}
-	return columns
-}
-
-// Score is the node's preference.
-func (m *maintenance) Score(_ context.Context, request *triremev1.ScoreRequest) (*triremev1.ScoreResponse, error) {
-	nodes := request.GetNodes().GetNodes()
-	scores := make([]int64, len(nodes))
-	for i, node := range nodes {
-		scores[i] = preference(node.GetNode().GetMetadata().GetLabels()[preferenceLabel])
-	}
-	return &triremev1.ScoreResponse{
-		Status: &triremev1.Status{Code: triremev1.Code_CODE_SUCCESS},
-		Scores: scores,
+// EventsToRegister names the changes that may help a pod that was refused.
+func (m *maintenance) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
+	return []framework.ClusterEventWithHint{
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeLabel}},
 	}, nil
 }
 
-// underMaintenance is the refusal: the message is counted and stands in the pod's event, the reason says the same to
-// programs. Evicting pods from the node would not help.
-func underMaintenance(label string) *triremev1.Status {
-	return &triremev1.Status{
-		Code:     triremev1.Code_CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
-		Plugin:   pluginName,
-		Messages: []string{"node(s) were under maintenance"},
-		Reasons: []*triremev1.Reason{
-			{Code: "underMaintenance", Parameters: map[string]string{"label": label}},
-		},
+// Filter refuses the nodes under maintenance; evicting pods from them would not help.
+func (m *maintenance) Filter(
+	_ context.Context, _ framework.CycleState, _ *v1.Pod, node framework.NodeInfo,
+) *framework.Status {
+	if _, down := node.Labels()[m.args.MaintenanceLabel]; down {
+		return m.down
 	}
+	return nil
 }
 
-func preference(label string) int64 {
-	number, err := strconv.ParseInt(label, 10, 64)
+// Score is the node's preference.
+func (m *maintenance) Score(
+	_ context.Context, _ framework.CycleState, _ *v1.Pod, node framework.NodeInfo,
+) (int64, *framework.Status) {
+	number, err := strconv.ParseInt(node.Labels()[preferenceLabel], 10, 64)
 	if err != nil {
-		return 0
+		return 0, nil
 	}
-	return min(max(number, 0), maxScore)
+	return min(max(number, 0), framework.MaxNodeScore), nil
 }
+
+// ScoreExtensions: the scores are 0 to 100 already.
+func (m *maintenance) ScoreExtensions() framework.ScoreExtensions { return nil }

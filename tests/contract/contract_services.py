@@ -47,21 +47,34 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "follower in go": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "typescript": frozenset({PLUGIN, FILTER, SCORE}),
     "follower in typescript": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+    "allocatable-go": frozenset({PLUGIN, SCORE}),
+    "quota-permit-go": frozenset({PLUGIN, FILTER, "trireme.v1.BindPlugin"}),
 }
 PLUGINS = ("python", "go", "typescript")
 PHASES = ("filter", "score")
+# Further examples, each with a purpose of its own.
+EXAMPLES = ("allocatable-go", "quota-permit-go")
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript")
 
 
-def go_plugin(package: str = ".") -> Path:
-    """A Go plugin's binary, built if need be."""
-    if shutil.which("go") is None:
+WITH_GO_PACKAGE = ROOT / "sdk" / "go" / "with-package.sh"
+
+
+def require_toolchain(program: str, purpose: str) -> None:
+    """Skip the test if a language's toolchain is missing; with CI=true fail it."""
+    if shutil.which(program) is None:
         if os.environ.get("CI") == "true":
-            pytest.fail("there is no Go toolchain to build examples/plugin-go with")
-        pytest.skip("no Go toolchain: the plugin in Go is not tested")
-    binary = ROOT / "build" / f"plugin-go{package.removeprefix('.').replace('/', '-')}"
-    subprocess.run(["go", "build", "-o", binary, package], cwd=ROOT / "examples" / "plugin-go", check=True, timeout=600)
+            pytest.fail(f"there is no {program} for {purpose}")
+        pytest.skip(f"no {program}: {purpose} is not tested")
+
+
+def go_plugin(example: str, package: str = ".") -> Path:
+    """A Go example's binary, built with the SDK's package if need be."""
+    require_toolchain("go", f"examples/{example}")
+    binary = ROOT / "build" / f"{example}{package.removeprefix('.').replace('/', '-')}"
+    build = (WITH_GO_PACKAGE, f"examples/{example}", "build", "-o", binary, package)
+    subprocess.run(build, cwd=ROOT, check=True, timeout=600, stdout=subprocess.DEVNULL)
     return binary
 
 
@@ -70,9 +83,11 @@ def command(name: str) -> Sequence[str | Path]:
     if name == "python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "maintenance.py")
     if name == "go":
-        return (go_plugin(),)
+        return (go_plugin("plugin-go"),)
     if name == "follower in go":
-        return (go_plugin("./podlimit"),)
+        return (go_plugin("plugin-go", "./podlimit"),)
+    if name.endswith("-go"):
+        return (go_plugin(name),)
     if name == "follower in python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
     if name == "typescript":

@@ -1,6 +1,7 @@
 """The example plugins' own tests, as a reader of examples/ runs them, and the generated code beside the Go one."""
 
-import os
+import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -8,9 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from contract_services import WITH_GO_PACKAGE, require_toolchain
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-GO = EXAMPLES / "plugin-go"
+GO_SDK = EXAMPLES.parent / "sdk" / "go"
+GO_EXAMPLES = ("plugin-go", "allocatable-go", "quota-permit-go")
+# The objects of git that upstream's files are, at the commit that the page names.
+UPSTREAM = {
+    "allocatable.go": "9da0db73d717b02c14a63923d4b7e0b7432ad674",
+    "resource_allocation.go": "e140edda61f90f7b2f2c201b2fe226f9f56d7288",
+    "allocatable_test.go": "a5e08dbbade006a5091ad3e201bc7ca2761e015d",
+}
 
 
 def run(*command: str | Path, cwd: Path) -> None:
@@ -24,20 +33,39 @@ def test_the_python_example_passes_its_own_tests() -> None:
     run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "plugin-python", cwd=EXAMPLES)
 
 
+@pytest.mark.parametrize("example", GO_EXAMPLES)
+@pytest.mark.parametrize("command", [("vet", "./..."), ("test", "./...")], ids=["vet", "test"])
+@pytest.mark.timeout(600)
+def test_a_go_example_is_in_order(example: str, command: Sequence[str]) -> None:
+    """Broken, the example that people copy from is wrong, or cannot be built from the SDK's package."""
+    require_toolchain("go", f"examples/{example}")
+    run(WITH_GO_PACKAGE, EXAMPLES / example, *command, cwd=EXAMPLES)
+
+
 @pytest.mark.parametrize(
     "command",
-    [
-        ("go", "vet", "./..."),
-        ("go", "test", "./..."),
-        (GO / "generate.sh", "--check"),
-    ],
+    [("go", "vet", "./..."), ("go", "test", "./..."), (GO_SDK / "generate.sh", "--check")],
     ids=["vet", "test", "generated code"],
 )
 @pytest.mark.timeout(600)
-def test_the_go_example_is_in_order(command: Sequence[str | Path]) -> None:
-    """Broken, the example that people copy from is wrong, or was generated from other protos than these."""
-    if shutil.which("go") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("there is no Go toolchain to test examples/plugin-go with")
-        pytest.skip("no Go toolchain: the plugin in Go is not tested")
-    run(*command, cwd=GO)
+def test_the_go_sdk_is_in_order(command: Sequence[str | Path]) -> None:
+    """Broken, the SDK is wrong, or was generated from other protos than these."""
+    require_toolchain("go", "sdk/go")
+    run(*command, cwd=GO_SDK)
+
+
+def test_the_moved_plugin_differs_from_upstream_by_what_its_page_shows(tmp_path: Path) -> None:
+    """Broken, the claim that the logic of an in-tree plugin moves by its imports is not true."""
+    moved, diff = EXAMPLES / "allocatable-go", (EXAMPLES / "allocatable-go" / "upstream.diff").read_text()
+    shutil.copytree(moved / "noderesources", tmp_path / "noderesources")
+    run("git", "init", "--quiet", cwd=tmp_path)
+    run("git", "apply", "--reverse", moved / "upstream.diff", cwd=tmp_path)
+    for name, blob in UPSTREAM.items():
+        content = (tmp_path / "noderesources" / name).read_bytes()
+        assert hashlib.sha1(b"blob %d\0%s" % (len(content), content)).hexdigest() == blob, name
+    logic, _, _ = diff.partition("--- a/noderesources/allocatable_test.go")
+    changed = [line[1:] for line in logic.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    assert changed
+    assert all(re.fullmatch(r'\t(\w+ )?"[\w./-]+"|', line) for line in changed), "more than imports was changed"
+    page = (EXAMPLES.parent / "docs" / "moving-a-go-plugin.md").read_text()
+    assert logic.rstrip() in page

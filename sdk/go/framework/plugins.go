@@ -1,0 +1,242 @@
+/*
+Copyright 2025 The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Changed for Trireme: from k8s.io/kube-scheduler/framework, without what a plugin outside the scheduler cannot have.
+
+package framework
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"trireme.dev/sdk/go/triremev1"
+)
+
+const (
+	// MaxNodeScore is the best score after normalisation.
+	MaxNodeScore int64 = MaxScore
+	// MinNodeScore is the worst score after normalisation.
+	MinNodeScore int64 = MinScore
+	// MaxScore is the best score after normalisation.
+	MaxScore int64 = 100
+	// MinScore is the worst score after normalisation.
+	MinScore int64 = 0
+)
+
+// PluginFactory makes a plugin for one profile.
+type PluginFactory = func(ctx context.Context, configuration runtime.Object, handle Handle) (Plugin, error)
+
+// Plugin is what all plugins have: a name, which profiles use. Which further interfaces of this file it has says at which
+// extension points it takes part.
+type Plugin interface {
+	Name() string
+}
+
+// PreEnqueuePlugin may keep pods out of the queue.
+type PreEnqueuePlugin interface {
+	Plugin
+	// PreEnqueue lets the pod in by a success. A refused pod is gated until an event that the plugin registered.
+	PreEnqueue(ctx context.Context, p *v1.Pod) *Status
+}
+
+// EnqueueExtensions names the events that may help a pod that the plugin refused. Without it every event does.
+type EnqueueExtensions interface {
+	Plugin
+	EventsToRegister(ctx context.Context) ([]ClusterEventWithHint, error)
+}
+
+// PreFilterResult narrows the nodes.
+type PreFilterResult struct {
+	// NodeNames is the nodes that the pod may run on at all; nil: all of them.
+	NodeNames sets.Set[string]
+}
+
+// AllNodes says whether the nodes are not narrowed.
+func (p *PreFilterResult) AllNodes() bool {
+	return p == nil || p.NodeNames == nil
+}
+
+// PreFilterExtensions keeps PreFilter's state right while preemption tries what would be without some pods.
+type PreFilterExtensions interface {
+	// AddPod is called for each pod that is treated as placed on the node.
+	AddPod(ctx context.Context, state CycleState, podToSchedule *v1.Pod, podInfoToAdd PodInfo, nodeInfo NodeInfo) *Status
+	// RemovePod is called for each pod that is treated as removed from the node.
+	RemovePod(ctx context.Context, state CycleState, podToSchedule *v1.Pod, podInfoToRemove PodInfo, nodeInfo NodeInfo) *Status
+}
+
+// PreFilterPlugin may refuse a pod outright, narrow its nodes, or keep state for Filter.
+type PreFilterPlugin interface {
+	Plugin
+	// PreFilter is called once for a class of pods. `nodes` is nil unless the plugin follows the cluster (Snapshot).
+	PreFilter(ctx context.Context, state CycleState, p *v1.Pod, nodes []NodeInfo) (*PreFilterResult, *Status)
+	// PreFilterExtensions may return nil.
+	PreFilterExtensions() PreFilterExtensions
+}
+
+// FilterPlugin refuses nodes for a pod. In a dry run of preemption `nodeInfo` is the node without the victims.
+type FilterPlugin interface {
+	Plugin
+	Filter(ctx context.Context, state CycleState, pod *v1.Pod, nodeInfo NodeInfo) *Status
+}
+
+// CapacityFilterPlugin is a FilterPlugin that also counts: the scheduler places a whole batch of equal pods after one
+// call. Without it a node that passes takes any number of copies if answers depend on the node alone, else one a call.
+type CapacityFilterPlugin interface {
+	Plugin
+	// FilterCapacity returns how many more copies of the pod fit on the node, at least 1 with a success, and need not
+	// count beyond `wanted`.
+	FilterCapacity(ctx context.Context, state CycleState, pod *v1.Pod, nodeInfo NodeInfo, wanted int) (int, *Status)
+}
+
+// NodeToStatusReader is why no node passed.
+type NodeToStatusReader interface {
+	// Get returns the node's status; a success for a node that passed. Nodes have names here with Snapshot only; without
+	// it the status is UnschedulableAndUnresolvable for all.
+	Get(nodeName string) *Status
+	// NodesForStatusCode returns the nodes whose status has the code; with Snapshot only.
+	NodesForStatusCode(nodeLister NodeInfoLister, code Code) ([]NodeInfo, error)
+}
+
+// NominatingMode says what happens to the pod's nomination.
+type NominatingMode int
+
+const (
+	// ModeNoop leaves it.
+	ModeNoop NominatingMode = iota
+	// ModeOverride sets it; an empty name clears it.
+	ModeOverride
+)
+
+// NominatingInfo is the node that a pod is nominated to.
+type NominatingInfo struct {
+	NominatedNodeName string
+	NominatingMode    NominatingMode
+}
+
+// PostFilterResult makes room for the pod. A plugin outside the scheduler writes nothing itself: the scheduler executes
+// Actions, in order.
+type PostFilterResult struct {
+	*NominatingInfo
+	// Actions are evictions and the like; Evict makes one.
+	Actions []*triremev1.Action
+}
+
+// Evict deletes a pod to make room for another one.
+func Evict(victim, preemptor *v1.Pod, nodeName, message string) *triremev1.Action {
+	return &triremev1.Action{
+		Pod: Identity(victim),
+		Action: &triremev1.Action_Evict{Evict: &triremev1.Evict{
+			Message: message, Preemptor: Identity(preemptor), NodeName: nodeName,
+		}},
+	}
+}
+
+// Identity names a pod in the protocol.
+func Identity(pod *v1.Pod) *triremev1.PodIdentity {
+	return &triremev1.PodIdentity{Namespace: pod.Namespace, Name: pod.Name, Uid: string(pod.UID)}
+}
+
+// PostFilterPlugin makes room when no node passed.
+type PostFilterPlugin interface {
+	Plugin
+	PostFilter(ctx context.Context, state CycleState, pod *v1.Pod, filteredNodeStatusMap NodeToStatusReader) (*PostFilterResult, *Status)
+}
+
+// PreScorePlugin prepares scoring.
+type PreScorePlugin interface {
+	Plugin
+	// PreScore gets the nodes that passed; Skip leaves Score out.
+	PreScore(ctx context.Context, state CycleState, pod *v1.Pod, nodes []NodeInfo) *Status
+}
+
+// NodeScore is the score of one node.
+type NodeScore struct {
+	Name  string
+	Score int64
+}
+
+// NodeScoreList is the scores of all nodes that passed.
+type NodeScoreList []NodeScore
+
+// ScoreExtensions normalises scores.
+type ScoreExtensions interface {
+	// NormalizeScore writes scores from MinNodeScore to MaxNodeScore in place of the raw ones.
+	NormalizeScore(ctx context.Context, state CycleState, p *v1.Pod, scores NodeScoreList) *Status
+}
+
+// ScorePlugin ranks nodes.
+type ScorePlugin interface {
+	Plugin
+	Score(ctx context.Context, state CycleState, p *v1.Pod, nodeInfo NodeInfo) (int64, *Status)
+	// ScoreExtensions may return nil: then scores are normalised as Definition.Normalization says.
+	ScoreExtensions() ScoreExtensions
+}
+
+// ReservePlugin reserves what a placement takes beside the node.
+type ReservePlugin interface {
+	Plugin
+	// Reserve may be called again for the same pod and node: it must reserve once.
+	Reserve(ctx context.Context, state CycleState, p *v1.Pod, nodeName string) *Status
+	// Unreserve undoes it; also called for what is not reserved.
+	Unreserve(ctx context.Context, state CycleState, p *v1.Pod, nodeName string)
+}
+
+// PermitPlugin may refuse an assumed pod, or let it wait.
+type PermitPlugin interface {
+	Plugin
+	// Permit returns Wait and the longest wait, after which the pod is refused. Handle ends the wait earlier.
+	Permit(ctx context.Context, state CycleState, p *v1.Pod, nodeName string) (*Status, time.Duration)
+}
+
+// PreBindPreFlightResult is for compatibility: Trireme's binding needs nothing of it.
+type PreBindPreFlightResult struct {
+	AllowParallel bool
+}
+
+// PreBindPlugin does what must be done before binding.
+type PreBindPlugin interface {
+	Plugin
+	// PreBindPreFlight answers Skip where PreBind has nothing to do. It writes nothing.
+	PreBindPreFlight(ctx context.Context, state CycleState, p *v1.Pod, nodeName string) (*PreBindPreFlightResult, *Status)
+	// PreBind may be called again. It must not block for long: see PreBindWaitPlugin.
+	PreBind(ctx context.Context, state CycleState, p *v1.Pod, nodeName string) *Status
+}
+
+// PreBindWaitPlugin names what its PreBind waits for, where that returned Wait: PreBind is called again when one of the
+// objects has changed, and every ten seconds. Kubernetes' framework has no such interface, its PreBind blocks.
+type PreBindWaitPlugin interface {
+	PreBindPlugin
+	// PreBindWait returns the objects (kind as in triremev1.ClusterObject, e.g. `persistent_volume_claim`; or `pod`), and
+	// how long the pod waits at most.
+	PreBindWait(ctx context.Context, state CycleState, p *v1.Pod, nodeName string) ([]*triremev1.ObjectKey, time.Duration)
+}
+
+// BindPlugin binds pods itself.
+type BindPlugin interface {
+	Plugin
+	// Bind is a success for a pod that is bound to the node already; Skip leaves the pod to the next plugin.
+	Bind(ctx context.Context, state CycleState, p *v1.Pod, nodeName string) *Status
+}
+
+// PostBindPlugin is notified of pods that were bound.
+type PostBindPlugin interface {
+	Plugin
+	PostBind(ctx context.Context, state CycleState, p *v1.Pod, nodeName string)
+}

@@ -1,0 +1,134 @@
+package trireme
+
+import (
+	"context"
+	"encoding/json"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/klog/v2"
+
+	"trireme.dev/sdk/go/framework"
+	"trireme.dev/sdk/go/triremev1"
+)
+
+// queueServer serves QueueService.
+type queueServer struct {
+	triremev1.UnimplementedQueueServiceServer
+	*service
+}
+
+// PreEnqueue calls the method for each pod.
+func (s queueServer) PreEnqueue(
+	ctx context.Context, request *triremev1.PreEnqueueRequest,
+) (*triremev1.PreEnqueueResponse, error) {
+	made, err := s.configured(ctx, request.GetConfigHash(), request.GetProfile())
+	if err != nil {
+		return nil, err
+	}
+	plugin, ok := made.plugin.(framework.PreEnqueuePlugin)
+	if !ok {
+		return nil, s.unimplemented("PreEnqueue")
+	}
+	response := &triremev1.PreEnqueueResponse{}
+	for _, message := range request.GetPods() {
+		pod, err := podFrom(message)
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "pods: %v", err)
+		}
+		response.Statuses = append(response.Statuses, s.status("PreEnqueue", plugin.PreEnqueue(ctx, pod), 0))
+	}
+	return response, nil
+}
+
+// QueueingHint calls the functions of the events that this one is among, for each pod.
+func (s queueServer) QueueingHint(
+	ctx context.Context, request *triremev1.QueueingHintRequest,
+) (*triremev1.QueueingHintResponse, error) {
+	made, err := s.anyProfile(ctx, request.GetConfigHash())
+	if err != nil {
+		return nil, err
+	}
+	functions := made.functions(request.GetEvent())
+	older, err := object(request.GetEvent().GetResource(), request.GetOldJson())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "old_json: %v", err)
+	}
+	newer, err := object(request.GetEvent().GetResource(), request.GetNewJson())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "new_json: %v", err)
+	}
+	response := &triremev1.QueueingHintResponse{}
+	for _, message := range request.GetPods() {
+		pod, err := podFrom(message)
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "pods: %v", err)
+		}
+		response.Hints = append(response.Hints, s.hint(functions, pod, older, newer))
+	}
+	return response, nil
+}
+
+// functions returns the hints of the registered events that this one is among; nil for one that wakes every pod.
+func (c *configured) functions(event *triremev1.ClusterEvent) []framework.QueueingHintFn {
+	actions := framework.ActionType(0)
+	for _, name := range event.GetActions() {
+		actions |= framework.ParseAction(name)
+	}
+	var out []framework.QueueingHintFn
+	for _, registered := range c.events {
+		if string(registered.Event.Resource) == event.GetResource() && registered.Event.ActionType&actions != 0 {
+			out = append(out, registered.QueueingHintFn)
+		}
+	}
+	return out
+}
+
+// hint is QUEUE where any of the functions says so or fails, and where there is none.
+func (s *service) hint(functions []framework.QueueingHintFn, pod *v1.Pod, older, newer any) triremev1.Hint {
+	if len(functions) == 0 {
+		return triremev1.Hint_HINT_QUEUE
+	}
+	for _, function := range functions {
+		if function == nil {
+			return triremev1.Hint_HINT_QUEUE
+		}
+		hint, err := function(klog.Background(), pod, older, newer)
+		if err != nil {
+			logger().Error("a queueing hint failed: the pod is queued", "plugin", s.name, "error", err)
+		}
+		if err != nil || hint == framework.Queue {
+			return triremev1.Hint_HINT_QUEUE
+		}
+	}
+	return triremev1.Hint_HINT_QUEUE_SKIP
+}
+
+var typeOf = map[string]func() any{
+	"Node":                            func() any { return &v1.Node{} },
+	"Pod":                             func() any { return &v1.Pod{} },
+	"AssignedPod":                     func() any { return &v1.Pod{} },
+	"UnscheduledPod":                  func() any { return &v1.Pod{} },
+	"TargetPod":                       func() any { return &v1.Pod{} },
+	"PersistentVolume":                func() any { return &v1.PersistentVolume{} },
+	"PersistentVolumeClaim":           func() any { return &v1.PersistentVolumeClaim{} },
+	"storage.k8s.io/StorageClass":     func() any { return &storagev1.StorageClass{} },
+	"storage.k8s.io/CSINode":          func() any { return &storagev1.CSINode{} },
+	"storage.k8s.io/CSIDriver":        func() any { return &storagev1.CSIDriver{} },
+	"storage.k8s.io/VolumeAttachment": func() any { return &storagev1.VolumeAttachment{} },
+}
+
+// object reads an event's object; nil where there is none.
+func object(resource string, data []byte) (any, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if make, ok := typeOf[resource]; ok {
+		out := make()
+		return out, json.Unmarshal(data, out)
+	}
+	out := map[string]any{}
+	return out, json.Unmarshal(data, &out)
+}

@@ -1,0 +1,376 @@
+package trireme
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
+
+	"trireme.dev/sdk/go/framework"
+	"trireme.dev/sdk/go/triremev1"
+)
+
+// counted is cycle state: how many pods of the pod's kind there are.
+type counted struct{ Pods int }
+
+func (c *counted) Clone() framework.StateData {
+	out := *c
+	return &out
+}
+
+var states = States{"pods": func() framework.StateData { return &counted{} }}
+
+// stateful keeps a count from PreFilter to Filter, and from Reserve to PreBind.
+type stateful struct{ base }
+
+func (stateful) PreFilter(
+	_ context.Context, state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo,
+) (*framework.PreFilterResult, *framework.Status) {
+	state.Write("pods", &counted{Pods: 2})
+	return &framework.PreFilterResult{NodeNames: sets.New("b", "a")}, nil
+}
+
+func (s stateful) PreFilterExtensions() framework.PreFilterExtensions { return s }
+
+func (stateful) AddPod(
+	_ context.Context, state framework.CycleState, _ *v1.Pod, _ framework.PodInfo, _ framework.NodeInfo,
+) *framework.Status {
+	return change(state, 1)
+}
+
+func (stateful) RemovePod(
+	_ context.Context, state framework.CycleState, _ *v1.Pod, _ framework.PodInfo, _ framework.NodeInfo,
+) *framework.Status {
+	return change(state, -1)
+}
+
+func change(state framework.CycleState, by int) *framework.Status {
+	data, err := state.Read("pods")
+	if err != nil {
+		return framework.AsStatus(err)
+	}
+	data.(*counted).Pods += by
+	return nil
+}
+
+func (stateful) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod, _ framework.NodeInfo) *framework.Status {
+	data, err := state.Read("pods")
+	if err != nil {
+		return framework.AsStatus(err)
+	}
+	if data.(*counted).Pods >= 2 {
+		return framework.NewStatus(framework.Unschedulable, "too many")
+	}
+	return nil
+}
+
+func (stateful) Reserve(_ context.Context, state framework.CycleState, p *v1.Pod, _ string) *framework.Status {
+	state.Write("pods", &counted{Pods: len(p.Name)})
+	return nil
+}
+
+func (stateful) Unreserve(context.Context, framework.CycleState, *v1.Pod, string) {}
+
+func (stateful) PreBindPreFlight(
+	context.Context, framework.CycleState, *v1.Pod, string,
+) (*framework.PreBindPreFlightResult, *framework.Status) {
+	return nil, nil
+}
+
+func (stateful) PreBind(_ context.Context, state framework.CycleState, p *v1.Pod, _ string) *framework.Status {
+	data, err := state.Read("pods")
+	if err != nil || data.(*counted).Pods != len(p.Name) {
+		return framework.AsStatus(err)
+	}
+	return framework.NewStatus(framework.Skip)
+}
+
+// State that gets lost between the steps, or another one than AddPod and RemovePod made, is a wrong decision.
+func TestStateGoesFromStepToStep(t *testing.T) {
+	client := triremev1.NewFilterPluginClient(served(t, Definition{Plugin: stateful{}, States: states}, Options{}))
+	ctx := context.Background()
+	prepared, err := client.PreFilter(ctx, &triremev1.PreFilterRequest{Cycle: &triremev1.Cycle{}})
+	if err != nil || !slices.Equal(prepared.GetNodeNames(), []string{"a", "b"}) || !prepared.GetNarrowed() {
+		t.Fatalf("PreFilter: %v, %v", prepared, err)
+	}
+	again, _ := client.PreFilter(ctx, &triremev1.PreFilterRequest{Cycle: &triremev1.Cycle{}})
+	if string(again.GetState()) != string(prepared.GetState()) {
+		t.Errorf("state %s, then %s", prepared.GetState(), again.GetState())
+	}
+	asked := request("a")
+	asked.Cycle.State = prepared.GetState()
+	response, err := client.Filter(ctx, asked)
+	if err != nil || !slices.Equal(response.GetColumns().GetStatusIndex(), []uint32{1}) {
+		t.Errorf("Filter: %v, %v", response, err)
+	}
+	runs := &triremev1.FilterDryRunRequest{Cycle: asked.GetCycle(), Runs: []*triremev1.DryRun{
+		{Node: &triremev1.NodeView{Name: "a"}, RemovedPods: []*triremev1.Pod{{}}},
+		{Node: &triremev1.NodeView{Name: "a"}, RemovedPods: []*triremev1.Pod{{}}, AddedPods: []*triremev1.Pod{{}}},
+	}}
+	dry, err := client.FilterDryRun(ctx, runs)
+	if err != nil || !slices.Equal(dry.GetColumns().GetStatusIndex(), []uint32{0, 1}) {
+		t.Errorf("FilterDryRun: %v, %v", dry, err)
+	}
+}
+
+// A pod's reservation belongs to it alone, also where a call is about several.
+func TestReserveGivesStateToPreBind(t *testing.T) {
+	connection := served(t, Definition{Plugin: stateful{}, States: states}, Options{})
+	names := []string{"x", "long"}
+	reserve := &triremev1.ReserveRequest{Cycle: &triremev1.Cycle{}}
+	for _, name := range names {
+		reserve.Placements = append(reserve.Placements, &triremev1.Placement{Pod: &triremev1.PodIdentity{Name: name}})
+	}
+	reserved, err := triremev1.NewFilterPluginClient(connection).Reserve(context.Background(), reserve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bind := &triremev1.PreBindRequest{Cycle: &triremev1.Cycle{}}
+	for i, name := range names {
+		item := &triremev1.BindItem{Pod: &triremev1.PodIdentity{Name: name}, State: reserved.GetReservations()[i].GetState()}
+		bind.Items = append(bind.Items, item)
+	}
+	prepared, err := triremev1.NewBindPluginClient(connection).PreBind(context.Background(), bind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, result := range prepared.GetResults() {
+		if result.GetStatus().GetCode() != triremev1.Code_CODE_SKIP {
+			t.Errorf("pod %d: %v", i, result)
+		}
+	}
+}
+
+// State of a type that nobody can read is a mistake that must be seen at the first call.
+func TestStateWithoutATypeIsAnError(t *testing.T) {
+	client := triremev1.NewFilterPluginClient(served(t, Definition{Plugin: stateful{}}, Options{}))
+	_, err := client.PreFilter(context.Background(), &triremev1.PreFilterRequest{Cycle: &triremev1.Cycle{}})
+	want := `plugin P: PreFilter: cycle state "pods": Definition.States does not name its type`
+	if status.Convert(err).Message() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+// limited has arguments: the most pods.
+type limited struct {
+	base
+	most int
+}
+
+type limits struct {
+	Most  int `json:"most"`
+	Zones []struct {
+		Name string `json:"name"`
+	} `json:"zones"`
+}
+
+func (l limited) Score(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) (int64, *framework.Status) {
+	return int64(l.most), nil
+}
+
+func (limited) ScoreExtensions() framework.ScoreExtensions { return nil }
+
+var newLimited = WithArgs(func(_ context.Context, args *limits, _ framework.Handle) (framework.Plugin, error) {
+	if args.Most < 0 {
+		path := field.NewPath("most")
+		list := field.ErrorList{field.Invalid(path, args.Most, "must be at least 0"), field.Required(path, "two\nlines")}
+		return nil, list.ToAggregate()
+	}
+	return limited{most: args.Most}, nil
+}, func(args *limits) { args.Most = 5 })
+
+// Arguments that are wrong must be refused with the path of each field, and those of other profiles stay what they are.
+func TestArgumentsBelongToAProfileAndWrongOnesAreNamed(t *testing.T) {
+	connection := served(t, Definition{New: newLimited}, Options{})
+	plugin, score := triremev1.NewPluginServiceClient(connection), triremev1.NewScorePluginClient(connection)
+	configure := func(profile, args string) []string {
+		response, err := plugin.Configure(context.Background(), &triremev1.ConfigureRequest{
+			ConfigHash: 1, Profile: profile, ArgsJson: []byte(args),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, one := range response.GetErrors() {
+			out = append(out, one.GetField()+": "+one.GetMessage())
+		}
+		return out
+	}
+	for args, want := range map[string][]string{
+		`[]`:                        {"args: must be an object, not array"},
+		`{"most": "many"}`:          {"args.most: must be a whole number, not string"},
+		`{"least": 1}`:              {"args.least: unknown field"},
+		`{"zones": [{"nom": "a"}]}`: {"args.zones[0].nom: unknown field"},
+		`{"most": -1}`:              {"args.most: Invalid value: -1: must be at least 0", "args.most: Required value: two lines"},
+	} {
+		if got := configure("p", args); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	configure("p", `{"most": 30}`)
+	configure("q", `{}`)
+	for profile, want := range map[string]int64{"p": 30, "q": 5} {
+		response, err := score.Score(context.Background(), &triremev1.ScoreRequest{
+			Cycle: &triremev1.Cycle{ConfigHash: 1, Profile: profile},
+			Nodes: &triremev1.NodeSelection{Nodes: []*triremev1.NodeView{{Name: "a"}}},
+		})
+		if err != nil || !slices.Equal(response.GetScores(), []int64{want}) {
+			t.Errorf("profile %s: %v, %v", profile, response, err)
+		}
+	}
+	trailer := metadata.MD{}
+	_, err := score.Score(context.Background(), &triremev1.ScoreRequest{Cycle: &triremev1.Cycle{ConfigHash: 2}}, grpc.Trailer(&trailer))
+	if status.Code(err) != codes.FailedPrecondition || !slices.Equal(trailer.Get(reasonMetadata), []string{reasonConfigMismatch}) {
+		t.Errorf("an unknown configuration: %v, %v", err, trailer)
+	}
+	configure("p", `{"most": 101}`)
+	response, _ := score.Score(context.Background(), &triremev1.ScoreRequest{
+		Cycle: &triremev1.Cycle{ConfigHash: 1, Profile: "p"},
+		Nodes: &triremev1.NodeSelection{Nodes: []*triremev1.NodeView{{Name: "a"}}},
+	})
+	if text := response.GetStatus().GetMessages(); len(text) != 1 || !strings.Contains(text[0], "Score returned 101") {
+		t.Errorf("a score above 100: %v", response)
+	}
+}
+
+// waiting lets pods wait, and allows those that wait when asked.
+type waiting struct {
+	base
+	handle framework.Handle
+}
+
+func (waiting) Permit(_ context.Context, _ framework.CycleState, p *v1.Pod, _ string) (*framework.Status, time.Duration) {
+	switch p.Name {
+	case "forever":
+		return framework.NewStatus(framework.Wait), 0
+	case "now":
+		return nil, 0
+	}
+	return framework.NewStatus(framework.Wait), time.Minute
+}
+
+// handles is a frontend.
+type handles struct {
+	triremev1.UnimplementedHandleServiceServer
+	allowed chan *triremev1.AllowRequest
+}
+
+func (h handles) Allow(_ context.Context, request *triremev1.AllowRequest) (*triremev1.AllowResponse, error) {
+	h.allowed <- request
+	return &triremev1.AllowResponse{}, nil
+}
+
+func (h handles) Reject(context.Context, *triremev1.RejectRequest) (*triremev1.RejectResponse, error) {
+	return nil, status.Error(codes.NotFound, "does not wait")
+}
+
+// A pod that a plugin cannot allow waits until its timeout, and is refused.
+func TestAPodThatWaitsIsAllowedByTheHandle(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "frontend.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frontend, allowed := grpc.NewServer(), make(chan *triremev1.AllowRequest, 1)
+	triremev1.RegisterHandleServiceServer(frontend, handles{allowed: allowed})
+	go func() { _ = frontend.Serve(listener) }()
+	defer frontend.Stop()
+	handle := make(chan framework.Handle, 1)
+	factory := func(_ context.Context, _ []byte, h framework.Handle) (framework.Plugin, error) {
+		select {
+		case handle <- h:
+		default:
+		}
+		return waiting{handle: h}, nil
+	}
+	connection := served(t, Definition{New: factory}, Options{Scheduler: "unix:" + listener.Addr().String()})
+	_, err = triremev1.NewPluginServiceClient(connection).Configure(context.Background(), &triremev1.ConfigureRequest{ArgsJson: []byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	permit := &triremev1.PermitRequest{Cycle: &triremev1.Cycle{}}
+	for _, name := range []string{"later", "forever", "now"} {
+		permit.Items = append(permit.Items, &triremev1.BindItem{Pod: &triremev1.PodIdentity{Name: name, Uid: name}})
+	}
+	response, err := triremev1.NewBindPluginClient(connection).Permit(context.Background(), permit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []triremev1.Code
+	for _, result := range response.GetResults() {
+		found = append(found, result.GetStatus().GetCode())
+	}
+	want := []triremev1.Code{triremev1.Code_CODE_WAIT, triremev1.Code_CODE_ERROR, triremev1.Code_CODE_SUCCESS}
+	if !slices.Equal(found, want) || response.GetResults()[0].GetTimeout().AsDuration() != time.Minute {
+		t.Errorf("results %v", response)
+	}
+	h := <-handle
+	var names []string
+	h.IterateOverWaitingPods(func(pod framework.WaitingPod) { names = append(names, pod.GetPod().Name) })
+	if !slices.Equal(names, []string{"later"}) || h.RejectWaitingPod("later") || h.RejectWaitingPod("now") {
+		t.Errorf("waiting: %v", names)
+	}
+	h.GetWaitingPod("later").Allow("P")
+	if request := <-allowed; request.GetPlugin() != "P" || request.GetPod().GetUid() != "later" {
+		t.Errorf("allowed %v", request)
+	}
+	if h.GetWaitingPod("later") != nil {
+		t.Error("the allowed pod still waits")
+	}
+}
+
+// hinted registers a hint for labels of nodes.
+type hinted struct{ filtering }
+
+func (hinted) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
+	return []framework.ClusterEventWithHint{
+		{
+			Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeLabel},
+			QueueingHintFn: func(_ klog.Logger, _ *v1.Pod, older, newer any) (framework.QueueingHint, error) {
+				before, _ := older.(*v1.Node)
+				if before != nil && before.Labels["a"] == newer.(*v1.Node).Labels["a"] {
+					return framework.QueueSkip, nil
+				}
+				return framework.Queue, nil
+			},
+		},
+		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}},
+	}, nil
+}
+
+// A hint that is asked wrongly leaves pods unscheduled that fit.
+func TestHintsSeeTheObjects(t *testing.T) {
+	client := triremev1.NewQueueServiceClient(served(t, Definition{Plugin: hinted{}}, Options{}))
+	node := func(label string) []byte {
+		return []byte(`{"metadata": {"name": "n", "labels": {"a": "` + label + `"}}}`)
+	}
+	for _, one := range []struct {
+		resource, action string
+		older, newer     []byte
+		hint             triremev1.Hint
+	}{
+		{"Node", "UpdateNodeLabel", node("1"), node("1"), triremev1.Hint_HINT_QUEUE_SKIP},
+		{"Node", "UpdateNodeLabel", node("1"), node("2"), triremev1.Hint_HINT_QUEUE},
+		{"Node", "Add", nil, node("1"), triremev1.Hint_HINT_QUEUE},
+		{"AssignedPod", "Delete", []byte(`{}`), nil, triremev1.Hint_HINT_QUEUE},
+	} {
+		response, err := client.QueueingHint(context.Background(), &triremev1.QueueingHintRequest{
+			Event:   &triremev1.ClusterEvent{Resource: one.resource, Actions: []string{one.action}},
+			OldJson: one.older, NewJson: one.newer, Pods: []*triremev1.Pod{{}},
+		})
+		if err != nil || !slices.Equal(response.GetHints(), []triremev1.Hint{one.hint}) {
+			t.Errorf("%s %s: %v, %v", one.resource, one.action, response, err)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package trireme
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// TLSFiles are PEM files, which are read again when they change.
+type TLSFiles struct {
+	// Certificate and PrivateKey are the plugin's own.
+	Certificate, PrivateKey string
+	// ClientCA is the authority of callers' certificates. Empty: callers need none.
+	ClientCA string
+	// AllowedIdentities are names of callers' certificates (DNS name, URI, common name), one of which a caller must have.
+	// Every caller with a certificate of the authority may check health. Empty: any caller with such a certificate.
+	AllowedIdentities []string
+}
+
+func (f TLSFiles) check() error {
+	switch {
+	case (f.Certificate == "") != (f.PrivateKey == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file: set both or none")
+	case f.Certificate == "" && f.ClientCA != "":
+		return errors.New("--client-ca-file: needs --tls-cert-file")
+	case f.ClientCA == "" && len(f.AllowedIdentities) > 0:
+		return errors.New("--allowed-identities: needs --client-ca-file")
+	}
+	return nil
+}
+
+// serverOptions returns the credentials of the server.
+func (f TLSFiles) serverOptions(network string) ([]grpc.ServerOption, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if f.Certificate == "" || network == "unix" {
+		return nil, nil
+	}
+	source := &certificates{files: f}
+	if _, err := source.current(); err != nil {
+		return nil, err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return source.current() }
+	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
+}
+
+// certificates is the server's TLS as the files have it.
+type certificates struct {
+	files   TLSFiles
+	mu      sync.Mutex
+	changed [3]time.Time
+	config  *tls.Config
+}
+
+// current reads the files that have changed. Files that cannot be read leave in force what was.
+func (c *certificates) current() (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var changed [3]time.Time
+	for i, name := range []string{c.files.Certificate, c.files.PrivateKey, c.files.ClientCA} {
+		if info, err := os.Stat(name); err == nil {
+			changed[i] = info.ModTime()
+		}
+	}
+	if c.config != nil && changed == c.changed {
+		return c.config, nil
+	}
+	config, err := c.read()
+	if err != nil {
+		if c.config == nil {
+			return nil, err
+		}
+		logger().Error("changed certificates cannot be read: those before stay in force", "error", err)
+	} else {
+		c.config = config
+	}
+	c.changed = changed
+	return c.config, nil
+}
+
+func (c *certificates) read() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert-file: %w", err)
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{pair},
+	}
+	if c.files.ClientCA != "" {
+		config.ClientCAs, err = readPool(c.files.ClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return config, nil
+}
+
+func readPool(name string) (*x509.CertPool, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("%s: has no certificate", name)
+	}
+	return pool, nil
+}
+
+// dial returns the connection to the scheduler, or nil without an address. With TLS it shows the plugin's certificate, and
+// expects one of the authority of its callers.
+func dial(options Options) (*grpc.ClientConn, error) {
+	if options.Scheduler == "" {
+		return nil, nil
+	}
+	files, secure := options.TLS, insecure.NewCredentials()
+	if files.ClientCA != "" && !strings.HasPrefix(options.Scheduler, "unix:") {
+		pool, err := readPool(files.ClientCA)
+		if err != nil {
+			return nil, err
+		}
+		source := &certificates{files: files}
+		if _, err := source.current(); err != nil {
+			return nil, err
+		}
+		secure = credentials.NewTLS(&tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: pool,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				config, err := source.current()
+				if err != nil {
+					return nil, err
+				}
+				return &config.Certificates[0], nil
+			},
+		})
+	}
+	return grpc.NewClient(options.Scheduler, grpc.WithTransportCredentials(secure))
+}
+
+// allow refuses callers without an allowed identity; any caller may check health.
+func allow(ctx context.Context, method string, identities []string) error {
+	if len(identities) == 0 || strings.HasPrefix(method, "/grpc.health.") {
+		return nil
+	}
+	caller, ok := peer.FromContext(ctx)
+	if !ok {
+		return status.Error(codes.PermissionDenied, "the caller is unknown")
+	}
+	if caller.Addr.Network() == "unix" {
+		return nil
+	}
+	info, ok := caller.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return status.Error(codes.PermissionDenied, "the caller has no certificate")
+	}
+	certificate := info.State.PeerCertificates[0]
+	names := append(slices.Clone(certificate.DNSNames), certificate.Subject.CommonName)
+	for _, uri := range certificate.URIs {
+		names = append(names, uri.String())
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(identities, name) }) {
+		return status.Errorf(codes.PermissionDenied, "the caller's certificate names %s: none is allowed", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+func allowUnary(identities []string) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		if err := allow(ctx, info.FullMethod, identities); err != nil {
+			return nil, err
+		}
+		return handle(ctx, request)
+	}
+}
+
+func allowStream(identities []string) grpc.StreamServerInterceptor {
+	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		if err := allow(stream.Context(), info.FullMethod, identities); err != nil {
+			return err
+		}
+		return handle(server, stream)
+	}
+}
