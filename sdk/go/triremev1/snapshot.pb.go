@@ -12,7 +12,6 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
-	triremev1 "trireme.dev/sdk/go/triremev1"
 	unsafe "unsafe"
 )
 
@@ -1775,7 +1774,7 @@ type QueueDelta struct {
 	RemovedPods []string `protobuf:"bytes,3,rep,name=removed_pods,json=removedPods,proto3" json:"removed_pods,omitempty"`
 	// OPTIONAL. The state of the frontend itself, once a second at most, in a message of its own. It is here and no kind of
 	// SyncRequest, because a receiver that does not know it has to acknowledge the message all the same.
-	SchedulerStatus *triremev1.SchedulerStatus `protobuf:"bytes,10,opt,name=scheduler_status,json=schedulerStatus,proto3" json:"scheduler_status,omitempty"`
+	SchedulerStatus *SchedulerStatus `protobuf:"bytes,10,opt,name=scheduler_status,json=schedulerStatus,proto3" json:"scheduler_status,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1831,7 +1830,7 @@ func (x *QueueDelta) GetRemovedPods() []string {
 	return nil
 }
 
-func (x *QueueDelta) GetSchedulerStatus() *triremev1.SchedulerStatus {
+func (x *QueueDelta) GetSchedulerStatus() *SchedulerStatus {
 	if x != nil {
 		return x.SchedulerStatus
 	}
@@ -1862,7 +1861,7 @@ type QueuedPod struct {
 	// OPTIONAL. Since when it has been in the queue, in milliseconds since 1970. Unset by a frontend older than the field.
 	QueuedSinceMs int64 `protobuf:"varint,20,opt,name=queued_since_ms,json=queuedSinceMs,proto3" json:"queued_since_ms,omitempty"`
 	// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
-	Transitions   []*triremev1.QueueTransition `protobuf:"bytes,21,rep,name=transitions,proto3" json:"transitions,omitempty"`
+	Transitions   []*QueueTransition `protobuf:"bytes,21,rep,name=transitions,proto3" json:"transitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1967,7 +1966,7 @@ func (x *QueuedPod) GetQueuedSinceMs() int64 {
 	return 0
 }
 
-func (x *QueuedPod) GetTransitions() []*triremev1.QueueTransition {
+func (x *QueuedPod) GetTransitions() []*QueueTransition {
 	if x != nil {
 		return x.Transitions
 	}
@@ -2223,56 +2222,56 @@ func file_trireme_v1_snapshot_proto_rawDescGZIP() []byte {
 var file_trireme_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_trireme_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_trireme_v1_snapshot_proto_goTypes = []any{
-	(FailurePolicy)(0),                // 0: trireme.v1.FailurePolicy
-	(QueuedPodState)(0),               // 1: trireme.v1.QueuedPodState
-	(*SyncRequest)(nil),               // 2: trireme.v1.SyncRequest
-	(*Hello)(nil),                     // 3: trireme.v1.Hello
-	(*Configuration)(nil),             // 4: trireme.v1.Configuration
-	(*Profile)(nil),                   // 5: trireme.v1.Profile
-	(*PluginSet)(nil),                 // 6: trireme.v1.PluginSet
-	(*WeightedPlugin)(nil),            // 7: trireme.v1.WeightedPlugin
-	(*PluginArgs)(nil),                // 8: trireme.v1.PluginArgs
-	(*RemotePlugin)(nil),              // 9: trireme.v1.RemotePlugin
-	(*RemotePluginTls)(nil),           // 10: trireme.v1.RemotePluginTls
-	(*Delta)(nil),                     // 11: trireme.v1.Delta
-	(*PodClass)(nil),                  // 12: trireme.v1.PodClass
-	(*NodeEntry)(nil),                 // 13: trireme.v1.NodeEntry
-	(*PodColumns)(nil),                // 14: trireme.v1.PodColumns
-	(*ClusterObject)(nil),             // 15: trireme.v1.ClusterObject
-	(*ObjectKey)(nil),                 // 16: trireme.v1.ObjectKey
-	(*Nomination)(nil),                // 17: trireme.v1.Nomination
-	(*QueueDelta)(nil),                // 18: trireme.v1.QueueDelta
-	(*QueuedPod)(nil),                 // 19: trireme.v1.QueuedPod
-	(*SyncResponse)(nil),              // 20: trireme.v1.SyncResponse
-	nil,                               // 21: trireme.v1.Configuration.FeatureGatesEntry
-	(*Fence)(nil),                     // 22: trireme.v1.Fence
-	(ExtensionPoint)(0),               // 23: trireme.v1.ExtensionPoint
-	(*PluginInfo)(nil),                // 24: trireme.v1.PluginInfo
-	(*ConfigureRequest)(nil),          // 25: trireme.v1.ConfigureRequest
-	(*Pod)(nil),                       // 26: trireme.v1.Pod
-	(*Node)(nil),                      // 27: trireme.v1.Node
-	(*Namespace)(nil),                 // 28: trireme.v1.Namespace
-	(*Service)(nil),                   // 29: trireme.v1.Service
-	(*ReplicationController)(nil),     // 30: trireme.v1.ReplicationController
-	(*ReplicaSet)(nil),                // 31: trireme.v1.ReplicaSet
-	(*StatefulSet)(nil),               // 32: trireme.v1.StatefulSet
-	(*PodDisruptionBudget)(nil),       // 33: trireme.v1.PodDisruptionBudget
-	(*PersistentVolume)(nil),          // 34: trireme.v1.PersistentVolume
-	(*PersistentVolumeClaim)(nil),     // 35: trireme.v1.PersistentVolumeClaim
-	(*StorageClass)(nil),              // 36: trireme.v1.StorageClass
-	(*CSINode)(nil),                   // 37: trireme.v1.CSINode
-	(*CSIDriver)(nil),                 // 38: trireme.v1.CSIDriver
-	(*CSIStorageCapacity)(nil),        // 39: trireme.v1.CSIStorageCapacity
-	(*VolumeAttachment)(nil),          // 40: trireme.v1.VolumeAttachment
-	(*ResourceSlice)(nil),             // 41: trireme.v1.ResourceSlice
-	(*DeviceClass)(nil),               // 42: trireme.v1.DeviceClass
-	(*ResourceClaim)(nil),             // 43: trireme.v1.ResourceClaim
-	(*DeviceTaintRule)(nil),           // 44: trireme.v1.DeviceTaintRule
-	(*PodGroup)(nil),                  // 45: trireme.v1.PodGroup
-	(*CompositePodGroup)(nil),         // 46: trireme.v1.CompositePodGroup
-	(*PodIdentity)(nil),               // 47: trireme.v1.PodIdentity
-	(*triremev1.SchedulerStatus)(nil), // 48: trireme.v1.SchedulerStatus
-	(*triremev1.QueueTransition)(nil), // 49: trireme.v1.QueueTransition
+	(FailurePolicy)(0),            // 0: trireme.v1.FailurePolicy
+	(QueuedPodState)(0),           // 1: trireme.v1.QueuedPodState
+	(*SyncRequest)(nil),           // 2: trireme.v1.SyncRequest
+	(*Hello)(nil),                 // 3: trireme.v1.Hello
+	(*Configuration)(nil),         // 4: trireme.v1.Configuration
+	(*Profile)(nil),               // 5: trireme.v1.Profile
+	(*PluginSet)(nil),             // 6: trireme.v1.PluginSet
+	(*WeightedPlugin)(nil),        // 7: trireme.v1.WeightedPlugin
+	(*PluginArgs)(nil),            // 8: trireme.v1.PluginArgs
+	(*RemotePlugin)(nil),          // 9: trireme.v1.RemotePlugin
+	(*RemotePluginTls)(nil),       // 10: trireme.v1.RemotePluginTls
+	(*Delta)(nil),                 // 11: trireme.v1.Delta
+	(*PodClass)(nil),              // 12: trireme.v1.PodClass
+	(*NodeEntry)(nil),             // 13: trireme.v1.NodeEntry
+	(*PodColumns)(nil),            // 14: trireme.v1.PodColumns
+	(*ClusterObject)(nil),         // 15: trireme.v1.ClusterObject
+	(*ObjectKey)(nil),             // 16: trireme.v1.ObjectKey
+	(*Nomination)(nil),            // 17: trireme.v1.Nomination
+	(*QueueDelta)(nil),            // 18: trireme.v1.QueueDelta
+	(*QueuedPod)(nil),             // 19: trireme.v1.QueuedPod
+	(*SyncResponse)(nil),          // 20: trireme.v1.SyncResponse
+	nil,                           // 21: trireme.v1.Configuration.FeatureGatesEntry
+	(*Fence)(nil),                 // 22: trireme.v1.Fence
+	(ExtensionPoint)(0),           // 23: trireme.v1.ExtensionPoint
+	(*PluginInfo)(nil),            // 24: trireme.v1.PluginInfo
+	(*ConfigureRequest)(nil),      // 25: trireme.v1.ConfigureRequest
+	(*Pod)(nil),                   // 26: trireme.v1.Pod
+	(*Node)(nil),                  // 27: trireme.v1.Node
+	(*Namespace)(nil),             // 28: trireme.v1.Namespace
+	(*Service)(nil),               // 29: trireme.v1.Service
+	(*ReplicationController)(nil), // 30: trireme.v1.ReplicationController
+	(*ReplicaSet)(nil),            // 31: trireme.v1.ReplicaSet
+	(*StatefulSet)(nil),           // 32: trireme.v1.StatefulSet
+	(*PodDisruptionBudget)(nil),   // 33: trireme.v1.PodDisruptionBudget
+	(*PersistentVolume)(nil),      // 34: trireme.v1.PersistentVolume
+	(*PersistentVolumeClaim)(nil), // 35: trireme.v1.PersistentVolumeClaim
+	(*StorageClass)(nil),          // 36: trireme.v1.StorageClass
+	(*CSINode)(nil),               // 37: trireme.v1.CSINode
+	(*CSIDriver)(nil),             // 38: trireme.v1.CSIDriver
+	(*CSIStorageCapacity)(nil),    // 39: trireme.v1.CSIStorageCapacity
+	(*VolumeAttachment)(nil),      // 40: trireme.v1.VolumeAttachment
+	(*ResourceSlice)(nil),         // 41: trireme.v1.ResourceSlice
+	(*DeviceClass)(nil),           // 42: trireme.v1.DeviceClass
+	(*ResourceClaim)(nil),         // 43: trireme.v1.ResourceClaim
+	(*DeviceTaintRule)(nil),       // 44: trireme.v1.DeviceTaintRule
+	(*PodGroup)(nil),              // 45: trireme.v1.PodGroup
+	(*CompositePodGroup)(nil),     // 46: trireme.v1.CompositePodGroup
+	(*PodIdentity)(nil),           // 47: trireme.v1.PodIdentity
+	(*SchedulerStatus)(nil),       // 48: trireme.v1.SchedulerStatus
+	(*QueueTransition)(nil),       // 49: trireme.v1.QueueTransition
 }
 var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	3,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
@@ -2344,6 +2343,7 @@ func file_trireme_v1_snapshot_proto_init() {
 	file_trireme_v1_plugin_proto_init()
 	file_trireme_v1_policy_proto_init()
 	file_trireme_v1_resource_proto_init()
+	file_trireme_v1_scheduler_status_proto_init()
 	file_trireme_v1_scheduling_proto_init()
 	file_trireme_v1_storage_proto_init()
 	file_trireme_v1_snapshot_proto_msgTypes[0].OneofWrappers = []any{
