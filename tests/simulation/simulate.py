@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _run_one(runs: Runs, arguments: argparse.Namespace) -> int:
-    output = Output(arguments.trace, arguments.packets, arguments.log, progress=True)
+    output = Output(arguments.trace, arguments.packets, arguments.log, progress=True, profile=arguments.profile)
     outcome = runs.run(_options(arguments), output)
     print(outcome.summary)
     if outcome.violations:
@@ -166,6 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", default="", metavar="FILE", help="repeat the run of a trace, and compare")
     parser.add_argument("--shrink-seconds", type=float, default=300.0, help="for a short list after a failure")
     parser.add_argument("--log", default="", metavar="LEVEL", help="print the processes' log to stderr")
+    parser.add_argument("--profile", action="store_true", help="print where the processor time went")
     parser.add_argument("--packets", default="", metavar="FILE", help="write what is sent over the network there")
     return parser
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import substituted_sources
 from simulation_plan import Options
+from simulation_profile import Profile
 from virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Output:
     log_level: str = ""
     #: Print a line after each storm.
     progress: bool = False
+    #: Print at the end where the processor time went.
+    profile: bool = False
 
 
 class Runs:
@@ -118,7 +121,12 @@ class Runs:
             asyncio.set_event_loop(loop)
             progress = (lambda line: print(line, flush=True)) if output.progress else (lambda line: None)
             # Not asyncio.Runner: what still runs at the end is of no interest, and its `finally` blocks neither.
+            profile = Profile()
+            if output.profile:
+                profile.start()
             outcome: simulation.Outcome = loop.run_until_complete(run.run(_cpu_seconds, progress))
+            if output.profile:
+                print(*profile.table(), sep="\n")
             return outcome
         finally:
             shutil.rmtree(folder, ignore_errors=True)

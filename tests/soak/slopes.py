@@ -67,7 +67,9 @@ class Slope:
         return self.low <= 0 or self.low * 24 <= TOLERATED_GROWTH_PER_DAY * abs(self.mean)
 
 
-def fit(samples: Sequence[Sample], block_seconds: float, settling_seconds: float) -> Slope | None:
+def fit(
+    samples: Sequence[Sample], block_seconds: float, settling_seconds: float, confidence: float = CONFIDENCE
+) -> Slope | None:
     """The common slope of all spans, or None if there are too few samples for one.
 
     The first `settling_seconds` of each span are left out, and so is what does not fill a block.
@@ -95,7 +97,7 @@ def fit(samples: Sequence[Sample], block_seconds: float, settling_seconds: float
     independent = count * (1 - correlation) / (1 + correlation)
     degrees = max(independent - len(hours) - 1, 1.0)
     error = float(np.sqrt(sum(float(each @ each) for each in residuals) / degrees / spread))
-    margin = float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees)) * error
+    margin = float(stats.t.ppf((1 + confidence) / 2, degrees)) * error
     mean = float(np.mean([sample.value for sample in samples]))
     return Slope(mean, per_hour, per_hour - margin, per_hour + margin, count, independent)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -25,15 +26,38 @@ _PANELS = {
 """Title of a plot → the part of a quantity's name that belongs to it."""
 
 
-def judge(series: Series, block_seconds: float, settling_seconds: float) -> dict[str, slopes.Slope]:
-    """The slope of each quantity that is not always the same."""
+_FOLLOWERS = ("filter", "score")
+"""The processes that begin anew with each leader, which sends them the whole cluster."""
+
+
+def judge(
+    series: Series, block_seconds: float, settling_seconds: float, *, of_all: bool = False
+) -> dict[str, slopes.Slope]:
+    """The slope of each quantity that is not always the same.
+
+    With `of_all`, all intervals together have the confidence of one: of hundreds, some would be beyond it by chance.
+    """
     found = {}
-    for name, samples in series.items():
-        if len({sample.value for sample in samples}) > 1:
-            slope = slopes.fit(samples, block_seconds, settling_seconds)
-            if slope is not None:
-                found[name] = slope
+    leaders = _leaders(series)
+    changing = {name: samples for name, samples in series.items() if len({sample.value for sample in samples}) > 1}
+    confidence = 1 - (1 - slopes.CONFIDENCE) / (max(len(changing), 1) if of_all else 1)
+    for name, samples in changing.items():
+        if name.startswith(_FOLLOWERS):
+            samples = [dataclasses.replace(each, span=f"{each.span} {leaders.get(each.seconds)}") for each in samples]
+        slope = slopes.fit(samples, block_seconds, settling_seconds, confidence)
+        if slope is not None:
+            found[name] = slope
     return found
+
+
+def _leaders(series: Series) -> Mapping[float, str]:
+    """Who leads at the time of each sample, as its name and span say, which end with that."""
+    return {
+        each.seconds: f"{name.partition(':')[0]} {each.span}"
+        for name, samples in series.items()
+        for each in samples
+        if each.span.endswith(" leads")
+    }
 
 
 def table(judged: Mapping[str, slopes.Slope]) -> str:
