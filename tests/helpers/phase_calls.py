@@ -34,6 +34,9 @@ class _Context:
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing: Any = ()) -> NoReturn:
         raise Aborted(code, details)
 
+    def peer(self) -> str:
+        return "unix:test"
+
     async def write(self, message: Any) -> None:
         """An acknowledgement, which nobody waits for here."""
 

@@ -65,12 +65,28 @@ class ClassEntry:
 
 
 @dataclass(slots=True)
-class _BaseEntry:
+class BaseEntry:
     """The message of several classes without labels, its byte strings, and the number of classes."""
 
     pod: core_pb2.Pod
     texts: list[bytes] = field(default_factory=list)
     classes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryContents:
+    """The classes of a registry, for another one that goes on with them and may change these tables.
+
+    Each class has at least one pod. `keys` are the label keys that are distinguished.
+    """
+
+    bases: dict[bytes, int]
+    base_entries: dict[int, BaseEntry]
+    ids: dict[ClassIdentity, int]
+    entries: dict[int, ClassEntry]
+    next_base: int
+    next_class: int
+    keys: frozenset[str]
 
 
 class ClassRegistry:
@@ -94,7 +110,7 @@ class ClassRegistry:
         self._all_labels = all_labels
         self._idle_limit = idle_classes
         self._bases: dict[bytes, int] = {}
-        self._base_entries: dict[int, _BaseEntry] = {}
+        self._base_entries: dict[int, BaseEntry] = {}
         self._next_base = 1
         self._next_class = 1
         self._ids: dict[ClassIdentity, int] = {}
@@ -111,6 +127,17 @@ class ClassRegistry:
 
     def __getitem__(self, class_id: int) -> ClassEntry:
         return self._entries[class_id]
+
+    def resume(self, contents: "RegistryContents") -> None:
+        """Begin with the classes of another registry. They keep their numbers, and none of them counts as added."""
+        self._bases, self._base_entries = contents.bases, contents.base_entries
+        self._ids, self._entries = contents.ids, contents.entries
+        self._next_base, self._next_class = contents.next_base, contents.next_class
+        self._keys = set(contents.keys)
+
+    def base_text(self, base: int) -> bytes:
+        """The base with this number, as `intern_base` takes it."""
+        return self._base_entries[base].texts[0]
 
     def is_of_one_pod(self, class_id: int) -> bool:
         """Whether the class contains its pod's name, because claims are named after the pod."""
@@ -209,7 +236,7 @@ class ClassRegistry:
                 return self.intern_base(plain.SerializeToString(deterministic=True))
         number = self._next_base
         self._next_base += 1
-        self._base_entries[number] = _BaseEntry(pod)
+        self._base_entries[number] = BaseEntry(pod)
         return number
 
     def _new_class(self, key: ClassIdentity, projected: bool) -> int:

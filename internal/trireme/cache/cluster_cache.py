@@ -7,7 +7,7 @@ Pure: callers report changes and take deltas; it never waits.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.cache import assumed_objects, class_registry, delta_log, label_keys
@@ -27,23 +27,41 @@ class CacheStatistics:
     classes: int
 
 
+@dataclass(frozen=True, slots=True)
+class CacheTables:
+    """What a cache holds. A copy of a cluster gives tables that are not empty."""
+
+    #: The nodes' slots by name.
+    slots: dict[str, int] = field(default_factory=dict)
+    #: By slot, the serialised NodeEntry, and the node's name with the generation since which it is there.
+    entries: dict[int, bytes] = field(default_factory=dict)
+    names: dict[int, tuple[str, int]] = field(default_factory=dict)
+    #: By UID.
+    pods: dict[str, PlacedPod] = field(default_factory=dict)
+    #: The pods of each node by the node's name; the node itself may be unknown.
+    on_node: dict[str, set[PlacedPod]] = field(default_factory=dict)
+    #: By kind, namespace and name.
+    objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = field(default_factory=dict)
+    #: By pod UID.
+    nominations: dict[str, snapshot_pb2.Nomination] = field(default_factory=dict)
+
+
 class ClusterCache:
     """The frontend's state of the cluster: nodes, placed pods, classes, objects and nominations; makes the deltas."""
 
-    def __init__(self, registry: class_registry.ClassRegistry) -> None:
+    def __init__(self, registry: class_registry.ClassRegistry, tables: CacheTables | None = None) -> None:
+        """`tables`: what it begins with; none: it is empty."""
+        tables = CacheTables() if tables is None else tables
         self.registry = registry
         #: Incremented by every change that can affect placements; by one for each assumed pod.
         self.revision = 0
-        self._slots: dict[str, int] = {}
-        self._entries: dict[int, bytes] = {}  # slot → serialised NodeEntry
-        self._names: dict[int, tuple[str, int]] = {}  # slot → node, and the generation since which it is there
-        self._pods: dict[str, PlacedPod] = {}  # by UID
+        self._slots, self._entries, self._names = tables.slots, tables.entries, tables.names
+        self._pods, self._on_node = tables.pods, tables.on_node
         self._label_keys = label_keys.LabelKeys()
-        self._on_node: dict[str, set[PlacedPod]] = {}  # node name → its pods; the node itself may be unknown
         self._assumed: set[str] = set()
-        self._objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = {}
+        self._objects = tables.objects
         self._assumed_objects = assumed_objects.AssumedObjects(self._objects)
-        self._nominations: dict[str, snapshot_pb2.Nomination] = {}
+        self._nominations = tables.nominations
         # Nominations by pod UID, with the node's name; the node may be unknown.
         self._pod_nominations: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._deltas = delta_log.DeltaLog(registry, self._entries, self._assumed_objects, self._nominations)

@@ -105,14 +105,21 @@ def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return [pod["pod"] for pod in report["pending"]]
 
 
-async def fetch_report(options: argparse.Namespace, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
-    """Fetch a report from the frontend. Raises: ReportUnavailable."""
+async def fetch_report(
+    options: argparse.Namespace,
+    path: str,
+    query: Mapping[str, str],
+    question: Mapping[str, Any] | None = None,
+    seconds: float = DEADLINE_SECONDS,
+) -> Mapping[str, Any]:
+    """Fetch a report from the frontend; one about a `question` is posted. Raises: ReportUnavailable."""
     connector, base, headers = _connector_url_and_headers(options)
-    timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=seconds)
+    method = "GET" if question is None else "POST"
     try:
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-            session.get(base + path, params=query, headers=headers) as response,
+            session.request(method, base + path, params=query, headers=headers, json=question) as response,
         ):
             body = await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -125,7 +132,7 @@ async def fetch_report(options: argparse.Namespace, path: str, query: Mapping[st
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             raise ReportUnavailable(f"{options.server}: {error.certificate_error}{_trust_advice(options)}") from error
         raise ReportUnavailable(
-            f"{options.server or _socket_path(options)}: {_connection_error_text(error)}"
+            f"{options.server or _socket_path(options)}: {_connection_error_text(error, seconds)}"
         ) from error
     if response.status != 200:
         reason = _error_body_text(body) or f"HTTP status {response.status}"
@@ -141,10 +148,10 @@ async def fetch_report(options: argparse.Namespace, path: str, query: Mapping[st
     return answer
 
 
-def _connection_error_text(error: Exception) -> str:
+def _connection_error_text(error: Exception, seconds: float) -> str:
     """A connection error in words; some exceptions have no text of their own."""
     if isinstance(error, TimeoutError):
-        return f"no answer within {DEADLINE_SECONDS:.0f} s"
+        return f"no answer within {seconds:.0f} s"
     return str(error) or type(error).__name__
 
 

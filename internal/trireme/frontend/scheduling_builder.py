@@ -166,7 +166,7 @@ def _build_group_assembly(
     from trireme.scheduling.groups import pod_group_assembly
 
     return pod_group_assembly.PodGroupAssembly(
-        context.completed,
+        context.completed.gates,
         effects.events,
         outbox.send,
         preempting_for,

@@ -22,8 +22,10 @@ from trireme.wire import status as wire_status
 class InProcessEvaluators(ports.Evaluators):
     """Asks an engine whose snapshot is at the generation that a call names, or later."""
 
-    def __init__(self, evaluating: engine.Engine) -> None:
+    def __init__(self, evaluating: engine.Engine, caller: cycle_pb2.Cycle | None = None) -> None:
+        """`caller`: what identifies the caller to remote plugins; None: there are none."""
         self.engine = evaluating
+        self._caller = cycle_pb2.Cycle() if caller is None else caller
 
     @property
     def answers(self) -> Container[ports.ClassKey]:
@@ -31,8 +33,11 @@ class InProcessEvaluators(ports.Evaluators):
         return self.engine.filter.cached_classes
 
     def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
-        """The context of a call; without a leader and a configuration, of which there is only one here."""
-        return cycle_pb2.Cycle(generation=generation, profile=profile, pod_class=class_id)
+        """The context of a call."""
+        out = cycle_pb2.Cycle()
+        out.CopyFrom(self._caller)
+        out.generation, out.profile, out.pod_class = generation, profile, class_id
+        return out
 
     async def filter(
         self,

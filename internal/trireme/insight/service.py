@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc import aio
@@ -24,9 +24,13 @@ from trireme.v1 import (
     filter_phase_pb2,
     insight_pb2,
     insight_pb2_grpc,
+    simulation_pb2,
     snapshot_pb2,
 )
 from trireme.wire import status as wire_status
+
+if TYPE_CHECKING:
+    from trireme.insight.simulations import setups, simulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class ServiceStatistics(recorder.RecorderStatistics):
     remembered_decisions: int = field(metadata={"help": "Pods whose placement can be explained."})
     remembered_clusters: int = field(metadata={"help": "Copies of the cluster for explanations of past decisions."})
     memory_bytes: int = field(metadata={"help": "Memory of these copies and what follows them, in bytes, roughly."})
+    simulated: int = field(metadata={"help": "Simulations answered.", "total": True})
     queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers and scores, in bytes."})
@@ -66,6 +71,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._engine = engine.Engine(snap, filter_engine.FilterProfiles(), score_engine.ScoreProfiles())
         self._proposals = search.ProposalSearch()
         self._explained = 0
+        self._simulated = 0
+        self._configuration = snapshot_pb2.Configuration()
+        self._simulator: simulator.Simulator | None = None
         self._recorder: recorder.Recorder | None = None
         self._memory = memory.Memory(self._cluster)
         #: What the pages of the console are made from.
@@ -101,6 +109,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             remembered_decisions=len(self._memory.decisions),
             remembered_clusters=self._memory.clusters.span_count,
             memory_bytes=self._memory.clusters.nbytes,
+            simulated=self._simulated,
             queued_pods=len(self._cluster.queue),
             classes=filters.classes,
             column_bytes=cached,
@@ -140,6 +149,32 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._snap.amount_rules = rules
         self._engine = engine.Engine(self._snap, filters, scores)
         self._memory.configure(configuration)
+        self._configuration = configuration
+
+    async def Simulate(
+        self, request: simulation_pb2.SimulateRequest, context: aio.ServicerContext[Any, Any]
+    ) -> simulation_pb2.SimulateResponse:
+        """What the scheduler would do."""
+        # The scheduler, which a replica that only explains does not need in its memory.
+        from trireme.insight.simulations import simulator
+
+        if self._simulator is None:
+            self._simulator = simulator.Simulator(self._cluster, self._make_simulation_setup)
+        try:
+            response = await self._simulator.simulate(request, str(context.peer()))
+        except simulator.SimulationError as error:
+            await grpc_server.abort(context, error.code, str(error))
+        response.disconnected_ms = round(self.follow.disconnected_seconds * 1000)
+        self._simulated += 1
+        return response
+
+    def _make_simulation_setup(self, request: simulation_pb2.SimulateRequest) -> "setups.Setup":
+        """How pods are scheduled in a simulation. Raises: SetupError."""
+        from trireme.insight.simulations import setups
+
+        configuration = setups.wanted_configuration(request, self._configuration)
+        caller = self.follow.caller_identity()
+        return setups.make_setup(configuration, self._make_remote_filter, self._make_remote_score, caller)
 
     async def Explain(
         self, request: insight_pb2.ExplainRequest, context: aio.ServicerContext[Any, Any]

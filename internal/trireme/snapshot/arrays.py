@@ -22,6 +22,16 @@ MIN_CAPACITY = 64
 FEW = 16
 
 
+def no_slots() -> SlotArray:
+    """An empty array of slots or rows."""
+    return np.zeros(0, dtype=np.intp)
+
+
+def no_numbers() -> Int32Array:
+    """An empty array of class numbers or slots, as columns have them."""
+    return np.zeros(0, dtype=np.int32)
+
+
 def grown_capacity(needed: int, current: int) -> int:
     """The capacity to grow to: an eighth more than needed, so that growing is rare and wastes little."""
     return max(MIN_CAPACITY, needed, current + current // 8)

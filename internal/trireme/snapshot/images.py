@@ -8,7 +8,7 @@ their order of events, so here it is the size that most nodes report, and the sm
 Source: pkg/scheduler/backend/cache (image states).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -152,6 +152,10 @@ class ImageIndex:
     def find(self, name: str) -> _SlotsWithImage | None:
         """The image of that exact name; None if no node has it."""
         return self._by_name.get(name)
+
+    def images_of(self, slot: int) -> Sequence[tuple[str, int]]:
+        """Name and size of each image that the slot's node lists, by name."""
+        return self._by_slot.get(slot, ())
 
     def _remember_list_of_slot(self, slot: int, listed: _List) -> None:
         """Remember the slot's list of images, shared with other nodes that have the same."""

@@ -82,6 +82,10 @@ class ObjectTable:
             ordered = self._ordered[kind] = [entries[key] for key in sorted(entries)]
         return iter(ordered)
 
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Kind, namespace and name of all objects."""
+        return ((kind, *key) for kind, entries in self._kinds.items() for key in entries)
+
     def entries(self) -> Iterator[snapshot_pb2.ClusterObject]:
         """All objects of all kinds as deltas bring them, assumptions marked."""
         for kind, values in self._kinds.items():

@@ -5,6 +5,7 @@ import warnings
 
 from trireme.v1 import decision_explanation_pb2 as trireme_dot_v1_dot_decision__explanation__pb2
 from trireme.v1 import insight_pb2 as trireme_dot_v1_dot_insight__pb2
+from trireme.v1 import simulation_pb2 as trireme_dot_v1_dot_simulation__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -47,6 +48,11 @@ class InsightServiceStub:
                 request_serializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionResponse.FromString,
                 _registered_method=True)
+        self.Simulate = channel.unary_unary(
+                '/trireme.v1.InsightService/Simulate',
+                request_serializer=trireme_dot_v1_dot_simulation__pb2.SimulateRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_simulation__pb2.SimulateResponse.FromString,
+                _registered_method=True)
 
 
 class InsightServiceServicer:
@@ -70,6 +76,15 @@ class InsightServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Simulate(self, request, context):
+        """Simulate answers what the scheduler would do, on a copy of the newest state that insight has. INVALID_ARGUMENT names
+        the field that cannot be simulated, RESOURCE_EXHAUSTED: too many wait for their turn, DEADLINE_EXCEEDED: it takes too
+        long. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InsightServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -82,6 +97,11 @@ def add_InsightServiceServicer_to_server(servicer, server):
                     servicer.ExplainDecision,
                     request_deserializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionResponse.SerializeToString,
+            ),
+            'Simulate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Simulate,
+                    request_deserializer=trireme_dot_v1_dot_simulation__pb2.SimulateRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_simulation__pb2.SimulateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -140,6 +160,33 @@ class InsightService:
             '/trireme.v1.InsightService/ExplainDecision',
             trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionRequest.SerializeToString,
             trireme_dot_v1_dot_decision__explanation__pb2.ExplainDecisionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Simulate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.InsightService/Simulate',
+            trireme_dot_v1_dot_simulation__pb2.SimulateRequest.SerializeToString,
+            trireme_dot_v1_dot_simulation__pb2.SimulateResponse.FromString,
             options,
             channel_credentials,
             insecure,

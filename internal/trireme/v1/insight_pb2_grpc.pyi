@@ -7,6 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import insight_pb2 as _insight_pb2
+from trireme.v1 import simulation_pb2 as _simulation_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -44,6 +45,11 @@ class InsightServiceStub:
     """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
     has in memory. NOT_FOUND where it has none of this pod. Idempotent.
     """
+    Simulate: _grpc.UnaryUnaryMultiCallable[_simulation_pb2.SimulateRequest, _simulation_pb2.SimulateResponse]
+    """Simulate answers what the scheduler would do, on a copy of the newest state that insight has. INVALID_ARGUMENT names
+    the field that cannot be simulated, RESOURCE_EXHAUSTED: too many wait for their turn, DEADLINE_EXCEEDED: it takes too
+    long. Idempotent.
+    """
 
 @_typing.type_check_only
 class InsightServiceAsyncStub(InsightServiceStub):
@@ -59,6 +65,11 @@ class InsightServiceAsyncStub(InsightServiceStub):
     ExplainDecision: _aio.UnaryUnaryMultiCallable[_decision_explanation_pb2.ExplainDecisionRequest, _decision_explanation_pb2.ExplainDecisionResponse]  # type: ignore[assignment]
     """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
     has in memory. NOT_FOUND where it has none of this pod. Idempotent.
+    """
+    Simulate: _aio.UnaryUnaryMultiCallable[_simulation_pb2.SimulateRequest, _simulation_pb2.SimulateResponse]  # type: ignore[assignment]
+    """Simulate answers what the scheduler would do, on a copy of the newest state that insight has. INVALID_ARGUMENT names
+    the field that cannot be simulated, RESOURCE_EXHAUSTED: too many wait for their turn, DEADLINE_EXCEEDED: it takes too
+    long. Idempotent.
     """
 
 class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -84,6 +95,17 @@ class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_decision_explanation_pb2.ExplainDecisionResponse, _abc.Awaitable[_decision_explanation_pb2.ExplainDecisionResponse]]:
         """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
         has in memory. NOT_FOUND where it has none of this pod. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def Simulate(
+        self,
+        request: _simulation_pb2.SimulateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_simulation_pb2.SimulateResponse, _abc.Awaitable[_simulation_pb2.SimulateResponse]]:
+        """Simulate answers what the scheduler would do, on a copy of the newest state that insight has. INVALID_ARGUMENT names
+        the field that cannot be simulated, RESOURCE_EXHAUSTED: too many wait for their turn, DEADLINE_EXCEEDED: it takes too
+        long. Idempotent.
         """
 
 def add_InsightServiceServicer_to_server(servicer: InsightServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -63,6 +63,11 @@ class Supervisor:
         self._error: TaskEnded | None = None
         self._failed = asyncio.Event()
 
+    @property
+    def running(self) -> int:
+        """How many tasks have not ended."""
+        return len(self._tasks)
+
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start work that ends by itself; raising or being cancelled is a failure."""
         task = asyncio.create_task(work)

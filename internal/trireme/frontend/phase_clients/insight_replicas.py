@@ -14,8 +14,15 @@ from trireme.v1 import (
     insight_pb2,
     insight_pb2_grpc,
     scheduler_status_pb2,
+    simulation_pb2,
     snapshot_pb2,
 )
+
+# A simulation has an answer, or an error of insight's own, before.
+SIMULATION_SECONDS = 60.0
+
+# About the request: another replica would say the same.
+_REFUSALS = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT})
 
 
 class InsightUnavailable(Exception):
@@ -99,10 +106,19 @@ class InsightReplicas:
         )
         return answer
 
+    async def simulate(self, request: simulation_pb2.SimulateRequest) -> simulation_pb2.SimulateResponse:
+        """What the scheduler would do, as the first replica says that answers. Raises: as `_call` does."""
+        answer: simulation_pb2.SimulateResponse = await self._call(
+            lambda stub: stub.Simulate, request, SIMULATION_SECONDS, _REFUSALS | {grpc.StatusCode.DEADLINE_EXCEEDED}
+        )
+        return answer
+
     async def _call(
         self,
         method: "Callable[[insight_pb2_grpc.InsightServiceAsyncStub], Callable[..., Awaitable[Any]]]",
         request: message.Message,
+        seconds: float | None = None,
+        refusals: frozenset[grpc.StatusCode] = _REFUSALS,
     ) -> Any:
         """Return the answer of the first replica that has one; there are no retries after the last.
 
@@ -114,10 +130,10 @@ class InsightReplicas:
         for link in self.replicas.preferred("", 0):
             stub = insight_pb2_grpc.InsightServiceStub(link.channel)
             try:
-                response = await method(stub)(request, timeout=self.replicas.deadline_seconds)
+                response = await method(stub)(request, timeout=seconds or self.replicas.deadline_seconds)
             except aio.AioRpcError as error:
                 problem = f"{link.address}: {link.error_text(error)}"
-                if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
+                if error.code() in refusals:
                     raise InsightRefusal(error.details() or error.code().name) from error
             else:
                 return response

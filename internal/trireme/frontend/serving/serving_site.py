@@ -14,12 +14,14 @@ from collections.abc import Callable, Mapping
 
 from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
+from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import (
     certificates_to_watch,
     liveness,
     metrics_collector,
     metrics_resources,
     pod_explanation,
+    simulation_relay,
     status_report,
 )
 from trireme.frontend.serving.frontend_state import FrontendState
@@ -177,6 +179,7 @@ class FrontendSite:
             "/configz": self._configz_reply,
             "/trireme/v1/status": self._status_report_reply,
             "/trireme/v1/explain": self._explain_reply,
+            "/trireme/v1/simulate": self._simulate_reply,
         }
         if self._completed.gates.enabled(FLAGZ_GATE):
             pages["/flagz"] = self._negotiated_page(self._flagz_page())
@@ -323,6 +326,21 @@ class FrontendSite:
         except pod_explanation.BadQuery as error:
             return http_site.text(f"{error}\n", 400)
         return _json_reply(report)
+
+    async def _simulate_reply(self, request: Request) -> Reply:
+        """Insight's answer to a SimulateRequest, both in protobuf's JSON mapping."""
+        if request.method != "POST":
+            return http_site.text("only POST is served here\n", 405)
+        insight = self._served.phases.links.insight
+        if insight is None:
+            return http_site.text("a simulation takes insight, and insight.endpoints names none\n", 400)
+        extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
+        try:
+            return _json_reply(await simulation_relay.simulate(insight, request.body, extenders))
+        except (simulation_relay.BadSimulationRequest, insight_replicas.InsightRefusal) as error:
+            return http_site.text(f"{error}\n", 400)
+        except insight_replicas.InsightUnavailable as error:
+            return http_site.text(f"{error}\n", 503)
 
 
 async def _debug_flags_reply(_: Request) -> Reply:

@@ -1,8 +1,9 @@
 """The pages of insight's HTTP API: RPCs of its service and views of the console, as JSON, and the console itself.
 
-A page is a line of `_pages`, or of `views.VIEWS` (`console_pages.py`). The request passes, in this order: its size, the
-caller's credentials, a place among the caller's requests, the right to read the pod, the query; then the RPC is called,
-and names that the caller may not list are left out of its answer.
+A page is a line of `_pages`, or of `views.VIEWS` (`console_pages.py`); simulations have one of their own. The request
+passes, in this order: its size, the caller's credentials, a place among the caller's requests, the right to read the
+pod (or, for a simulation, to list nodes and pods), the query or body; then the RPC is called, and names that the caller
+may not list are left out of its answer.
 """
 
 import asyncio
@@ -17,7 +18,15 @@ from aiohttp import web
 from google.protobuf import json_format, message
 
 from trireme.insight import service
-from trireme.insight.http_api import access, console_pages, failures, request_places, requests, visibility
+from trireme.insight.http_api import (
+    access,
+    console_pages,
+    failures,
+    request_places,
+    requests,
+    simulation_page,
+    visibility,
+)
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 from trireme_kube.componentbase.server import http_site, status_documents
 from trireme_kube.componentbase.server.authentication import ReviewError, User
@@ -67,6 +76,13 @@ class _CallFailed(Exception):
 class _Call:
     """Stands in for gRPC's context of a call."""
 
+    def __init__(self, user: str = "") -> None:
+        self._user = user
+
+    def peer(self) -> str:
+        """The caller."""
+        return f"user:{self._user}"
+
     async def abort(
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: Sequence[tuple[str, str]] = ()
     ) -> NoReturn:
@@ -84,6 +100,7 @@ class HttpApi:
         self._past_names = served.remembered_names
         self._console = console_pages.ConsolePages(served.console, callers)
         self._pages = _pages(served)
+        self._simulate: Rpc = served.Simulate
         self._access = callers
         self._seconds = seconds
         self._places = request_places.RequestPlaces(MAX_REQUESTS)
@@ -131,6 +148,8 @@ class HttpApi:
         view = await self._console.reply_with_view(request, user, pretty=pretty)
         if view is not None:
             return view
+        if request.raw_path.partition("?")[0] == simulation_page.PATH:
+            return await self._answer_simulation(request, user, pretty=pretty)
         page, namespace, name = self._find_page(request)
         await self._access.check_may_get_pod(user, namespace, name)
         viewer = await self._access.viewer(user)
@@ -146,7 +165,7 @@ class HttpApi:
         past = {"past_names": self._past_names} if page.past else {}
         names = visibility.NameReplacer(self._cluster, viewer, name, **past)
         try:
-            answer = await page.rpc(message, _Call())
+            answer = await page.rpc(message, _Call(user.name))
         except _CallFailed as error:
             raise failures.of_call(error.code, names.without_names(str(error))) from error
         # At once: names are looked up in the state of the cluster that the answer was computed from.
@@ -155,12 +174,24 @@ class HttpApi:
         body = await asyncio.to_thread(_to_json, shown, pretty=pretty)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
 
+    async def _answer_simulation(self, request: web.Request, user: User, *, pretty: bool) -> http_site.Reply:
+        """Answer a question about what would happen, to a user who may list all nodes and pods."""
+        simulation_page.check_may_simulate(user, await self._access.viewer(user))
+        message = await simulation_page.read(request)
+        try:
+            answer = await self._simulate(message, _Call(user.name))
+        except _CallFailed as error:
+            raise failures.of_call(error.code, str(error)) from error
+        body = await asyncio.to_thread(_to_json, answer, pretty=pretty)
+        return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
+
     def _find_page(self, request: web.Request) -> tuple[Page, str, str]:
         """The page at the path, and namespace and name of its pod. Raises: HttpFailure."""
         path = request.raw_path.partition("?")[0]
         found = next(((page, pod) for page in self._pages if (pod := page.path.pod_of(path)) is not None), None)
         if found is None:
-            known = ", ".join([*(str(page.path) for page in self._pages), *console_pages.paths()])
+            paths = [str(page.path) for page in self._pages]
+            known = ", ".join([*paths, simulation_page.PATH, *console_pages.paths()])
             raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
         if request.method != "GET":
             raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.framework import amounts
-from trireme.insight.proposals import pod_changes, simulated_cluster
+from trireme.insight.proposals import simulated_cluster
+from trireme.simulation import node_copies
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ def node_shapes(snap: snapshot.Snapshot, refused: Sequence[arrays.BoolArray]) ->
     columns += [nodes.allowed_pods[live], nodes.feature_set[live], _lasting_taints(snap)[nodes.taint_set[live]]]
     for key in nodes.labels.keys:
         values = nodes.labels.column(key).values(nodes.size)[live].astype(np.int64)
-        if key != HOSTNAME and (live.size <= 2 or np.unique(values).size * 2 <= live.size):
+        if key != node_copies.HOSTNAME and (live.size <= 2 or np.unique(values).size * 2 <= live.size):
             columns.append(values)
     _, first, counts = np.unique(np.stack(columns), axis=1, return_index=True, return_counts=True)
     refusals = np.sum(refused, axis=0)[live[first]] if refused else np.zeros(first.shape[0], dtype=np.int64)
@@ -45,20 +43,7 @@ def node_shapes(snap: snapshot.Snapshot, refused: Sequence[arrays.BoolArray]) ->
 
 def node_of_shape(snap: snapshot.Snapshot, slot: int) -> core_pb2.Node:
     """A node of the shape of the one at the slot: without pods, images and conditions, with a host name of its own."""
-    nodes = snap.nodes
-    out = core_pb2.Node()
-    out.metadata.name = simulated_cluster.ADDED_NODE
-    labels = nodes.labels.labels_of(slot)
-    out.metadata.labels.update(labels | ({HOSTNAME: simulated_cluster.ADDED_NODE} if HOSTNAME in labels else {}))
-    for key, value, effect in nodes.taint_sets.value(int(nodes.taint_set[slot])):
-        if not key.startswith(pod_changes.CONDITION_TAINTS):
-            out.spec.taints.add(key=key, value=value, effect=effect)
-    for name, amount in zip(nodes.resource_names.names, nodes.allocatable[:, slot].tolist(), strict=False):
-        if amount:
-            out.status.allocatable[name].string = amounts.quantity_text(name, amount)
-    out.status.allocatable[amounts.PODS].string = str(int(nodes.allowed_pods[slot]))
-    out.status.declared_features.extend(sorted(nodes.feature_sets.value(int(nodes.feature_set[slot]))))
-    return out
+    return node_copies.node_like(snap, slot, simulated_cluster.ADDED_NODE)
 
 
 def _lasting_taints(snap: snapshot.Snapshot) -> arrays.Int64Array:
@@ -66,7 +51,7 @@ def _lasting_taints(snap: snapshot.Snapshot) -> arrays.Int64Array:
     numbers: dict[frozenset[tuple[str, str, str]], int] = {}
     out = [
         numbers.setdefault(
-            frozenset(taint for taint in taints if not taint[0].startswith(pod_changes.CONDITION_TAINTS)), len(numbers)
+            frozenset(taint for taint in taints if not taint[0].startswith(node_copies.CONDITION_TAINTS)), len(numbers)
         )
         for taints in snap.nodes.taint_sets.values_from(1)
     ]

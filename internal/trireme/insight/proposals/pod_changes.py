@@ -6,12 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import tolerations
+from trireme.simulation import node_copies
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, insight_pb2
-
-# Taints with these prefixes say that something is wrong with a node, or that it is being taken out of service. They go
-# by themselves or on purpose, so tolerating them is no advice.
-CONDITION_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -44,7 +41,8 @@ def tolerations_to_add(
     open_by_number = np.bincount(numbers[open_otherwise], minlength=by_number.shape[0])
     for number in np.flatnonzero(by_number).tolist():
         taints = _untolerated(pod, nodes.taint_sets.value(number))
-        if taints and not any(key.startswith(CONDITION_TAINTS) for key, _, _ in taints):
+        # Taints about a condition go by themselves or on purpose, so tolerating them is no advice.
+        if taints and not any(key.startswith(node_copies.CONDITION_TAINTS) for key, _, _ in taints):
             counts = nodes_of_set.setdefault(taints, [0, 0])
             counts[0] += int(open_by_number[number])
             counts[1] += int(by_number[number])

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from trireme.cache import cluster_cache
-from trireme.config import commandline
+from trireme.config import gates
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups import group_settings, queue_groups, queued_group
 from trireme.scheduling import (
@@ -33,7 +33,7 @@ class PodGroupAssembly:
 
     def __init__(
         self,
-        completed: commandline.CompletedConfig,
+        features: gates.FeatureGates,
         events: ports.Events,
         send: Callable[[bind_pb2.Action, int], None],
         preempting_for: Callable[[str], bool],
@@ -43,13 +43,13 @@ class PodGroupAssembly:
         roles: profile_roles.ProfileRoles,
     ) -> None:
         """`send` has bind write a condition; `preempting_for`: whether a preemptor's victims are being deleted."""
-        self._completed = completed
+        self._features = features
         self._roles = roles
         self._clocks = clocks
         self._random = random
         self._conditions = pod_group_conditions.PodGroupConditions(send, events, clocks.now, clocks.wall)
         self._preempting_for = preempting_for
-        self._topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
+        self._topology = self._features.enabled("TopologyAwareWorkloadScheduling")
 
     def queue_settings(self) -> group_settings.GroupSettings:
         """What the queue has to know of groups."""
@@ -58,7 +58,7 @@ class PodGroupAssembly:
             preempting=self._preempting_for,
             notify=self._conditions.record_waiting,
             gone=self._conditions.forget,
-            composite=self._completed.gates.enabled("CompositePodGroup"),
+            composite=self._features.enabled("CompositePodGroup"),
         )
 
     def make_cycle(
@@ -79,7 +79,6 @@ class PodGroupAssembly:
         binding: binding_cycle.BindingCycle,
     ) -> Callable[[queued_group.PodGroupBatch], Awaitable[None]]:
         """Make the cycle of a group; returns the function that runs it for a batch from the queue."""
-        completed = self._completed
         trials = pod_group_trial.PodGroupTrials(
             cache=cache,
             queue=queue,
@@ -107,8 +106,8 @@ class PodGroupAssembly:
             group_reporter=pod_group_reporter.PodGroupReporter(reporter, self._conditions),
             gang_profiles=self._roles.gang,
             limit=limit,
-            asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
-            own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
+            asynchronous=self._features.enabled("SchedulerAsyncPreemption"),
+            own_policy=self._features.enabled("PodGroupPreemptionPolicy"),
         ).run
 
     def _make_try_group(
@@ -152,5 +151,5 @@ class PodGroupAssembly:
             try_group=try_group,
             plugins=self._roles.group_post_filters,
             topology=self._topology,
-            group_claims=self._completed.gates.enabled("DRAWorkloadResourceClaims"),
+            group_claims=self._features.enabled("DRAWorkloadResourceClaims"),
         )

@@ -1,0 +1,160 @@
+"""`trireme simulate`: what the scheduler would do if the cluster, or its configuration, were different.
+
+Insight makes the changes on a copy of the cluster and runs the scheduler's own algorithm there. Nothing is carried out.
+"""
+
+import argparse
+import functools
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import json_format
+
+from trireme.cli import frontend_connection, number_arguments, scenario_file, simulation_display
+from trireme.config import inspection, loading, trireme_configuration
+from trireme.frontend import phase_configuration
+
+Json = dict[str, Any]
+
+_PATH = "/trireme/v1/simulate"
+# Insight ends simulations before.
+_SECONDS = 60.0
+_EXAMPLES = """examples:
+  trireme simulate --add-nodes 3 --like n17          which pending pods fit on three more nodes like n17
+  trireme simulate --drain n4                        where the pods of n4 go
+  trireme simulate --scale deployment/web=200        whether 200 replicas fit
+  trireme simulate --how-many pod.yaml               how many copies of a pod fit
+  trireme simulate --config new.yaml -f day.yaml     a scenario under another configuration
+  trireme simulate compact                           which nodes can be emptied
+"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `trireme simulate` to the commands."""
+    parser = commands.add_parser(
+        "simulate",
+        help="say what the scheduler would do if something were different (insight)",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "plan", nargs="?", choices=("compact",), help="look for moves that empty nodes: a plan to read, not carried out"
+    )
+    parser.add_argument("-f", "--file", default="", metavar="FILE", help="a scenario, of kind Scenario")
+    parser.add_argument(
+        "--add-nodes", type=number_arguments.whole_number(1), metavar="N", help="add N nodes like --like"
+    )
+    parser.add_argument("--like", default="", metavar="NODE", help="the node whose shape --add-nodes have")
+    parser.add_argument(
+        "--drain", action="append", default=[], metavar="NODE[,NODE]", help="drain nodes, as far as budgets allow"
+    )
+    parser.add_argument(
+        "--scale",
+        action="append",
+        default=[],
+        metavar="KIND/NAME=N",
+        help="give a workload N pods (deployment, replicaset, statefulset, replicationcontroller, job)",
+    )
+    parser.add_argument("-n", "--namespace", default="default", help="of --scale, default %(default)s")
+    parser.add_argument("--how-many", default="", metavar="FILE", help="count how many copies of the pod in FILE fit")
+    parser.add_argument(
+        "--config", default="", metavar="FILE", help="schedule by the profiles of this KubeSchedulerConfiguration"
+    )
+    parser.add_argument(
+        "--without-plugin", action="append", default=[], metavar="NAME", help="leave the plugin out of all profiles"
+    )
+    parser.add_argument(
+        "--without-pending-pods", action="store_true", help="leave out the pods that are pending in the cluster"
+    )
+    parser.add_argument(
+        "--max-nodes",
+        type=number_arguments.whole_number(1),
+        default=0,
+        metavar="N",
+        help="of compact: empty at most N nodes",
+    )
+    frontend_connection.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask, and print the answer. Returns the exit code."""
+    try:
+        question = make_question(options)
+    except (scenario_file.ScenarioFileError, loading.ConfigurationError, argparse.ArgumentTypeError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    ask = functools.partial(frontend_connection.fetch_report, options, _PATH, {}, question, _SECONDS)
+    return frontend_connection.print_report_of(options, ask, simulation_display.render)
+
+
+def make_question(options: argparse.Namespace) -> Json:
+    """The SimulateRequest that the options ask, as JSON.
+
+    Raises: ScenarioFileError, ConfigurationError, ArgumentTypeError: options exclude each other or are incomplete.
+    """
+    changes = _changes(options)
+    kinds = [
+        name
+        for name, given in (
+            ("compact", options.plan),
+            ("--how-many", options.how_many),
+            ("-f, --add-nodes, --drain, --scale", changes or options.file or options.without_pending_pods),
+        )
+        if given
+    ]
+    if len(kinds) > 1:
+        raise argparse.ArgumentTypeError(f"{' and '.join(kinds)} are different questions: ask one of them")
+    question: Json = {}
+    if options.plan:
+        question["compaction"] = {"maxNodes": options.max_nodes}
+    elif options.how_many:
+        question["howMany"] = {"manifest": scenario_file.read_manifest(pathlib.Path(options.how_many), "Pod")}
+    else:
+        if not kinds and not options.config and not options.without_plugin:
+            raise argparse.ArgumentTypeError("nothing to simulate: name a change, as `trireme simulate --help` shows")
+        scenario = scenario_file.read(pathlib.Path(options.file)) if options.file else {}
+        scenario["changes"] = [*scenario.get("changes", []), *changes]
+        if options.without_pending_pods:
+            scenario["withoutPendingPods"] = True
+        question["scenario"] = scenario
+    if options.config:
+        question["profiles"] = _profiles(options.config)
+    if options.without_plugin:
+        question["withoutPlugins"] = options.without_plugin
+    return question
+
+
+def _changes(options: argparse.Namespace) -> list[Json]:
+    """The changes that flags name: nodes to add first, then workloads, then drains. Raises: ArgumentTypeError."""
+    changes: list[Json] = []
+    if bool(options.add_nodes) != bool(options.like):
+        raise argparse.ArgumentTypeError("--add-nodes and --like belong together: --add-nodes 3 --like n17")
+    if options.add_nodes:
+        changes.append({"addNodes": {"count": options.add_nodes, "likeNode": options.like}})
+    changes += [{"scale": _scale(text, options.namespace)} for text in options.scale]
+    names = [name for text in options.drain for name in text.split(",") if name]
+    if names:
+        changes.append({"drain": {"nodeNames": names}})
+    return changes
+
+
+def _scale(text: str, namespace: str) -> Json:
+    """The change that KIND/NAME=N names. Raises: ArgumentTypeError."""
+    workload, _, replicas = text.rpartition("=")
+    kind, _, name = workload.partition("/")
+    if not kind or not name or not replicas.isdecimal():
+        raise argparse.ArgumentTypeError(f"--scale: {text!r} is not of the form KIND/NAME=N, as deployment/web=200")
+    return {"kind": kind.lower(), "namespace": namespace, "name": name, "replicas": int(replicas)}
+
+
+def _profiles(path: str) -> list[Mapping[str, Any]]:
+    """The profiles of a KubeSchedulerConfiguration, as phases receive them. Raises: ConfigurationError."""
+    data = loading.read_file(path)
+    found = inspection.inspect(
+        data, trireme_configuration.TriremeConfiguration(), inspection.feature_gates([])
+    ).profiles
+    return [json_format.MessageToDict(phase_configuration.profile_message(profile, frozenset())) for profile in found]

@@ -1,0 +1,70 @@
+"""How pods are scheduled in a simulation: by the scheduler's profiles, by others, or without some of the plugins."""
+
+from collections.abc import Sequence
+
+from trireme.registry import filter_profiles, score_profiles
+from trireme.simulation import profiles, simulation
+from trireme.v1 import cycle_pb2, simulation_pb2, snapshot_pb2
+
+MAX_PROFILES = 16
+
+Setup = simulation.Setup
+
+
+class SetupError(ValueError):
+    """The profiles of a request cannot be used; the text begins with the field."""
+
+
+def wanted_configuration(
+    request: simulation_pb2.SimulateRequest, current: snapshot_pb2.Configuration
+) -> snapshot_pb2.Configuration:
+    """The scheduler's configuration with the request's profiles, without plugins to leave out. Raises: SetupError."""
+    if len(request.profiles) > MAX_PROFILES:
+        raise SetupError(f"profiles: there are more than {MAX_PROFILES}")
+    out = snapshot_pb2.Configuration()
+    out.CopyFrom(current)
+    if request.profiles:
+        del out.profiles[:]
+        out.profiles.extend(request.profiles)
+        names = [profile.scheduler_name for profile in request.profiles]
+        if not all(names) or len(set(names)) < len(names):
+            raise SetupError("profiles: each must have a schedulerName of its own")
+    for name in request.without_plugins:
+        if not _remove_plugin(out.profiles, name):
+            raise SetupError(f"withoutPlugins: no profile has a plugin {name}")
+    return out
+
+
+def make_setup(
+    configuration: snapshot_pb2.Configuration,
+    make_remote_filter: filter_profiles.MakeRemoteFilter,
+    make_remote_score: score_profiles.MakeRemoteScore,
+    caller: cycle_pb2.Cycle,
+) -> simulation.Setup:
+    """The setup of a configuration. Raises: SetupError: a plugin is not known, or its arguments cannot be used."""
+    try:
+        return simulation.Setup(
+            profiles.completed_profiles(configuration),
+            profiles.feature_gates(configuration),
+            filter_profiles.make_profiles(configuration, make_remote_filter),
+            score_profiles.make_profiles(configuration, make_remote_score),
+            caller,
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise SetupError(f"profiles: {error}: check them with `trireme config validate`") from error
+
+
+def _remove_plugin(of_profiles: Sequence[snapshot_pb2.Profile], name: str) -> bool:
+    """Remove the plugin from all profiles, at all points; return whether it was in one."""
+    found = False
+    for profile in of_profiles:
+        for plugin_set in profile.plugin_sets:
+            left = [plugin for plugin in plugin_set.plugins if plugin.name != name]
+            found |= len(left) < len(plugin_set.plugins)
+            del plugin_set.plugins[:]
+            plugin_set.plugins.extend(left)
+        args = [each for each in profile.plugin_args if each.name != name]
+        found |= len(args) < len(profile.plugin_args)
+        del profile.plugin_args[:]
+        profile.plugin_args.extend(args)
+    return found

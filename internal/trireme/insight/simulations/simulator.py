@@ -1,0 +1,235 @@
+"""Answers simulations: one at a time, each on a fork of the snapshot as it is when its turn comes.
+
+What a caller can do about an error is said by its code; the text begins with the field, where it is about one.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import grpc
+
+from trireme.cache import class_registry
+from trireme.cache.pod_projection import ParsedPod
+from trireme.insight import observed_cluster
+from trireme.insight.simulations import answers, setups, turns
+from trireme.scheduling import ports
+from trireme.simulation import (
+    capacity,
+    compaction,
+    known_classes,
+    manifests,
+    scenario,
+    simulation,
+    single_pods,
+    usage,
+)
+from trireme.snapshot import snapshot
+from trireme.v1 import simulation_pb2, snapshot_pb2
+
+# A simulation ends by then. A plan ends its search before, and answers what it has.
+SECONDS = 25.0
+_PLAN_SECONDS = 15.0
+MAX_SINGLE_PODS = 5000
+
+_CODE = grpc.StatusCode
+# Pods in these states are not tried: something other than room is missing.
+_HELD_BACK = frozenset({snapshot_pb2.QUEUED_POD_STATE_GATED, snapshot_pb2.QUEUED_POD_STATE_PRE_ENQUEUE_PENDING})
+
+
+class SimulationError(Exception):
+    """The question has no answer: the code of the call, and a text that says what the caller can do."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request whose turn it is."""
+
+    request: simulation_pb2.SimulateRequest
+    setup: simulation.Setup
+    response: simulation_pb2.SimulateResponse
+
+
+class Simulator:
+    """Answers questions about one cluster. `make_setup` makes the setup of a request. Raises: SetupError."""
+
+    def __init__(
+        self,
+        cluster: observed_cluster.ObservedCluster,
+        make_setup: Callable[[simulation_pb2.SimulateRequest], simulation.Setup],
+        *,
+        seconds: float = SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._make_setup = make_setup
+        self._seconds = seconds
+        self._clock = clock
+        self._turns = turns.Turns()
+        # The classes of the snapshot, by what says whether they are still those.
+        self._known: tuple[tuple[int, int, int], known_classes.KnownClasses] | None = None
+
+    async def simulate(self, request: simulation_pb2.SimulateRequest, caller: str) -> simulation_pb2.SimulateResponse:
+        """Answer the request when it is the caller's turn. Raises: SimulationError."""
+        kind = request.WhichOneof("question")
+        if kind is None:
+            text = "the request has no question: give scenario, singlePods, howMany or compaction"
+            raise SimulationError(_CODE.INVALID_ARGUMENT, text)
+        try:
+            async with self._turns.turn_for(caller):
+                async with asyncio.timeout(self._seconds):
+                    return await self._answer(kind, request)
+        except turns.TooManyWaitingError as error:
+            raise SimulationError(_CODE.RESOURCE_EXHAUSTED, str(error)) from error
+        except TimeoutError as error:
+            text = f"the simulation takes more than {self._seconds:.0f} s: simulate fewer pods or nodes at once"
+            raise SimulationError(_CODE.DEADLINE_EXCEEDED, text) from error
+        except (scenario.ScenarioError, setups.SetupError, class_registry.InvalidPod) as error:
+            raise SimulationError(_CODE.INVALID_ARGUMENT, str(error)) from error
+        except known_classes.UnknownLabelKeyError as error:
+            raise SimulationError(_CODE.INVALID_ARGUMENT, str(error)) from error
+        except simulation.SimulationLimitError as error:
+            raise SimulationError(_CODE.INVALID_ARGUMENT, str(error)) from error
+        except (ports.PhaseFault, ports.PhaseUnavailable, snapshot.OutOfStepError) as error:
+            text = f"the simulation failed: {error}: ask again"
+            raise SimulationError(_CODE.UNAVAILABLE, text) from error
+
+    async def _answer(self, kind: str, request: simulation_pb2.SimulateRequest) -> simulation_pb2.SimulateResponse:
+        """Answer a request whose turn it is."""
+        if not self._cluster.synced:
+            text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
+            raise SimulationError(_CODE.UNAVAILABLE, text)
+        response = simulation_pb2.SimulateResponse(evaluated_generation=self._cluster.snap.generation)
+        question = _Question(request, self._make_setup(request), response)
+        answer = {
+            "scenario": self._answer_scenario,
+            "single_pods": self._answer_single_pods,
+            "how_many": self._answer_how_many,
+            "compaction": self._answer_compaction,
+        }[kind]
+        await answer(question)
+        return response
+
+    async def _answer_scenario(self, question: _Question) -> None:
+        """Make the changes, and schedule."""
+        sim = self._fork(question.setup)
+        try:
+            reference = usage.reference_shape(sim.snap)
+            question.response.before.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
+            wanted = question.request.scenario
+            if not wanted.without_pending_pods:
+                await sim.add_queued_pods(self._queued_pods(question))
+            changes = scenario.ScenarioChanges(sim)
+            await changes.make(wanted)
+            await sim.run()
+            await answers.write_scenario(sim, question.response)
+            question.response.blocked.extend(answers.blocked_messages(changes.blocked))
+            question.response.after.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
+        finally:
+            await sim.close()
+
+    async def _answer_single_pods(self, question: _Question) -> None:
+        """Simulate pods, each by itself."""
+        wanted = question.request.single_pods.manifests
+        if not 1 <= len(wanted) <= MAX_SINGLE_PODS:
+            text = f"singlePods.manifests: there must be 1 to {MAX_SINGLE_PODS}"
+            raise SimulationError(_CODE.INVALID_ARGUMENT, text)
+        sim = self._fork(question.setup)
+        try:
+            pods = []
+            for number, manifest in enumerate(wanted):
+                pods.append(_read_pod(sim, f"singlePods.manifests[{number}]", manifests.to_json(manifest)))
+                if number % 50 == 49:
+                    await asyncio.sleep(0)
+            answers.write_single_pods(pods, await single_pods.simulate_each(sim, pods), question.response)
+        finally:
+            await sim.close()
+
+    async def _answer_how_many(self, question: _Question) -> None:
+        """Count how many copies of a pod fit."""
+        sim = self._fork(question.setup)
+        try:
+            raw = manifests.to_json(question.request.how_many.manifest)
+            if isinstance(raw.get("spec"), dict):
+                # Copies do not make room for each other.
+                raw["spec"]["preemptionPolicy"] = "Never"
+            pod = _read_pod(sim, "howMany.manifest", raw)
+            reference = usage.reference_shape(sim.snap)
+            question.response.before.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
+            found = await capacity.how_many(sim, pod)
+            question.response.capacity.CopyFrom(answers.capacity_message(found))
+            if found.bounded:
+                text = f"the copies depend on each other: no more than {found.pods} were scheduled, and all of them fit"
+                question.response.not_simulated.append(text)
+        finally:
+            await sim.close()
+
+    async def _answer_compaction(self, question: _Question) -> None:
+        """Look for nodes to empty."""
+        wanted = question.request.compaction
+        if wanted.max_tried > compaction.MAX_TRIED:
+            text = f"compaction.maxTried: at most {compaction.MAX_TRIED}"
+            raise SimulationError(_CODE.INVALID_ARGUMENT, text)
+        ends = self._clock() + min(_PLAN_SECONDS, self._seconds / 2)
+        sim = self._fork(question.setup)
+        reference = usage.reference_shape(sim.snap)
+        question.response.before.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
+        plan = await compaction.plan(
+            sim,
+            max_nodes=wanted.max_nodes or compaction.MAX_TRIED,
+            max_tried=wanted.max_tried or compaction.DEFAULT_TRIED,
+            time_is_up=lambda: self._clock() >= ends,
+        )
+        try:
+            question.response.moves.extend(answers.moves_messages(plan))
+            question.response.cordoned.extend(plan.cordoned)
+            if plan.tried < plan.candidates:
+                text = f"{plan.tried} of {plan.candidates} nodes with pods were tried"
+                question.response.not_simulated.append(text)
+            question.response.after.CopyFrom(answers.usage_message(usage.measure(plan.sim.snap, reference)))
+        finally:
+            await plan.sim.close()
+
+    def _fork(self, setup: simulation.Setup) -> simulation.Simulation:
+        """A simulation that begins with the snapshot as it is."""
+        snap = self._cluster.snap
+        objects = max((snap.last_change((kind,)) for kind in known_classes.SELECTING_KINDS), default=0)
+        key = (snap.incarnation, snap.classes_generation, objects)
+        if self._known is None or self._known[0] != key:
+            self._known = key, known_classes.of_snapshot(snap)
+        return simulation.Simulation(snap, setup, self._known[1])
+
+    def _queued_pods(self, question: _Question) -> Sequence[snapshot_pb2.QueuedPod]:
+        """The pods of the queue that can be tried; notes those that are held back."""
+        profiles = {profile.scheduler_name for profile in question.setup.profiles}
+        tried, held = [], 0
+        for pod in self._cluster.queue.all():
+            if (
+                pod.state in _HELD_BACK
+                or pod.pod_class not in self._cluster.snap.classes
+                or pod.profile not in profiles
+            ):
+                held += 1
+            elif self._cluster.node_of(pod.pod.namespace, pod.pod.name, pod.pod.uid) is None:
+                tried.append(pod)
+        if held:
+            question.response.not_simulated.append(f"pods of the queue that are held back: {held}")
+        return tried
+
+
+def _read_pod(sim: simulation.Simulation, field: str, raw: manifests.Json) -> ParsedPod:
+    """The pod of a manifest. Raises: ScenarioError."""
+    try:
+        name = manifests.pod_name(raw)
+        made = manifests.read_pod(raw, name, sim.new_uid(name))
+    except manifests.ManifestError as error:
+        raise scenario.ScenarioError(field, str(error)) from error
+    scenario.check_pod(sim, field, made)
+    if made.parsed.node_name:
+        raise scenario.ScenarioError(f"{field}.spec.nodeName", "must not be set: the pod would not be scheduled")
+    return made.parsed

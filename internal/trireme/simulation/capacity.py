@@ -1,0 +1,68 @@
+"""How many copies of a pod fit: one call of Filter, which answers how many each node takes, and perhaps one of Place.
+
+Where a copy changes what other nodes take (topology spread, affinity between the copies), Place answers how far
+Filter's constraints let the copies go. Where plugins place one pod at a time, the copies are scheduled one by one.
+"""
+
+import collections
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.cache.pod_projection import ParsedPod
+from trireme.simulation import simulation
+
+MAX_COPIES = 1_000_000
+# Copies that are scheduled, where they have to be.
+_MAX_SCHEDULED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many copies fit, on each node that takes one. `bounded`: there may be more, which were not looked for."""
+
+    nodes: Mapping[str, int]
+    bounded: bool = False
+
+    @property
+    def pods(self) -> int:
+        """How many fit."""
+        return sum(self.nodes.values())
+
+
+async def how_many(sim: simulation.Simulation, pod: ParsedPod) -> Capacity:
+    """How many copies of the pod fit, with the pods that are there. Raises: as Evaluators.filter; InvalidPod."""
+    class_id = sim.class_of(pod)
+    generation = sim.publish()
+    profile = pod.scheduler_name
+    filtered = await sim.evaluators.filter(profile, class_id, MAX_COPIES, generation)
+    answer = filtered.answer
+    if filtered.refusal is not None:
+        return Capacity({})
+    alive = sim.snap.nodes.alive[: answer.index.shape[0]]
+    room = np.where((answer.index == 0) & alive, answer.capacity, 0).clip(0)
+    if filtered.max_batch or filtered.needs_reserve:
+        return await _schedule_copies(sim, pod, min(int(room.sum()), _MAX_SCHEDULED), int(room.sum()))
+    if not filtered.constraints:
+        slots = np.flatnonzero(room)
+        return Capacity({sim.snap.nodes.names[slot]: int(room[slot]) for slot in slots.tolist()})
+    wanted = min(int(room.sum()), MAX_COPIES)
+    if not wanted:
+        return Capacity({})
+    placed = await sim.evaluators.place(profile, class_id, wanted, filtered)
+    if placed.more:
+        return await _schedule_copies(sim, pod, min(wanted, _MAX_SCHEDULED), wanted)
+    counted = collections.Counter(sim.snap.nodes.names[slot] for slot in placed.slots)
+    return Capacity(dict(counted))
+
+
+async def _schedule_copies(sim: simulation.Simulation, pod: ParsedPod, count: int, wanted: int) -> Capacity:
+    """Schedule copies until one does not fit; at most `count` of the `wanted` that nodes have room for."""
+    copies = [
+        pod._replace(name=f"{pod.name}-{number}", uid=f"{pod.uid}-{number}", priority=0) for number in range(count)
+    ]
+    sim.add_pods(copies, simulation.Origin.ADDED)
+    await sim.run()
+    counted = collections.Counter(node for copy in copies if (node := sim.node_of(copy.uid)))
+    return Capacity(dict(counted), bounded=sum(counted.values()) == count < wanted)

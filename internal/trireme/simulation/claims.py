@@ -1,0 +1,61 @@
+"""What becomes of claims for devices as pods leave: the part of the resource claim controller that scheduling sees."""
+
+from collections.abc import Callable
+
+from trireme.cache import cluster_cache
+from trireme.v1 import bind_pb2, resource_pb2
+
+KIND = "resource_claim"
+
+
+class Claims:
+    """The claims of a simulation. `store` puts a changed claim in place of the one before; `remove` deletes one."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        store: Callable[[resource_pb2.ResourceClaim], None],
+        remove: Callable[[resource_pb2.ResourceClaim], None],
+    ) -> None:
+        self._cache = cache
+        self._store = store
+        self._remove = remove
+
+    def on_pod_left(self, uid: str) -> None:
+        """Delete the claims that the pod owns, and release those that nobody else uses."""
+        for key in sorted(self._cache.object_keys(KIND)):
+            entry = self._cache.get_object(KIND, *key)
+            if entry is None:
+                continue
+            claim = entry.resource_claim
+            if any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references):
+                self._remove(claim)
+            elif any(user.uid == uid for user in claim.status.reserved_for):
+                self._store(_without_user(claim, uid))
+
+    def deallocate(self, action: bind_pb2.Action) -> None:
+        """Take away the claim's allocation, or delete the claim, as PostFilter decided."""
+        wanted = action.deallocate
+        entry = self._cache.get_object(KIND, wanted.namespace, wanted.name)
+        if entry is None or entry.resource_claim.metadata.uid != wanted.uid:
+            return
+        if wanted.delete:
+            self._remove(entry.resource_claim)
+            return
+        freed = resource_pb2.ResourceClaim()
+        freed.CopyFrom(entry.resource_claim)
+        freed.status.ClearField("allocation")
+        del freed.status.reserved_for[:]
+        self._store(freed)
+
+
+def _without_user(claim: resource_pb2.ResourceClaim, uid: str) -> resource_pb2.ResourceClaim:
+    """The claim without a user; without an allocation if it was the last one."""
+    changed = resource_pb2.ResourceClaim()
+    changed.CopyFrom(claim)
+    users = [user for user in claim.status.reserved_for if user.uid != uid]
+    del changed.status.reserved_for[:]
+    changed.status.reserved_for.extend(users)
+    if not users:
+        changed.status.ClearField("allocation")
+    return changed

@@ -1,0 +1,137 @@
+"""The cluster cache of a simulation: it begins with what a fork of a snapshot has, and makes the fork's deltas.
+
+Its entries are made when the scheduler first looks at them: a cluster has many pods, and few of them matter.
+"""
+
+import numpy as np
+
+from trireme.cache import class_registry, cluster_cache
+from trireme.cache.placed_pod import PlacedPod
+from trireme.simulation import known_classes, lazy_table, node_copies
+from trireme.snapshot import snapshot
+from trireme.v1 import cycle_pb2, snapshot_pb2
+
+Key = tuple[str, str, str]
+
+
+class ForkedCache:
+    """The cache over a fork, and what brings the fork up to date with it."""
+
+    def __init__(self, fork: snapshot.Snapshot, known: known_classes.KnownClasses) -> None:
+        """`fork` is changed by `publish` alone."""
+        self.snap = fork
+        self._known = known
+        live = np.flatnonzero(fork.pods.slot[: fork.pods.size] >= 0).tolist()
+        self._rows = {fork.pods.uids[row]: row for row in live}
+        self._made: dict[str, PlacedPod] = {}
+        registry = class_registry.ClassRegistry(rules=fork.amount_rules)
+        registry.resume(known.contents())
+        self._pods = lazy_table.LazyTable(self._rows, self._make_pod)
+        self.cache = _Cache(registry, self._tables(), any(each.labels_projected for each in fork.classes.values()))
+        self.cache.resume(fork, self._free_rows())
+        for uid, nominee in fork.nominations.items():
+            self.cache.set_known_nomination(uid, fork.nodes.names[nominee.slot])
+
+    def publish(self) -> int:
+        """Bring the fork up to date; returns its generation. Raises: OutOfStepError."""
+        while (delta := self.cache.take_delta()) is not None:
+            self.snap.apply(delta)
+        return self.cache.generation
+
+    def uids_on(self, node_name: str) -> list[str]:
+        """The UIDs of the pods on the node, in the order of their rows."""
+        slot = self.cache.slot_of(node_name)
+        rows = np.flatnonzero(self.snap.pods.slot[: self.snap.pods.size] == slot).tolist()
+        return [self.snap.pods.uids[row] for row in rows]
+
+    def _tables(self) -> cluster_cache.CacheTables:
+        """All that the fork has."""
+        nodes = self.snap.nodes
+        slots = nodes.slot_of_name.copy()
+        return cluster_cache.CacheTables(
+            slots=slots,
+            entries=lazy_table.LazyTable(slots.values(), self._node_entry),
+            names=lazy_table.LazyTable(slots.values(), lambda slot: (nodes.names[slot], 0)),
+            pods=self._pods,
+            on_node=lazy_table.LazyTable(slots, self._pods_on_node),
+            objects=lazy_table.LazyTable(self.snap.objects.keys(), self._object),
+            nominations=lazy_table.LazyTable(self.snap.nominations, self._nomination),
+        )
+
+    def _free_rows(self) -> list[int]:
+        """The rows below the last one that hold no pod; the lowest is last."""
+        free = np.flatnonzero(self.snap.pods.slot[: self.snap.pods.size] < 0)
+        return list(free[::-1].tolist())
+
+    def _node_entry(self, slot: int) -> bytes:
+        """The node at the slot, as the cache stores it."""
+        entry = snapshot_pb2.NodeEntry(slot=slot, node=node_copies.node_at(self.snap, slot))
+        entry.json = self.snap.nodes.jsons.get(slot, b"")
+        return entry.SerializeToString(deterministic=True)
+
+    def _make_pod(self, uid: str) -> PlacedPod:
+        """The placed pod of the UID; the same one each time."""
+        made = self._made.get(uid)
+        if made is None:
+            pods, row = self.snap.pods, self._rows[uid]
+            number = int(pods.pod_class[row])
+            labels = self._known.labels_of(number)
+            key = f"{self._known.classes[number].namespace}/{pods.names[row]}"
+            slot = int(pods.slot[row])
+            made = PlacedPod(key, uid, self.snap.nodes.names[slot], self._known.base_of(number), labels, number)
+            made.row, made.slot = row, slot
+            made.flags, made.start = int(pods.flags[row]), int(pods.start[row])
+            self._made[uid] = made
+            self.cache.add_label_keys(made)
+        return made
+
+    def _pods_on_node(self, name: str) -> set[PlacedPod]:
+        """The pods that the node has had from the beginning; none of them has left it yet."""
+        return {self._make_pod(uid) for uid in self.uids_on(name) if uid in self._rows}
+
+    def _object(self, key: Key) -> snapshot_pb2.ClusterObject:
+        """The object as the cache stores it."""
+        kind, namespace, name = key
+        return snapshot_pb2.ClusterObject(**{kind: self.snap.objects.get(kind, namespace, name)})
+
+    def _nomination(self, uid: str) -> snapshot_pb2.Nomination:
+        """The pod's nomination as the cache stores it."""
+        nominee = self.snap.nominations[uid]
+        identity = cycle_pb2.PodIdentity(uid=uid)
+        return snapshot_pb2.Nomination(pod=identity, pod_class=nominee.pod_class, slot=nominee.slot)
+
+
+class _Cache(cluster_cache.ClusterCache):
+    """A cluster cache that begins with a cluster."""
+
+    def __init__(
+        self, registry: class_registry.ClassRegistry, tables: cluster_cache.CacheTables, labels_unknown: bool
+    ) -> None:
+        """`labels_unknown`: some pods have labels of which nothing is known."""
+        super().__init__(registry, tables)
+        self._labels_unknown = labels_unknown
+
+    def resume(self, fork: snapshot.Snapshot, free_rows: list[int]) -> None:
+        """Go on from the fork's generation. Of free slots the lowest is given first."""
+        nodes = fork.nodes
+        free_slots = [slot for slot in range(nodes.size - 1, -1, -1) if not nodes.names[slot]]
+        self._deltas.resume(
+            fork.generation,
+            slots=(nodes.size, free_slots),
+            rows=(fork.pods.size, free_rows),
+            objects=list(fork.objects.keys()),
+        )
+
+    def add_label_keys(self, pod: PlacedPod) -> None:
+        """Note the label keys of a pod that was there from the beginning."""
+        self._label_keys.add(pod.uid, pod.labels)
+
+    def set_known_nomination(self, uid: str, node_name: str) -> None:
+        """Note the node of a nomination that was there from the beginning."""
+        self._pod_nominations[uid] = (node_name, self._nominations[uid])
+
+    def reclassify(self, keys: frozenset[str]) -> None:
+        """Classify pods with these keys again. Raises: UnknownLabelKeyError if nobody knows which have them."""
+        if self._labels_unknown:
+            raise known_classes.UnknownLabelKeyError(keys)
+        super().reclassify(keys)

@@ -1,0 +1,198 @@
+"""Manifests as people write them, completed as the API server completes them, and read as informers read objects.
+
+What the API server fills in by itself is filled in here: default requests from limits, the scheduler's name,
+tolerations of failing nodes. What it looks up elsewhere (priority classes, limit ranges, quotas) is not known here.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import struct_pb2
+
+from trireme.cache import object_kinds, pod_projection
+from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
+from trireme_kube.apimachinery.field_error import FieldError
+
+Json = dict[str, Any]
+
+DEFAULT_SCHEDULER = "default-scheduler"
+_FAILING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_FAILING_SECONDS = 300
+_KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
+
+
+class ManifestError(ValueError):
+    """The manifest cannot be simulated; the text begins with the path of the field."""
+
+
+def to_json(manifest: struct_pb2.Struct) -> Json:
+    """The manifest as JSON, with whole numbers as integers."""
+    return {name: _value(each) for name, each in manifest.fields.items()}
+
+
+def kind_of(manifest: Mapping[str, Any]) -> str:
+    """The kind. Raises: ManifestError."""
+    kind = manifest.get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise ManifestError("kind: must be given, as in every manifest")
+    if kind not in ("Pod", "Node") and kind not in _KINDS:
+        known = ", ".join(("Pod", "Node", *sorted(_KINDS)))
+        raise ManifestError(f"kind: {kind} does not take part in scheduling; known are {known}")
+    return kind
+
+
+def object_kind(kind: str) -> object_kinds.ObjectKind:
+    """The kind of object beside pods and nodes. Raises: KeyError."""
+    return _KINDS[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class PodOfManifest:
+    """A pod, and whether its class contains its name, so that another copy is of another class."""
+
+    parsed: pod_projection.ParsedPod
+    base_has_name: bool
+
+
+def pod_name(manifest: Mapping[str, Any]) -> str:
+    """The pod's name, or the first part of generateName. Raises: ManifestError."""
+    metadata = manifest.get("metadata")
+    prefix = metadata.get("generateName") if isinstance(metadata, dict) and not metadata.get("name") else None
+    return prefix.rstrip("-") or "pod" if isinstance(prefix, str) and prefix else name_of(manifest)
+
+
+def read_pod(manifest: Mapping[str, Any], name: str, uid: str) -> PodOfManifest:
+    """The pod of this name and UID by the manifest. Raises: ManifestError."""
+    check_kind(manifest, "Pod")
+    raw = with_pod_defaults(manifest)
+    raw["metadata"].update(name=name, uid=uid)
+    raw["metadata"].pop("resourceVersion", None)
+    try:
+        parsed = pod_projection.parse(raw)
+    except FieldError as error:
+        raise ManifestError(str(error)) from error
+    return PodOfManifest(parsed, bool(core_pb2.Pod.FromString(parsed.base).metadata.uid))
+
+
+def read_node(manifest: Mapping[str, Any]) -> core_pb2.Node:
+    """The node by the manifest; without allocatable resources, all of its capacity is. Raises: ManifestError."""
+    check_kind(manifest, "Node")
+    name_of(manifest)
+    raw = copy.deepcopy(dict(manifest))
+    status = raw.setdefault("status", {})
+    if isinstance(status, dict) and not status.get("allocatable"):
+        status["allocatable"] = status.get("capacity") or {}
+    if not isinstance(status, dict) or not status.get("allocatable"):
+        raise ManifestError(
+            "status.allocatable: must be given, or status.capacity: a node without resources takes no pod"
+        )
+    raw["metadata"].pop("resourceVersion", None)
+    return _decode(raw, core_pb2.Node)
+
+
+def read_object(manifest: Mapping[str, Any]) -> tuple[object_kinds.ObjectKind, Any]:
+    """An object of another kind, and the kind. Raises: ManifestError."""
+    kind = _KINDS[kind_of(manifest)]
+    name_of(manifest)
+    raw = copy.deepcopy(dict(manifest))
+    raw["metadata"].pop("resourceVersion", None)
+    raw["metadata"].setdefault("uid", f"simulated-{raw['metadata']['name']}")
+    return kind, _decode(raw, kind.message)
+
+
+def name_of(manifest: Mapping[str, Any]) -> str:
+    """metadata.name. Raises: ManifestError."""
+    metadata = manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name:
+        raise ManifestError("metadata.name: must be given")
+    return name
+
+
+def check_kind(manifest: Mapping[str, Any], kind: str) -> None:
+    """Check that the manifest is of this kind. Raises: ManifestError."""
+    if kind_of(manifest) != kind:
+        raise ManifestError(f"kind: must be {kind}, not {manifest['kind']}")
+
+
+def with_pod_defaults(manifest: Mapping[str, Any]) -> Json:
+    """The pod as the API server would store it, as far as the scheduler sees it. Raises: ManifestError."""
+    raw = copy.deepcopy(dict(manifest))
+    metadata, spec = raw.setdefault("metadata", {}), raw.setdefault("spec", {})
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise ManifestError("metadata and spec: must be objects")
+    metadata.setdefault("namespace", "default")
+    spec.setdefault("schedulerName", DEFAULT_SCHEDULER)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    spec.setdefault("priority", 0)
+    for containers in (spec.get("containers"), spec.get("initContainers")):
+        for container in containers if isinstance(containers, list) else ():
+            if isinstance(container, dict):
+                _default_requests(container)
+                _default_ports(container, host_network=bool(spec.get("hostNetwork")))
+    _default_tolerations(spec)
+    raw.pop("status", None)
+    return raw
+
+
+def _default_requests(container: Json) -> None:
+    """Request what is limited and not requested."""
+    resources = container.get("resources")
+    if isinstance(resources, dict) and isinstance(resources.get("limits"), dict):
+        requests = resources.setdefault("requests", {})
+        if isinstance(requests, dict):
+            for name, amount in resources["limits"].items():
+                requests.setdefault(name, amount)
+
+
+def _default_ports(container: Json, *, host_network: bool) -> None:
+    """Ports are TCP, and in the host's network those of the host."""
+    ports = container.get("ports")
+    for port in ports if isinstance(ports, list) else ():
+        if isinstance(port, dict):
+            port.setdefault("protocol", "TCP")
+            if host_network and "containerPort" in port:
+                port.setdefault("hostPort", port["containerPort"])
+
+
+def _default_tolerations(spec: Json) -> None:
+    """Tolerate failing nodes for five minutes, unless the pod says otherwise."""
+    tolerations = spec.get("tolerations") or []
+    if not isinstance(tolerations, list):
+        return
+    covered = {
+        each.get("key", "")
+        for each in tolerations
+        if isinstance(each, dict) and each.get("effect", "") in ("", "NoExecute")
+    }
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _FAILING_SECONDS}
+        for key in _FAILING
+        if key not in covered and "" not in covered
+    ]
+    if added:
+        spec["tolerations"] = [*tolerations, *added]
+
+
+def _decode(raw: Json, message_class: type[Any]) -> Any:
+    """Decode an object. Raises: ManifestError."""
+    try:
+        return decode.decode(raw, message_class)
+    except FieldError as error:
+        raise ManifestError(str(error)) from error
+
+
+def _value(value: struct_pb2.Value) -> Any:
+    """A value as JSON."""
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return to_json(value.struct_value)
+    if kind == "list_value":
+        return [_value(each) for each in value.list_value.values]
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() else number
+    return None if kind in (None, "null_value") else getattr(value, kind)

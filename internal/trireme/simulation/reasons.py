@@ -1,0 +1,39 @@
+"""Why pods have no node in a simulation: what its nodes say of their class in the end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.results.phase_results import FilterResult
+from trireme.snapshot import snapshot
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefusals:
+    """The nodes that refuse with one status: how many, and the names of some."""
+
+    status: status.Status
+    nodes: int
+    examples: Sequence[str]
+
+
+def refusals_of(filtered: FilterResult, snap: snapshot.Snapshot) -> list[NodeRefusals]:
+    """The refusing nodes by plugin and messages, the most first. Empty where PreFilter refused on all nodes."""
+    if filtered.refusal is not None:
+        return []
+    index = filtered.answer.index
+    index = np.where(snap.nodes.alive[: index.shape[0]], index, 0)
+    found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for number, each in enumerate(filtered.answer.statuses, start=1):
+        found.setdefault((each.plugin, each.messages), []).append(number)
+    refusals = []
+    for numbers in found.values():
+        slots = np.flatnonzero(np.isin(index, numbers))
+        if slots.size:
+            names = [snap.nodes.names[slot] for slot in slots[:_EXAMPLES].tolist()]
+            refusals.append(NodeRefusals(filtered.answer.statuses[numbers[0] - 1], int(slots.size), names))
+    return sorted(refusals, key=lambda refusal: -refusal.nodes)

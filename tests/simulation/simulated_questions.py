@@ -1,0 +1,297 @@
+"""Compares what insight says would happen with what a whole Trireme then does, on random scenarios.
+
+    python tests/simulation/simulated_questions.py [--seed 1] [--scenarios 1000]
+
+Frontend, filter, score and bind run on simulated time against the embedded cluster, as in `simulate.py`, without
+faults. Before each scenario insight's simulator gets the state of the frontend's cache as deltas, and is asked; then
+the same changes are made in the cluster. Every pod has to come to the node that was said, or stay pending.
+
+Nodes, pods and their constraints are drawn; some pods preempt, some nodes are added or cordoned. Prints the differences
+and a summary; the exit code is 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import pathlib
+import random
+import sys
+import tempfile
+from typing import Any
+
+import substituted_sources
+from virtual_loop import VirtualLoop
+
+Json = dict[str, Any]
+
+NODES = 10
+PRIORITIES = {"low": 0, "middle": 100, "high": 1000}
+# Within so long, of simulated time, everything that follows from a scenario has happened. Units: seconds.
+SETTLED = 90.0
+
+
+class Scenarios:
+    """Draws scenarios: the changes as insight is asked about them, and the objects that make them."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(f"scenarios {seed}")
+        self._pods = self._nodes = 0
+
+    def node(self) -> Json:
+        """A node of one of a few sizes, in one of three zones, perhaps with a taint."""
+        draw, number = self._random, self._nodes
+        self._nodes += 1
+        name = f"node-{number}"
+        size = {"cpu": str(draw.choice((2, 4, 8))), "memory": draw.choice(("4Gi", "8Gi", "16Gi")), "pods": "30"}
+        taints = [{"key": "pool", "value": "a", "effect": "NoSchedule"}] if draw.random() < 0.2 else []
+        labels = {
+            "kubernetes.io/hostname": name,
+            "topology.kubernetes.io/zone": f"zone-{number % 3}",
+            "disk": draw.choice(("ssd", "hdd")),
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"taints": taints},
+            "status": {"capacity": size, "allocatable": size},
+        }
+
+    def pods(self) -> list[Json]:
+        """Some pods: copies of one, or of several kinds."""
+        draw = self._random
+        return [pod for _ in range(draw.choice((1, 1, 1, 2))) for pod in self._copies(draw.choice((1, 1, 2, 5)))]
+
+    def _copies(self, count: int) -> list[Json]:
+        """Copies of a pod."""
+        draw = self._random
+        app = f"app-{draw.randrange(4)}"
+        requests = {"cpu": f"{draw.choice((100, 300, 700, 1500, 3000))}m"}
+        if draw.random() < 0.7:
+            requests["memory"] = f"{draw.choice((128, 512, 2048))}Mi"
+        name = draw.choice(("low", "low", "low", "middle", "high"))
+        spec: Json = {
+            "priorityClassName": name,
+            "priority": PRIORITIES[name],
+            "containers": [{"name": "main", "image": "example.org/app", "resources": {"requests": requests}}],
+            **self._constraints(app),
+        }
+        out = []
+        for _ in range(count):
+            metadata = {"name": f"pod-{self._pods}", "namespace": "default", "labels": {"app": app}}
+            self._pods += 1
+            out.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        return out
+
+    def _constraints(self, app: str) -> Json:
+        """Where the pods may go, and where they should."""
+        draw, out = self._random, dict[str, Any]()
+        zone, selector = "topology.kubernetes.io/zone", {"matchLabels": {"app": app}}
+        if draw.random() < 0.3:
+            out["tolerations"] = [{"key": "pool", "operator": "Exists"}]
+        if draw.random() < 0.2:
+            out["nodeSelector"] = {"disk": draw.choice(("ssd", "hdd"))}
+        if draw.random() < 0.25:
+            when = draw.choice(("DoNotSchedule", "ScheduleAnyway"))
+            spread = {"maxSkew": 1, "topologyKey": zone, "whenUnsatisfiable": when, "labelSelector": selector}
+            out["topologySpreadConstraints"] = [spread]
+        if draw.random() < 0.25:
+            term = {"topologyKey": draw.choice((zone, "kubernetes.io/hostname")), "labelSelector": selector}
+            kind = draw.choice(("podAffinity", "podAntiAffinity"))
+            weighted = {"weight": draw.randrange(1, 100), "podAffinityTerm": term}
+            required = kind == "podAntiAffinity" and draw.random() < 0.5
+            out["affinity"] = {
+                kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+                if required
+                else {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+            }
+        return out
+
+    def leaving(self, names: list[str], share: float) -> list[str]:
+        """Some of the names."""
+        return sorted(self._random.sample(sorted(names), round(len(names) * share)))
+
+    def happens(self, chance: float) -> bool:
+        """Whether something happens that has this chance."""
+        return self._random.random() < chance
+
+    def one_of(self, names: list[str]) -> str:
+        """One of the names."""
+        return self._random.choice(sorted(names))
+
+
+class Comparison:
+    """A whole Trireme, and what insight says of it."""
+
+    def __init__(self, loop: VirtualLoop, folder: pathlib.Path, seed: int) -> None:
+        import simulated_cluster
+
+        from trireme.frontend import app
+        from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS
+
+        simulated_cluster._SCHEDULER_CONFIGURATION = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+        }
+        self._by_key, self._nodes, self._pods = BY_KEY, NODES, PODS
+        self._loop = loop
+        self._cluster = simulated_cluster.Cluster(loop, folder, seed, lambda line: None)
+        self._scenarios = Scenarios(seed)
+        self._built: list[Any] = []
+        original = app.build
+
+        def build(*arguments: Any, **named: Any) -> Any:
+            made = original(*arguments, **named)
+            self._built.append(made)
+            return made
+
+        app.build = build
+        self.differences: list[str] = []
+        self.placed = self.pending = self.evicted = 0
+
+    async def run(self, count: int) -> None:
+        """Compare so many scenarios."""
+        self._cluster.build(1, 1, 1, 1)
+        await self._cluster.start()
+        classes = self._by_key["priorityclasses.scheduling.k8s.io"]
+        for name, value in PRIORITIES.items():
+            self._cluster.registry.create(classes, "", {"metadata": {"name": name}, "value": value})
+        for _ in range(NODES):
+            self._add_node(self._scenarios.node())
+        await asyncio.sleep(SETTLED)
+        for number in range(count):
+            await self._compare(number)
+
+    async def _compare(self, number: int) -> None:
+        """Ask, make the changes, and compare."""
+        await self._make_room()
+        changes: list[Json] = []
+        added: list[Json] = []
+        if self._scenarios.happens(0.15):
+            node = self._scenarios.node()
+            changes.append({"addNodes": {"manifest": node}})
+            added.append(node)
+        gone = self._scenarios.one_of(self._names(self._nodes)) if self._scenarios.happens(0.1) else ""
+        if gone:
+            changes.append({"apply": {"manifest": self._cordoned(gone)}})
+        pods = self._scenarios.pods()
+        changes += [{"addPods": {"manifest": pod}} for pod in pods]
+        said = await self._ask({"scenario": {"changes": changes, "withoutPendingPods": True}})
+        for node in added:
+            self._add_node(node)
+        if gone:
+            record = self._cluster.store.get(self._nodes, "", gone)
+            self._cluster.registry.store_update(self._nodes, record, self._cordoned(gone, record))
+        if added or gone:
+            await asyncio.sleep(5)
+        for pod in pods:
+            self._cluster.registry.create(self._pods, "default", json.loads(json.dumps(pod)))
+        await asyncio.sleep(SETTLED)
+        self._count(number, said, [pod["metadata"]["name"] for pod in pods])
+
+    def _count(self, number: int, said: Any, names: list[str]) -> None:
+        """Compare where each pod is, and who left."""
+        expected = {each.pod.name: each.node_name for each in said.placements}
+        for name in names:
+            record = self._cluster.store.get(self._pods, "default", name)
+            actual = "(gone)" if record is None else record.object["spec"].get("nodeName", "")
+            wanted = expected.get(name, "")
+            self.placed, self.pending = self.placed + bool(actual), self.pending + (not actual)
+            if actual != wanted:
+                self.differences.append(f"scenario {number}: {name} is on {actual or None}, not on {wanted or None}")
+        for each in said.evictions:
+            self.evicted += 1
+            if self._cluster.store.get(self._pods, "default", each.pod.name) is not None:
+                self.differences.append(f"scenario {number}: {each.pod.name} was not evicted")
+
+    async def _make_room(self) -> None:
+        """Delete what is pending and some of the rest, so that the cluster stays about half full; uncordon nodes."""
+        pods = list(self._cluster.store.scan(self._pods))
+        pending = [record.name for record in pods if not record.object["spec"].get("nodeName")]
+        placed = [record.name for record in pods if record.object["spec"].get("nodeName")]
+        leaving = self._scenarios.leaving(placed, 0.5) if len(placed) > 3 * NODES else []
+        for name in (*pending, *leaving):
+            self._cluster.registry.delete(self._pods, "default", name, {"gracePeriodSeconds": 0})
+        for name in self._names(self._nodes):
+            record = self._cluster.store.get(self._nodes, "", name)
+            if record.object["spec"].get("unschedulable"):
+                spec = {**record.object["spec"], "unschedulable": False}
+                spec["taints"] = [each for each in spec.get("taints", ()) if "unschedulable" not in each["key"]]
+                self._cluster.registry.store_update(self._nodes, record, _with_spec(record.object, spec))
+        await asyncio.sleep(SETTLED)
+
+    def _add_node(self, node: Json) -> None:
+        """Create a node, and let it be ready at once: admission taints it until it is."""
+        record = self._cluster.registry.create(self._nodes, "", json.loads(json.dumps(node)))
+        self._cluster.registry.store_update(self._nodes, record, _with_spec(record.object, node["spec"]))
+
+    def _names(self, resource: Any) -> list[str]:
+        """The names of all objects of a kind."""
+        return [record.name for record in self._cluster.store.scan(resource)]
+
+    def _cordoned(self, name: str, record: Any = None) -> Json:
+        """The node, cordoned, as the API server stores it then."""
+        record = record or self._cluster.store.get(self._nodes, "", name)
+        return _with_spec(record.object, {**record.object["spec"], "unschedulable": True})
+
+    async def _ask(self, question: Json) -> Any:
+        """Insight's answer, on the state that the frontend would stream."""
+        from google.protobuf import json_format
+
+        from trireme.framework import amounts
+        from trireme.insight import observed_cluster
+        from trireme.insight.simulations import setups, simulator
+        from trireme.snapshot import snapshot
+        from trireme.v1 import cycle_pb2, simulation_pb2, snapshot_pb2
+
+        built = self._built[-1]
+        configuration = built.context.settings.configuration
+        snap = snapshot.Snapshot()
+        snap.amount_rules = amounts.rules_of(configuration.feature_gates)
+        built.phases.publisher.publish()
+        for delta in built.cluster.cache.full_sync():
+            snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
+        setup = setups.make_setup(configuration, _no_remote, _no_remote, cycle_pb2.Cycle())
+        asking = simulator.Simulator(observed_cluster.ObservedCluster(snap), lambda request: setup)
+        request = json_format.ParseDict(question, simulation_pb2.SimulateRequest())
+        return await asking.simulate(request, "comparison")
+
+
+def _with_spec(body: Json, spec: Json) -> Json:
+    """The object with another spec."""
+    return {**body, "metadata": dict(body["metadata"]), "spec": spec}
+
+
+def _no_remote(*_: Any) -> Any:
+    raise AssertionError("no profile has a remote plugin")
+
+
+def main() -> int:
+    """Compare, and print what differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scenarios", type=int, default=1000)
+    options = parser.parse_args()
+    loop = VirtualLoop()
+    substituted_sources.install(loop, options.seed)
+    import simulation  # noqa: F401  # the product, which comes after what it is to see
+
+    substituted_sources.replace_what_leaves_the_process()
+    with tempfile.TemporaryDirectory() as folder:
+        compared = Comparison(loop, pathlib.Path(folder), options.seed)
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(compared.run(options.scenarios))
+    for line in compared.differences:
+        print(line)
+    print(
+        f"{options.scenarios} scenarios of seed {options.seed}: {compared.placed} pods placed, {compared.pending} "
+        f"pending, {compared.evicted} evicted, {len(compared.differences)} differences"
+    )
+    sys.stdout.flush()
+    return bool(compared.differences)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

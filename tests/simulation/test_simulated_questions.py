@@ -1,0 +1,25 @@
+"""What insight says would happen is what a whole Trireme does, on random scenarios."""
+
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parent / "simulated_questions.py"
+
+# One is new in each run; the message of a failure names it.
+SEEDS = (1, random.SystemRandom().randrange(1000, 1_000_000))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(len(SEEDS)))
+def test_pods_go_where_insight_said(number: int) -> None:
+    """If this fails, an answer of `trireme simulate` is not what the scheduler does."""
+    command = [sys.executable, SCRIPT, f"--seed={SEEDS[number]}", "--scenarios=15"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"seed {SEEDS[number]}:\n{done.stdout}{done.stderr}"
+    assert "15 scenarios" in done.stdout
+    assert not done.stdout.splitlines()[-1].startswith("15 scenarios of seed 1: 0 pods placed")
