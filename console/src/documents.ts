@@ -258,3 +258,25 @@ export interface Explanation {
   proposals: Proposal[];
   proposalSearchLimits: { kind: string; tried: number; candidates: number }[];
 }
+
+// The answer of the RPC ExplainDecision.
+export interface Decision {
+  nodeName: string;
+  kind: string;
+  decidedUnixMs: string;
+  inexact: boolean;
+  differs: boolean;
+  notKnown: string[];
+  nodeCount: number;
+  feasibleCount: number;
+  refusals: { status: RefusalStatus; nodes: string[]; nodeCount: number }[];
+  scorePlugins: { name: string; weight: number; skipped: boolean }[];
+  feasibleNodes: { name: string; total: string; scores: string[] }[];
+  margin: string;
+  tiedCount: number;
+  batchSize: number;
+  batchBefore: { pod: { namespace: string; name: string }; nodeName: string }[];
+  preemption?: { victims: { pod: { namespace: string; name: string } }[] };
+  steps: { name: string; durationUs: string }[];
+  longestStep: string;
+}

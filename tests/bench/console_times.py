@@ -5,6 +5,7 @@
 The cluster is generated, and changes each second as under load. The page is served as insight serves it. Prints for
 each document how long the server takes and its size; for each view the time from the navigation to its first content;
 and for interactions the time to the next frame that shows their effect. All are medians and the worst of all rounds.
+Beside the time on the clock there is the processor time of the page's main thread, which depends less on other load.
 """
 
 import argparse
@@ -142,7 +143,7 @@ def _status(second: int, pending: int) -> scheduler_status_pb2.SchedulerStatus:
 async def _replica(nodes: int, pods: int, pending: int) -> service.InsightService:
     """Insight with this cluster, and a quarter of an hour of history."""
     made = service.InsightService(
-        proposal_times._snapshot(nodes, pods), proposal_times._no_remote, proposal_times._no_remote
+        proposal_times._snapshot(nodes, pods), proposal_times.no_remote, proposal_times.no_remote
     )
     made._apply_configuration(_configuration())
     made._take_queue(_queue(pending, 0, pending))
@@ -192,32 +193,52 @@ async def _measure_documents(url: str, rounds: int) -> None:
 
 async def _measure_views(page: async_api.Page, url: str, rounds: int) -> None:
     """Print the time to the first content of each view, in a page that is loaded anew."""
+    session = await _cpu_session(page)
     for path, shown in _VIEWS.items():
-        took = []
+        took, used = [], []
         for _ in range(rounds):
             await page.goto("about:blank")
+            before = await _cpu_seconds(session)
             started = time.perf_counter()
             await page.goto(f"{url}/#/{path}", wait_until="commit")
             await page.locator(shown).first.wait_for()
             took.append(time.perf_counter() - started)
-        print(f"view {path or 'overview':26} {_milliseconds(took)}")
+            used.append(await _cpu_seconds(session) - before)
+        print(f"view {path or 'overview':26} {_milliseconds(took)}; processor: {_milliseconds(used)}")
 
 
 async def _measure_interactions(page: async_api.Page, url: str, rounds: int) -> None:
     """Print the time from an interaction to the frame that shows it, measured within the page."""
     await page.goto(f"{url}/#/nodes")
     await page.locator(_VIEWS["nodes"]).first.wait_for()
+    session = await _cpu_session(page)
     took: dict[str, list[float]] = {name: [] for name in _INTERACTIONS}
+    used: dict[str, list[float]] = {name: [] for name in _INTERACTIONS}
     for _ in range(rounds):
         for name, script in _INTERACTIONS.items():
+            before = await _cpu_seconds(session)
             milliseconds = await page.evaluate(
                 f"async () => {{ const start = performance.now(); ({script})(); await ({_NEXT_FRAME})(); "
                 "return performance.now() - start; }"
             )
             took[name].append(milliseconds / 1000)
+            used[name].append(await _cpu_seconds(session) - before)
             await page.wait_for_timeout(200)
     for name, values in took.items():
-        print(f"interaction {name:30} {_milliseconds(values)}")
+        print(f"interaction {name:30} {_milliseconds(values)}; processor: {_milliseconds(used[name])}")
+
+
+async def _cpu_session(page: async_api.Page) -> async_api.CDPSession:
+    """What measures the processor time of the page's main thread."""
+    session = await page.context.new_cdp_session(page)
+    await session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    return session
+
+
+async def _cpu_seconds(session: async_api.CDPSession) -> float:
+    """The processor time of the page's main thread so far."""
+    metrics = (await session.send("Performance.getMetrics"))["metrics"]
+    return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 
 
 async def _take_screenshots(browser: async_api.Browser, url: str, folder: Path) -> None:

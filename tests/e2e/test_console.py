@@ -184,6 +184,9 @@ def test_a_pod_waits_the_page_says_why_and_the_proposal_helps(world: World) -> N
         timeline = page.get_by_role("region", name="Timeline")
         _expect(timeline).to_contain_text("bound")
         _expect(timeline.locator("li").first).to_contain_text("active")
+        decision = page.get_by_role("region", name="Decision", exact=True)
+        _expect(decision).to_contain_text("1 of 12 nodes")
+        _expect(decision).to_contain_text("the only feasible node")
 
 
 def test_nodes_are_a_map_and_a_table(world: World) -> None:

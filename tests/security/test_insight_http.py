@@ -304,8 +304,10 @@ class _SlowService:
     def __init__(self, cluster: Any) -> None:
         self.cluster = cluster
         self.console = console_state.ConsoleState(cluster, lambda: 0.0)
+        self.remembered_names = lambda: (frozenset(), frozenset())
         self.running = self.most = 0
         self.goes_on = asyncio.Event()
+        self.ExplainDecision = self.Explain
 
     async def Explain(self, request: insight_pb2.ExplainRequest, context: Any) -> insight_pb2.ExplainResponse:
         self.running += 1

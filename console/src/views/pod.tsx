@@ -5,6 +5,7 @@ import type { Explanation, Timeline } from "../documents.ts";
 import { age, count, plural, preciseTime } from "../format.ts";
 import { Empty, Failure, Panel, Pill, State, Waiting } from "../parts.tsx";
 import { clock, useStore } from "../store.ts";
+import { DecisionPanel } from "./decision.tsx";
 import { Proposals } from "./proposals.tsx";
 import { NodeName, Refusals } from "./refusals.tsx";
 import { Scores } from "./scores.tsx";
@@ -160,6 +161,7 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
               )}
             </div>
           )}
+          {explanation.nodeName && <DecisionPanel path={path} />}
         </>
       )}
       <Panel title="Timeline" note={timeline.data?.known ? plural(timeline.data.entries.length, "change") : undefined}>

@@ -66,6 +66,12 @@ def _is_listening(path: pathlib.Path) -> bool:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that select the frontend, and those for the output."""
+    add_connection_arguments(parser)
+    display.add_arguments(parser)
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that select the frontend."""
     parser.add_argument(
         "--socket", default="", help=f"the frontend's admin socket (default {default_socket()}, or ${_SOCKET_VARIABLE})"
@@ -74,7 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", default="", help="bearer token for --server")
     parser.add_argument("--ca-file", default="", help="authority of the certificate of --server")
     parser.add_argument("--insecure", action="store_true", help="accept any certificate of --server")
-    display.add_arguments(parser)
 
 
 def print_report(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:

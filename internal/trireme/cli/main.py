@@ -18,6 +18,7 @@ from trireme.cli import (
     shadow_command,
     simulate_command,
     status_command,
+    top_command,
     up,
     version_command,
 )
@@ -25,6 +26,7 @@ from trireme.cli import (
 _COMMANDS = (
     up,
     status_command,
+    top_command,
     explain_command,
     simulate_command,
     record_command,

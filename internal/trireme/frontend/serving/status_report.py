@@ -40,6 +40,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": state.scheduling.binding.binding_count},
         "batches": queue.batches,
         "attempts": queue.scheduling_cycle,
+        "performance": _performance_json(state),
         "cluster": {
             "nodes": cache.nodes,
             "pods": cache.pods,
@@ -77,6 +78,22 @@ def _configuration_json(state: FrontendState) -> Json:
         "reloads": reloads.succeeded,
         "refusedReloads": reloads.refused,
         "lastRefusal": refusal,
+    }
+
+
+def _performance_json(state: FrontendState) -> Json:
+    """What became of attempts, and how long pods took to be bound: counts since the start, for rates and percentiles.
+
+    `boundsSeconds` are the upper bounds of the buckets of `podCounts`, which has one more for all longer durations.
+    """
+    instruments = state.context.metrics.instruments
+    results = instruments.schedule_attempts.totals("result")
+    return {
+        "bound": int(results.get("scheduled", 0)),
+        "unschedulable": int(results.get("unschedulable", 0)),
+        "errors": int(results.get("error", 0)),
+        "boundsSeconds": list(instruments.sli_seconds.bounds),
+        "podCounts": [int(count) for count in instruments.sli_seconds.bucket_counts()],
     }
 
 

@@ -1,0 +1,39 @@
+"""`trireme top`: what the scheduler does, at a glance, as it changes.
+
+Throughput, latency, the queue, why pods wait, and the replicas of the phases. Keys: s sorts, p pauses, q quits.
+"""
+
+import argparse
+import asyncio
+import functools
+import sys
+
+from trireme.cli import frontend_connection
+
+_STATUS = "/trireme/v1/status"
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `trireme top` to the commands."""
+    parser = commands.add_parser("top", help="watch the scheduler in the terminal", description=__doc__)
+    frontend_connection.add_connection_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the scheduler until a key ends it. Returns the exit code."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("Error: trireme top needs a terminal; in a pipe use trireme status", file=sys.stderr)
+        return 1
+    fetch = functools.partial(frontend_connection.fetch_report, options, _STATUS, {"pods": "0"})
+    try:
+        # Before the screen is taken over: a frontend that cannot be reached is an error, and no empty screen.
+        asyncio.run(fetch())
+    except frontend_connection.ReportUnavailable as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    # A screen library, which no other command needs.
+    from trireme.cli import top_screen
+
+    top_screen.TopScreen(fetch).run()
+    return 0

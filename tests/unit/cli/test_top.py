@@ -1,0 +1,171 @@
+"""`trireme top`: its figures, and its screen by Textual's own driver, at 80 columns and 24 lines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from textual import widgets
+
+from trireme.cli import frontend_connection, main, top_figures, top_screen
+from trireme_kube.componentbase import clocks
+
+
+def report(*, bound: int = 0, counts: Sequence[int] = (0, 0, 0), **more: Any) -> dict[str, Any]:
+    """A status page, as far as it is read."""
+    now = clocks.wall()
+    alike = [
+        {
+            "pods": 3,
+            "firstQueued": now - 50,
+            "attempts": [1, 2],
+            "example": "default/giant",
+            "summary": "Insufficient cpu",
+        },
+        {"pods": 1, "firstQueued": now - 500, "attempts": [9, 9], "example": "default/old", "summary": "gated"},
+    ]
+    replicas = {
+        "filter": [{"address": "unix:/run/filter.sock", "inStep": True}],
+        "bind": [{"address": "10.0.0.9:7003", "inStep": False, "lastError": "unreachable"}],
+    }
+    plugin = {"name": "quota", "address": "quota:9000", "health": "failing", "breaker": "open"}
+    return {
+        "version": {"trireme": "0.1.0"},
+        "leadership": {"leading": True, "epoch": 7},
+        "cluster": {"nodes": 100, "pods": 60},
+        "queue": {"active": 1, "backoff": 2, "unschedulable": 3, "gated": 4, "inFlight": 5, "binding": 6},
+        "performance": {
+            "bound": bound,
+            "unschedulable": 0,
+            "errors": 0,
+            "boundsSeconds": [0.1, 1.0],
+            "podCounts": list(counts),
+        },
+        "pendingAlike": alike,
+        "pendingPods": 4,
+        "replicas": replicas,
+        "plugins": [plugin],
+        **more,
+    }
+
+
+def test_rates_and_latencies_are_of_the_time_between_reports() -> None:
+    """The numbers would be those since the start, which hardly change."""
+    history = top_figures.ReportHistory()
+    first = history.take(report(bound=100, counts=(100, 0, 0)), 10.0)
+    assert (first.bound, first.p50, first.throughput) == (0.0, None, ())
+    second = history.take(report(bound=120, counts=(100, 20, 0)), 12.0)
+    assert (second.bound, second.throughput) == (10.0, (10.0,))
+    assert second.p50 == pytest.approx(0.55)
+
+
+def test_a_frontend_that_was_started_again_counts_anew() -> None:
+    """There would be negative rates."""
+    history = top_figures.ReportHistory()
+    history.take(report(bound=100, counts=(100, 0, 0)), 10.0)
+    assert history.take(report(bound=3, counts=(3, 0, 0)), 11.0).p50 is None
+    again = history.take(report(bound=5, counts=(5, 0, 0)), 12.0)
+    assert (again.bound, again.p50) == (2.0, pytest.approx(0.05))
+
+
+@pytest.mark.parametrize(
+    ("sorting", "first"), [("pods", "default/giant"), ("waiting", "default/old"), ("attempts", "default/old")]
+)
+def test_pending_pods_are_sorted(sorting: str, first: str) -> None:
+    """What is most, oldest or tried most often would be out of sight."""
+    assert top_figures.pending_rows(report(), sorting)[0][4] == first
+
+
+def test_what_is_not_well_is_marked() -> None:
+    """A phase out of step or an open breaker would look like the others."""
+    assert top_figures.replica_rows(report()) == [
+        ("filter", "in step", "unix:/run/filter.sock", True),
+        ("bind", "not in step: unreachable", "10.0.0.9:7003", False),
+        ("quota", "failing, breaker open", "quota:9000", False),
+    ]
+
+
+class Frontend:
+    """Answers with growing counts, or not at all."""
+
+    def __init__(self) -> None:
+        self.fetched = 0
+        self.problem = ""
+
+    async def fetch(self) -> dict[str, Any]:
+        if self.problem:
+            raise frontend_connection.ReportUnavailable(self.problem)
+        self.fetched += 1
+        return report(bound=10 * self.fetched, counts=(10 * self.fetched, 0, 0))
+
+
+def _line(screen: top_screen.TopScreen, selector: str) -> str:
+    return str(screen.query_one(selector, widgets.Static).render())
+
+
+def _cells(screen: top_screen.TopScreen, selector: str) -> list[list[str]]:
+    table = screen.query_one(selector, widgets.DataTable)
+    return [[str(cell) for cell in table.get_row_at(row)] for row in range(table.row_count)]
+
+
+async def test_the_screen_shows_figures_and_tables_at_80_columns() -> None:
+    """At the size that terminals have at first, something would be cut off or out of sight."""
+    frontend = Frontend()
+    screen = top_screen.TopScreen(frontend.fetch)
+    async with screen.run_test(size=(80, 24)) as pilot:
+        await screen.refresh_report()
+        await screen.refresh_report()
+        await pilot.pause()
+        assert "leads, epoch 7 · 100 nodes · 60 pods · 4 in the queue" in _line(screen, "#leader")
+        assert "latency p50 50ms p99 99ms" in _line(screen, "#rates")
+        assert "unschedulable 3 · gated 4" in _line(screen, "#queue")
+        assert [row[4] for row in _cells(screen, "#pending")] == ["default/giant", "default/old"]
+        assert [row[0] for row in _cells(screen, "#replicas")] == ["filter", "bind", "quota"]
+        for widget in screen.query("#leader, #rates, #queue, #pending, #replicas, Footer"):
+            assert widget.region.height > 0
+            assert widget.region.right <= 80
+            assert widget.region.bottom <= 24
+
+
+async def test_keys_sort_pause_and_quit() -> None:
+    """The footer would name keys that do nothing."""
+    frontend = Frontend()
+    screen = top_screen.TopScreen(frontend.fetch)
+    async with screen.run_test(size=(80, 24)) as pilot:
+        await screen.refresh_report()
+        await pilot.press("s")
+        assert _line(screen, "#pending-title") == "Pending pods by waiting"
+        assert [row[4] for row in _cells(screen, "#pending")] == ["default/old", "default/giant"]
+        await pilot.press("p")
+        assert _line(screen, "#pending-title") == "Pending pods by waiting, paused"
+        before = frontend.fetched
+        await screen.refresh_report()
+        assert frontend.fetched == before
+        await pilot.press("p")
+        await screen.refresh_report()
+        assert frontend.fetched > before
+        await pilot.press("q")
+    assert screen.return_code == 0
+
+
+async def test_a_frontend_that_does_not_answer_is_said_so_and_what_is_known_stays() -> None:
+    """Old numbers would be taken for those of now, or the screen end in a traceback."""
+    frontend = Frontend()
+    screen = top_screen.TopScreen(frontend.fetch)
+    async with screen.run_test(size=(80, 24)) as pilot:
+        await screen.refresh_report()
+        frontend.problem = "no frontend listens on /tmp/x.sock"
+        await screen.refresh_report()
+        await pilot.pause()
+        problem = screen.query_one("#problem", widgets.Static)
+        assert problem.display
+        assert frontend.problem in _line(screen, "#problem")
+        assert len(_cells(screen, "#pending")) == 2
+        frontend.problem = ""
+        await screen.refresh_report()
+        assert not problem.display
+
+
+def test_without_a_terminal_it_says_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipe would get the codes of a screen."""
+    assert main.main(["top"]) == 1
+    assert "needs a terminal; in a pipe use trireme status" in capsys.readouterr().err
