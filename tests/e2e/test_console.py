@@ -179,8 +179,8 @@ def test_a_pod_waits_the_page_says_why_and_the_proposal_helps(world: World) -> N
         path = "/api/v1/namespaces/default/pods/trainer"
         existing = world.call("GET", path)["spec"].get("tolerations") or []
         world.call("PATCH", path, {"spec": {"tolerations": [*existing, toleration]}}, "application/merge-patch+json")
-        _expect(page.locator(".facts")).to_contain_text("on a node")
-        _expect(page.locator(".facts")).to_contain_text("node-0")
+        _expect(page.locator(".facts").first).to_contain_text("on a node")
+        _expect(page.locator(".facts").first).to_contain_text("node-0")
         timeline = page.get_by_role("region", name="Timeline")
         _expect(timeline).to_contain_text("bound")
         _expect(timeline.locator("li").first).to_contain_text("active")
@@ -231,7 +231,7 @@ def test_a_preemption_is_shown_with_its_victims(world: World) -> None:
         _expect(row).to_contain_text("node-1")
         _expect(row).to_contain_text("default/ordinary")
         page.get_by_role("link", name="default/urgent").click()
-        _expect(page.locator(".facts")).to_contain_text("node-1")
+        _expect(page.locator(".facts").first).to_contain_text("node-1")
 
 
 def test_a_gang_is_shown_with_what_it_lacks(world: World) -> None:
@@ -275,7 +275,7 @@ def test_a_pod_is_found_by_a_part_of_its_name(world: World) -> None:
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
         _expect(page.get_by_role("heading", level=1)).to_contain_text("default/cache-")
-        _expect(page.locator(".facts")).to_contain_text("on a node")
+        _expect(page.locator(".facts").first).to_contain_text("on a node")
 
 
 def test_a_lost_connection_is_shown_and_what_is_known_stays(world: World) -> None:
