@@ -24,8 +24,9 @@ from trireme_kube.client.informers.watch import Event, EventKind
 _MOVES = 4096
 _EARLIER_STATES = 8
 _OPEN = 64
-# So many different decisions are kept with their explanation, the latest ones.
+# So many decisions are kept with their explanation, the latest ones: different ones, and those that the order explains.
 _EXAMPLES = 50
+_EXPLAINED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,18 @@ class DecisionComparison:
         self._earlier: collections.deque[order_search.EarlierState] = collections.deque(maxlen=_EARLIER_STATES)
         self._open: collections.deque[tuple[ComparedPod, order_search.OpenDecision]] = collections.deque()
         self.counts = ComparisonCounts()
-        #: The latest bindings with the outcome DIFFERENT, ERROR or ORDER.
-        self.examples: collections.deque[ComparedPod] = collections.deque(maxlen=_EXAMPLES)
+        self._different: collections.deque[ComparedPod] = collections.deque(maxlen=_EXAMPLES)
+        self._explained: collections.deque[ComparedPod] = collections.deque(maxlen=_EXPLAINED)
 
     @property
     def snap(self) -> snapshot.Snapshot:
         """The cluster as of the last event."""
         return self._world.snap
+
+    @property
+    def examples(self) -> list[ComparedPod]:
+        """The latest bindings that are different or errors, then those that the order explains; each newest first."""
+        return [*reversed(self._different), *reversed(self._explained)]
 
     @property
     def open_count(self) -> int:
@@ -244,8 +250,10 @@ class DecisionComparison:
     def _count(self, pod: ComparedPod) -> None:
         """Count a settled outcome."""
         self.counts.outcomes[pod.found.outcome] += 1
-        if pod.found.outcome in (Outcome.DIFFERENT, Outcome.ORDER, Outcome.ERROR):
-            self.examples.append(pod)
+        if pod.found.outcome in (Outcome.DIFFERENT, Outcome.ERROR):
+            self._different.append(pod)
+        elif pod.found.outcome is Outcome.ORDER:
+            self._explained.append(pod)
 
 
 def _since(moves: Iterable[order_search.Move], at: float) -> Iterator[order_search.Move]:

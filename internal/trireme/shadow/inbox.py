@@ -32,6 +32,9 @@ class Inbox:
         self._own = own
         self._queue: collections.deque[tuple[object_kinds.ObjectKind | str, Sequence[Any]]] = collections.deque()
         self._filled = asyncio.Event()
+        #: Set while every event was applied to the comparison.
+        self.emptied = asyncio.Event()
+        self.emptied.set()
         self._queued = 0
         self._lists: collections.Counter[str] = collections.Counter()
 
@@ -48,7 +51,7 @@ class Inbox:
     @property
     def is_empty(self) -> bool:
         """Whether every event was applied to the comparison."""
-        return not self._queued
+        return self.emptied.is_set()
 
     def on_pods(self, batch: Sequence[Any]) -> None:
         """Pods were listed, added, changed or deleted."""
@@ -75,6 +78,7 @@ class Inbox:
         self._queue.append((kind, batch))
         self._queued += len(batch)
         self._filled.set()
+        self.emptied.clear()
 
     async def _let_own_world_schedule(self) -> None:
         """Let other tasks run: judging takes milliseconds, and the own world measures how long its pods wait."""
@@ -89,6 +93,7 @@ class Inbox:
         while True:
             if not self._queue:
                 self._filled.clear()
+                self.emptied.set()
                 await self._filled.wait()
             kind, batch = self._queue.popleft()
             if kind == "nodes":

@@ -1,6 +1,8 @@
 """One run of shadow: follows the cluster, compares decisions, schedules its own world, and reports at intervals."""
 
 import asyncio
+import contextlib
+import dataclasses
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -38,6 +40,8 @@ log = logging.getLogger(__name__)
 
 # So often the start looks whether everything is listed, and later the run whether a sample or a report is due.
 _LOOK_SECONDS = 0.2
+# So long the last report waits for events that are still to be judged.
+LAST_SECONDS = 10.0
 # The least time between samples.
 _SAMPLE_SECONDS = 1.0
 # A run cannot go without these; without others it goes on and says so.
@@ -150,9 +154,16 @@ class ShadowRun:
                 await self._write(show, is_final=False)
                 next_report = now + self._chosen.interval
             await _wait(stopping, min(_LOOK_SECONDS, max(0.0, ends - self._clock())))
+        await self._wait_until_judged()
         await self.comparison.close_decisions(float("inf"))
         self._history.add(self._sample(self._clock()))
         await self._write(show, is_final=True)
+
+    async def _wait_until_judged(self) -> None:
+        """Return once all that came is judged, after LAST_SECONDS at most: whoever stops a process waits for it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.inbox.emptied.wait()
 
     def _sample(self, now: float) -> time_series.Sample:
         """Both worlds as they are."""
@@ -185,7 +196,7 @@ class ShadowRun:
         if not self._first_report and not problem:
             self._first_report = self._clock() - self._began
         if self._chosen.as_json:
-            show(orjson.dumps(report.to_json(self.make_report(is_final=is_final))).decode())
+            show(orjson.dumps(report.to_json(dataclasses.replace(made, first_report=self._first_report))).decode())
             return
         show("\n".join([*report_lines.lines(made), *(f"  {text}" for text in self._notices()), ""]))
 
@@ -207,7 +218,7 @@ class ShadowRun:
             waiting_for_order=self.comparison.open_count,
             unexamined=counts.unexamined,
             born_bound=counts.born_bound,
-            examples=list(self.comparison.examples),
+            examples=self.comparison.examples,
             samples=list(self._history.samples),
             followed=0 if self.own is None else self.own.counts.followed,
             findings=list(self._findings),
