@@ -144,12 +144,26 @@ async def test_a_run_compares_schedules_its_own_world_and_only_reads(
 async def test_a_kind_that_may_not_be_read_is_a_notice(cluster: EmbeddedCluster, tmp_path: pathlib.Path) -> None:
     """Without a word, decisions would be made as if there were no such objects."""
     cluster.faults.add(Fault(FaultAction.STATUS, path=r"/csinodes", code=403, times=-1))
-    async with observing(cluster, tmp_path) as observed:
+    async with observing(cluster, tmp_path, own_world=False, as_json=False) as observed:
         await observed.until(lambda: bool(observed.shown))
         assert "csinodes may not be read, and count as if there were none" in observed.notices
         await observed.create("pod")
         await observed.bind("pod")
         await observed.until(lambda: observed.settled() == 1)
+
+
+async def test_an_api_server_that_is_lost_later_is_a_notice_and_no_end(tmp_path: pathlib.Path) -> None:
+    """An upgrade of the control plane takes minutes, and a run days."""
+    async with EmbeddedCluster(nodes=1) as cluster, observing(cluster, tmp_path) as observed:
+        await observed.until(lambda: bool(observed.shown))
+        lost = Fault(FaultAction.DROP_BEFORE, times=-1)
+        cluster.faults.add(lost)
+        pods = next(each for each in observed.run.informers if each.resource.name == "pods")
+        relisting = asyncio.create_task(pods.relist())
+        await observed.until(lambda: "the watch of pods is interrupted" in observed.notices)
+        cluster.faults.clear()
+        await relisting
+        await observed.until(lambda: "is interrupted" not in observed.notices)
 
 
 @pytest.mark.parametrize("kind", ["pods", "nodes"])

@@ -16,7 +16,7 @@ _STYLE = """
 *{box-sizing:border-box}body{margin:0 auto;max-width:62rem;padding:1.5rem 1rem 4rem;background:var(--page);
 color:var(--text);font:15px/1.5 system-ui,sans-serif}h1{font-size:1.5rem;margin:0 0 .2rem}h2{font-size:1.15rem;
 margin:2.2rem 0 .6rem}p{margin:.4rem 0}.quiet,.tick{color:var(--quiet);fill:var(--quiet)}.tick{font-size:11px}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(19rem,1fr));gap:1rem}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1rem}
 .single{max-width:31rem;margin:1rem 0}details details{margin-left:1rem}figure{margin:0;padding:.6rem;
 background:var(--card);border:1px solid var(--line);border-radius:6px}figcaption{font-weight:600;font-size:.9rem}
 svg{width:100%;height:auto;display:block}.grid{stroke:var(--line)}.line{fill:none;stroke-width:1.8}
