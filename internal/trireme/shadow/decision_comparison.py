@@ -115,7 +115,7 @@ class DecisionComparison:
     async def apply_pods(self, events: Sequence[Event[ParsedPod]], *, judging: bool = True) -> None:
         """Apply events of pods, in order, and judge each binding before it is applied.
 
-        `judging`: False where the caller is too far behind; bindings then count as unknown.
+        `judging`: False where not everything was listed yet, or the caller is too far behind: bindings are unknown.
         """
         for event in events:
             kind, parsed = event
@@ -167,7 +167,7 @@ class DecisionComparison:
         if kind is EventKind.LISTED:
             found = Judgement(Outcome.UNKNOWN, parsed.node_name, detail="it was bound while the watch was interrupted")
         elif not judging:
-            found = Judgement(Outcome.UNKNOWN, parsed.node_name, detail="more was bound than could be judged")
+            found = Judgement(Outcome.UNKNOWN, parsed.node_name, detail="not all was listed yet, or too much was bound")
         elif not pending.class_id:
             found = Judgement(Outcome.ERROR, parsed.node_name, detail=f"the pod is invalid: {pending.invalid}")
         else:

@@ -31,6 +31,7 @@ class Inbox:
         self._comparison = comparison
         self._own = own
         self._queue: collections.deque[tuple[object_kinds.ObjectKind | str, Sequence[Any]]] = collections.deque()
+        self._is_judging = False
         self._filled = asyncio.Event()
         #: Set while every event was applied to the comparison.
         self.emptied = asyncio.Event()
@@ -42,6 +43,10 @@ class Inbox:
     def relists(self) -> dict[str, int]:
         """By kind, how often it was listed again because its watch was interrupted."""
         return {name: count - 1 for name, count in self._lists.items() if count > 1}
+
+    def begin_judging(self) -> None:
+        """Judge bindings from the next event on: everything was listed. Until then the state is incomplete."""
+        self._is_judging = True
 
     @property
     def queued(self) -> int:
@@ -102,7 +107,8 @@ class Inbox:
                 self._comparison.apply_objects(kind, batch)
             else:
                 for event in batch:
-                    await self._comparison.apply_pods([event], judging=self._queued <= MAX_QUEUED)
+                    judging = self._is_judging and self._queued <= MAX_QUEUED
+                    await self._comparison.apply_pods([event], judging=judging)
                     await self._let_own_world_schedule()
             self._queued -= len(batch)
             await asyncio.sleep(0)

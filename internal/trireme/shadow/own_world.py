@@ -77,6 +77,14 @@ class OwnWorld:
         self.pending_here = 0
         self.pending_there = 0
 
+    def begin(self) -> None:
+        """The scheduler of this world begins: from now on it counts how long pods wait, in both worlds."""
+        now = self._clock()
+        for pod in self._pods.values():
+            if pod.arrival is not None:
+                pod.arrival = now
+        self.waits_here, self.waits_there = durations.Durations(), durations.Durations()
+
     # Events
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:

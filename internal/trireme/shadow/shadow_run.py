@@ -107,7 +107,9 @@ class ShadowRun:
             tasks.append(_keep(group, "comparison", self.inbox.run))
             try:
                 await self._wait_until_listed(stopping)
+                self.inbox.begin_judging()
                 if self.own is not None:
+                    self.own.begin()
                     tasks.append(_keep(group, "own world", self.own.world.run_scheduler))
                 await self._check_migration()
                 await self._report_until_stopped(stopping, show)

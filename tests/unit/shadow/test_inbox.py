@@ -37,7 +37,9 @@ async def _run(made: inbox.Inbox) -> None:
 
 def _inbox() -> tuple[inbox.Inbox, _Comparison]:
     comparison = _Comparison()
-    return inbox.Inbox(cast("decision_comparison.DecisionComparison", comparison), None), comparison
+    made = inbox.Inbox(cast("decision_comparison.DecisionComparison", comparison), None)
+    made.begin_judging()
+    return made, comparison
 
 
 async def test_events_are_applied_in_the_order_in_which_they_came() -> None:
@@ -59,6 +61,18 @@ async def test_bindings_are_not_judged_while_too_many_events_wait(monkeypatch: p
     made.on_pods(_events("c", "d"))
     await _run(made)
     assert comparison.taken == [("a", False), ("b", False), ("c", True), ("d", True)]
+
+
+async def test_nothing_is_judged_before_everything_was_listed() -> None:
+    """While Services are still being listed, a pod is judged as if there were none: five of 113 were different."""
+    comparison = _Comparison()
+    made = inbox.Inbox(cast("decision_comparison.DecisionComparison", comparison), None)
+    made.on_pods(_events("early"))
+    await _run(made)
+    made.begin_judging()
+    made.on_pods(_events("late"))
+    await _run(made)
+    assert comparison.taken == [("early", False), ("late", True)]
 
 
 async def test_lists_after_the_first_are_counted_as_interruptions() -> None:

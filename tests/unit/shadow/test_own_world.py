@@ -69,6 +69,23 @@ async def test_waits_are_measured_in_both_worlds(own: Own) -> None:
     assert 2.0 <= own.own.waits_there.quantile(0.5) < 2.4
 
 
+async def test_waits_are_counted_from_the_start_of_the_scheduler() -> None:
+    """Listing a large cluster takes seconds, in which the other scheduler works and this one does not run yet."""
+    own = Own("a")
+    own.show(own.pods.added("early"), own.pods.added("waits"))
+    own.clock.now += 40.0
+    own.show(own.pods.event("early", "a"))
+    own.own.begin()
+    running = asyncio.create_task(own.own.world.run_scheduler())
+    await own.until(lambda: own.own.counts.bound == 2)
+    own.clock.now += 1.0
+    own.show(own.pods.event("waits", "a"))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert own.own.waits_here.quantile(0.99) < 1.0
+    assert (own.own.waits_there.count, own.own.waits_there.quantile(0.5) < 1.2) == (1, True)
+
+
 async def test_a_pod_that_leaves_the_cluster_leaves_this_world(own: Own) -> None:
     """Its room would stay taken here for ever."""
     own.show(own.pods.added("large", cpu="4"))
