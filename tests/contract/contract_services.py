@@ -49,11 +49,13 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "follower in typescript": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "allocatable-go": frozenset({PLUGIN, SCORE}),
     "quota-permit-go": frozenset({PLUGIN, FILTER, "trireme.v1.BindPlugin"}),
+    "maintenance-windows-typescript": frozenset({PLUGIN, FILTER, "trireme.v1.QueueService", "trireme.v1.BindPlugin"}),
+    "data-locality-typescript": frozenset({PLUGIN, SCORE}),
 }
 PLUGINS = ("python", "go", "typescript")
 PHASES = ("filter", "score")
 # Further examples, each with a purpose of its own.
-EXAMPLES = ("allocatable-go", "quota-permit-go")
+EXAMPLES = ("allocatable-go", "quota-permit-go", "maintenance-windows-typescript", "data-locality-typescript")
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript")
 
@@ -90,10 +92,8 @@ def command(name: str) -> Sequence[str | Path]:
         return (go_plugin(name),)
     if name == "follower in python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
-    if name == "typescript":
-        return ("node", sdk_examples.typescript_example("plugin-typescript") / "dist/src/serve_maintenance.js")
-    if name == "follower in typescript":
-        return ("node", sdk_examples.typescript_example("plugin-typescript") / "dist/src/serve_pod_limit.js")
+    if name in sdk_examples.COMMANDS:
+        return sdk_examples.command(name)
     return (sys.executable, ROOT / "cmd" / name)
 
 

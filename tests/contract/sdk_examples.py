@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,26 @@ PACKAGES = ROOT / "build" / "sdk"
 
 # What npm or Maven make in a folder of sources; .venv, build and the like are elsewhere.
 _MADE = frozenset({"node_modules", "dist", "generated", "target", "v1.ts", "LICENSE"})
+# For each plugin on an SDK the example, the file that runs, and its flags.
+COMMANDS: Mapping[str, tuple[str, str, Sequence[str]]] = {
+    "typescript": ("plugin-typescript", "dist/src/serve_maintenance.js", ()),
+    "follower in typescript": ("plugin-typescript", "dist/src/serve_pod_limit.js", ()),
+    "maintenance-windows-typescript": ("maintenance-windows-typescript", "dist/src/main.js", ()),
+    "data-locality-typescript": (
+        "data-locality-typescript",
+        "dist/src/main.js",
+        ("--index-url", (EXAMPLES / "data-locality-typescript" / "index.json").as_uri()),
+    ),
+}
+TYPESCRIPT_EXAMPLES = sorted({example for example, _, _ in COMMANDS.values()})
+
 _NPM_FLAGS = ("--ignore-scripts", "--no-progress", "--prefer-offline")
+
+
+def command(name: str) -> Sequence[str | Path]:
+    """What starts the plugin, whose example is built if need be."""
+    example, file, flags = COMMANDS[name]
+    return ("node", typescript_example(example) / file, *flags)
 
 
 def typescript_example(name: str) -> Path:

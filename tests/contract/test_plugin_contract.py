@@ -47,7 +47,8 @@ from trireme.v1 import (
     status_pb2,
 )
 
-pytestmark = pytest.mark.processes
+# The first test of a plugin builds it.
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
 
 def configuration(

@@ -22,7 +22,8 @@ from grpc import aio
 from trireme.remote import remote_client
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, plugin_pb2, snapshot_pb2, snapshot_pb2_grpc
 
-pytestmark = pytest.mark.processes
+# The first test of a plugin builds it.
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
 POD_LIMIT = "example.com/pod-limit"
 

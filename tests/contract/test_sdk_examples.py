@@ -11,7 +11,7 @@ def test_the_typescript_sdk_passes_its_own_tests() -> None:
     sdk_examples.run_typescript_sdk_tests()
 
 
-@pytest.mark.parametrize("name", ["plugin-typescript"])
+@pytest.mark.parametrize("name", sdk_examples.TYPESCRIPT_EXAMPLES)
 def test_an_example_in_typescript_passes_its_own_tests(name: str) -> None:
     """Broken, the example that people copy from is wrong."""
     sdk_examples.run_typescript_tests(name)
