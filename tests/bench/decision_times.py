@@ -101,7 +101,7 @@ async def _messages(nodes: int, pods: int, decisions: int) -> list[snapshot_pb2.
 def _follow(contents: list[bytes], *, remember: bool) -> tuple[service.InsightService, float]:
     """A replica that received all, and the CPU seconds that it took behind the full sync."""
     made = service.InsightService(snapshot.Snapshot(), clusters.no_remote, clusters.no_remote)
-    made._apply_configuration(_configuration())
+    made.configure(_configuration())
     started = 0.0
     for number, content in enumerate(contents):
         if number == 1:
@@ -109,7 +109,7 @@ def _follow(contents: list[bytes], *, remember: bool) -> tuple[service.InsightSe
         request = snapshot_pb2.SyncRequest.FromString(content)
         made.cluster.apply(request.delta)
         if remember or number == 0:
-            made._take(request)
+            made.take(request)
     return made, time.process_time() - started
 
 

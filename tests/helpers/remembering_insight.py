@@ -16,7 +16,7 @@ class RememberingInsight:
     def __init__(self, cluster: RecordedCluster) -> None:
         self.cluster = cluster
         self.service = service.InsightService(snapshot.Snapshot(), no_remote_plugins, no_remote_plugins)
-        self.service._apply_configuration(cluster.configuration)
+        self.service.configure(cluster.configuration)
         self._taken = 0
 
     def follow(self, frames: list[recording_pb2.RecordedFrame] | None = None) -> "RememberingInsight":
@@ -28,7 +28,7 @@ class RememberingInsight:
                 self.service.cluster.apply(frame.message.delta)
             elif kind == "queue":
                 self.service.cluster.apply_queue(frame.message.queue)
-            self.service._take(frame.message)
+            self.service.take(frame.message)
         self._taken = len(frames)
         return self
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich import console, text
 
-from trireme.cli import decision_display, display, frontend_connection, node_tables, proposals_display
+from trireme.cli import decision_display, display, frontend_connection, node_tables, pod_names, proposals_display
 from trireme.cli.display import Report
 from trireme.framework import event_phrases
 
@@ -19,7 +19,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add `trireme explain` to the commands."""
     parser = commands.add_parser("explain", help="explain the state of a pod", description=__doc__)
     pod = parser.add_argument(
-        "pod", type=_parse_pod_name, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
+        "pod", type=pod_names.parse, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
     )
     pod.completer = frontend_connection.pending_pods  # type: ignore[attr-defined]  # argcomplete reads it there
     parser.add_argument(
@@ -48,14 +48,6 @@ def run(options: argparse.Namespace) -> int:
     return frontend_connection.print_report(options, "/trireme/v1/explain", query, show)
 
 
-def _parse_pod_name(name: str) -> str:
-    """NAMESPACE/POD, in `default` without a namespace. Raises: ArgumentTypeError."""
-    namespace, slash, pod = name.rpartition("/")
-    if not pod or "/" in namespace or (slash and not namespace):
-        raise argparse.ArgumentTypeError(f"{name!r} is neither NAMESPACE/POD nor POD")
-    return f"{namespace or 'default'}/{pod}"
-
-
 def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> console.Group:
     """Render an explanation as text; `wide` names all events that may wake the pod, and more nodes.
 
@@ -68,7 +60,7 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
     if "error" in evaluation:
         parts += ["", text.Text(f"Insight does not evaluate it: {evaluation['error']}", display.BAD)]
     if "feasibleNodes" in evaluation:
-        parts += _render_evaluation(evaluation, wide, all_nodes)
+        parts += _render_evaluation(evaluation, wide, all_nodes, "at" in report)
     else:
         parts += _render_last_answer(report, wide)
     if "decision" in report:
@@ -96,14 +88,13 @@ def _render_last_answer(report: Report, wide: bool) -> list[console.RenderableTy
     return parts
 
 
-def _render_evaluation(found: Report, wide: bool, all_nodes: bool) -> list[console.RenderableType]:
+def _render_evaluation(found: Report, wide: bool, all_nodes: bool, past: bool) -> list[console.RenderableType]:
     """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
     age = found.get("disconnectedSeconds", 0)
-    when = f"{age:.0f} s ago, when insight was connected last" if age else "now"
-    parts: list[console.RenderableType] = [
-        "",
-        f"{found['feasibleNodes']} of {found['nodes']} nodes are feasible {when}",
-    ]
+    when = f"are feasible {age:.0f} s ago, when insight was connected last" if age else "are feasible now"
+    if past:
+        when = "were feasible then"
+    parts: list[console.RenderableType] = ["", f"{found['feasibleNodes']} of {found['nodes']} nodes {when}"]
     if "preFilter" in found:
         parts.append(
             node_tables.with_indent(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}")
@@ -127,7 +118,7 @@ def _render_evaluation(found: Report, wide: bool, all_nodes: bool) -> list[conso
         parts += ["", f"HTTP extenders may refuse more: {', '.join(found['notEvaluated'])}"]
     if "preemption" in found:
         parts += decision_display.render_preemption(found["preemption"], "It would preempt", wide)
-    return parts + proposals_display.render_proposals(found, wide)
+    return parts if past else parts + proposals_display.render_proposals(found, wide)
 
 
 def _summary_line(report: Report) -> str:

@@ -1,10 +1,14 @@
-"""`trireme replay`: decides the decisions of a recording again, and says which are others now.
+"""`trireme replay`: decides the decisions of a recording again, and says which are others now; or explains a pod of it.
 
 It reads a file that `trireme record export` has written, or one recording of insight, and reaches no scheduler.
 """
 
 import argparse
+import datetime
 import pathlib
+import sys
+
+from trireme.cli import pod_names
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,14 +21,41 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE",
         help="decide with the profiles of this KubeSchedulerConfiguration, and show all decisions that it would change",
     )
+    parser.add_argument(
+        "--at",
+        type=_parse_time,
+        metavar="TIME",
+        help="with `explain`: as of this time, as `trireme record check` shows times (default: the end)",
+    )
     parser.add_argument("--all", action="store_true", help="go on after the first difference")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default %(default)s")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, action="")
+    actions = parser.add_subparsers(required=False, metavar="[explain POD]")
+    explain = actions.add_parser("explain", help="explain a pod as of then, instead of replaying")
+    explain.add_argument("pod", type=pod_names.parse, metavar="NAMESPACE/POD", help="without a namespace, in `default`")
+    explain.set_defaults(run=run, action="explain")
 
 
 def run(options: argparse.Namespace) -> int:
     """Replay a recording. Returns the exit code."""
     # The engines and all plugins, which no other command loads.
-    from trireme.cli import replay_run
+    from trireme.cli import replay_explanation, replay_run
 
+    if options.action == "explain":
+        return replay_explanation.run(options)
+    if options.at is not None:
+        print("Error: --at: this is for `explain POD`; a replay decides all", file=sys.stderr)
+        return 1
     return replay_run.run(options)
+
+
+def _parse_time(text: str) -> int:
+    """A time of RFC 3339, in nanoseconds since 1970. Raises: ArgumentTypeError."""
+    try:
+        parsed = datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-01-02T03:04:05Z") from error
+    if parsed.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} has no time zone: end it with Z for UTC")
+    since = parsed - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000

@@ -1,6 +1,6 @@
 """InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from trireme.v1 import (
     snapshot_pb2,
 )
 from trireme.wire import status as wire_status
+from trireme_kube.componentbase import clocks
 
 if TYPE_CHECKING:
     from trireme.insight.simulations import setups, simulator
@@ -63,7 +64,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         snap: snapshot.Snapshot,
         make_remote_filter: filter_profiles.MakeRemoteFilter,
         make_remote_score: score_profiles.MakeRemoteScore,
+        *,
+        now_ns: Callable[[], int] = clocks.wall_ns,
     ) -> None:
+        """`now_ns` is the time of what is received, in nanoseconds since 1970."""
         self._snap = snap
         self._make_remote_filter = make_remote_filter
         self._make_remote_score = make_remote_score
@@ -75,11 +79,11 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._configuration = snapshot_pb2.Configuration()
         self._simulator: simulator.Simulator | None = None
         self._recorder: recorder.Recorder | None = None
-        self._memory = memory.Memory(self._cluster)
+        self._memory = memory.Memory(self._cluster, now_ns=now_ns)
         #: What the pages of the console are made from.
         self.console = console_state.ConsoleState(self._cluster, lambda: self.follow.disconnected_seconds)
         self.follow = follower.Follower(
-            self._cluster, self._apply_configuration, take_queue=self._take_queue, applied=self._take
+            self._cluster, self.configure, take_queue=self._take_queue, applied=self.take
         )
         self.follow.takes_decisions = True
         self._decisions = self._memory.explainer(self.follow.caller_identity)
@@ -134,21 +138,26 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._recorder = recorder.Recorder(self._cluster, writer, self.follow.instance)
         return self._recorder
 
-    def _take(self, request: snapshot_pb2.SyncRequest) -> None:
-        """Remember what was applied, and record it, if anything is recorded."""
+    def take(self, request: snapshot_pb2.SyncRequest) -> None:
+        """Remember what the cluster or the queue was updated by, and record it, if anything is recorded."""
         self._memory.take(request)
         if self._recorder is not None:
             self._recorder.record(request)
 
-    def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
-        """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
+    def configure(
+        self, configuration: snapshot_pb2.Configuration, *, recorded: snapshot_pb2.Configuration | None = None
+    ) -> None:
+        """Make the engine of a configuration. Raises: ValueError; then the one before stays in force.
+
+        `recorded` is the scheduler's own, if that is another one: with the remote plugins that cannot be called here.
+        """
         rules = amounts.rules_of(configuration.feature_gates)
         filters = filter_profiles.make_profiles(configuration, self._make_remote_filter)
         scores = score_profiles.make_profiles(configuration, self._make_remote_score)
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._engine = engine.Engine(self._snap, filters, scores)
-        self._memory.configure(configuration)
+        self._memory.configure(recorded or configuration)
         self._configuration = configuration
 
     async def Simulate(

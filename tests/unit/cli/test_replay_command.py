@@ -5,11 +5,13 @@ import json
 import pathlib
 
 import pytest
+from phase_calls import PROFILE
 from recorded_decisions import IMPORTANT, SMALL, RecordedCluster, with_decision_changed
 from recordings import encoded, end_frame
 
 from trireme.cli import main
-from trireme.v1 import decision_pb2
+from trireme.v1 import cycle_pb2, decision_pb2, snapshot_pb2
+from trireme_kube.apimachinery import timestamps
 
 
 async def recording(path: pathlib.Path) -> RecordedCluster:
@@ -163,3 +165,80 @@ async def test_a_configuration_that_cannot_be_used_is_named(
     assert shown.err.startswith(f"Error: --config: {own}: ")
     assert problem in shown.err
     assert shown.out == ""
+
+
+async def test_a_pod_is_explained_as_of_then(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An incident is looked at the day after, when everything is elsewhere."""
+    path = tmp_path / "incident.trireme"
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 2)
+    before = len(cluster.frames())
+    await cluster.schedule(SMALL, 3)
+    cluster.builder.remove(*cluster.placed[:2])
+    path.write_bytes(cluster.content())
+    at = timestamps.rfc3339_micros(cluster.frames()[before - 1].unix_time_ns)
+    assert await replay(str(path), "--at", at, "explain", "pod-1") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("default/pod-1 was on node n")
+    assert f" at {at}\n" in shown
+    assert "The same answer placed 1 pod before it: default/pod-0" in shown
+    assert await replay(str(path), "-o", "json", "explain", "default/pod-4") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["decision"]["same"]
+    assert len(report["decision"]["batch"]["before"]) == 2
+    assert await replay(str(path), "explain", "pod-1") == 1
+    assert "pod: default/pod-1 is neither in the queue nor on a node" in capsys.readouterr().err
+
+
+async def test_a_pod_that_waited_is_evaluated_as_of_then(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its nodes may be free by the end of the recording."""
+    path = tmp_path / "incident.trireme"
+    cluster = await RecordedCluster(2).open()
+    await cluster.schedule(IMPORTANT, 2)
+    pod = cycle_pb2.PodIdentity(namespace="default", name="waits", uid="w")
+    state = snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE
+    queued = snapshot_pb2.QueuedPod(pod=pod, pod_class=IMPORTANT, profile=PROFILE, state=state, attempts=1)
+    cluster._record(snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(pods=[queued])))
+    at = timestamps.rfc3339_micros(cluster.frames()[-1].unix_time_ns)
+    cluster.builder.remove(*cluster.placed)
+    path.write_bytes(cluster.content())
+    assert await replay(str(path), "--at", at, "explain", "waits") == 0
+    shown = capsys.readouterr().out
+    assert f"default/waits was refused, and waited for an event at {at}" in shown
+    assert "0 of 2 nodes were feasible then" in shown
+    assert "It preempts nobody: no node where evictions might help has a pod of lower priority" in shown
+    assert "--proposals" not in shown
+    assert await replay(str(path), "explain", "waits") == 0
+    assert "2 of 2 nodes were feasible then" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--at", "2001-01-01T00:00:00Z", "explain", "p"], "--at: the recording begins at 2023-11-14"),
+        (["--at", "2024-01-01T00:00:00Z"], "--at: this is for `explain POD`"),
+    ],
+    ids=["too-early", "without-explain"],
+)
+async def test_a_time_that_means_nothing_is_an_error(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+) -> None:
+    """The answer would be about another time than the one that was asked about."""
+    path = tmp_path / "incident.trireme"
+    await recording(path)
+    assert await replay(str(path), *arguments) == 1
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-01-02T03:04:05"])
+async def test_a_time_has_a_form_and_a_zone(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Local time of another machine would be hours away."""
+    path = tmp_path / "incident.trireme"
+    await recording(path)
+    with pytest.raises(SystemExit):
+        await replay(str(path), "--at", text, "explain", "p")
+    assert "--at" in capsys.readouterr().err

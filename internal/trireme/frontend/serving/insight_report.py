@@ -34,13 +34,11 @@ async def evaluate_pod(
     response = await insight.explain(request)
     if not response.HasField("queued_pod"):
         return None
-    out = _evaluation_json(response) | ({"notEvaluated": list(extenders)} if extenders else {})
-    if response.HasField("preemption"):
-        out["preemption"] = preemption_report.preemption_json(response.preemption)
+    out = evaluation_json(response) | ({"notEvaluated": list(extenders)} if extenders else {})
     return out | (proposals_report.proposals_json(response) if proposals else {})
 
 
-def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
+def evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
     """Insight's answer about a pod, without fields that say nothing."""
     plugins = [
         {"plugin": plugin.name, "weight": plugin.weight, "skipped": plugin.skipped} for plugin in response.score_plugins
@@ -60,6 +58,8 @@ def _evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
         out["preFilter"] = status_json(response.pre_filter)
     if response.HasField("score_failure"):
         out["scoreFailure"] = status_json(response.score_failure)
+    if response.HasField("preemption"):
+        out["preemption"] = preemption_report.preemption_json(response.preemption)
     if response.disconnected_ms:
         out["disconnectedSeconds"] = response.disconnected_ms / 1000
     return out

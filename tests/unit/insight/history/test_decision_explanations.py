@@ -260,7 +260,7 @@ async def test_another_leader_begins_generations_anew() -> None:
     for frame in cluster.frames():
         if frame.state_part:
             insight.service.cluster.apply(frame.message.delta)
-            insight.service._take(frame.message)
+            insight.service.take(frame.message)
     # The other leader's cluster has no such pod, so it is found by its UID alone.
     assert await insight.decision("pod-0", "uid-0") == before
 

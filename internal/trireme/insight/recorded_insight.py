@@ -1,0 +1,82 @@
+"""Insight on a recording: the same service, which follows the frames of a file up to a moment instead of a stream.
+
+It has no remote plugins: in the answers about pending pods they are left out, and named in those about decisions.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import grpc
+
+from trireme.insight import service
+from trireme.insight.history import memory
+from trireme.snapshot import snapshot
+from trireme.v1 import decision_explanation_pb2, insight_pb2, recording_pb2, snapshot_pb2
+
+
+class NotExplained(Exception):
+    """The pod cannot be explained as of then; the text says why."""
+
+
+class _Call:
+    """Stands in for gRPC's context of a call."""
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
+        """Raises: NotExplained."""
+        raise NotExplained(details)
+
+
+class RecordedInsight:
+    """What insight would have answered at a moment of a recording."""
+
+    def __init__(self, header: recording_pb2.RecordingHeader) -> None:
+        """Raises: ValueError for a configuration that cannot be used."""
+        self.time_ns = header.start_unix_ns
+        self._service = service.InsightService(
+            snapshot.Snapshot(), _no_remote_plugin, _no_remote_plugin, now_ns=lambda: self.time_ns
+        )
+        self._cluster = self._service.cluster
+        self._configure(header.hello.configuration)
+
+    def follow(self, frames: Iterable[recording_pb2.RecordedFrame], until_ns: int | None = None) -> None:
+        """Take the frames up to a time, or all. Raises: ValueError for a delta that does not fit."""
+        for frame in frames:
+            if until_ns is not None and frame.unix_time_ns > until_ns:
+                return
+            if frame.WhichOneof("content") == "message":
+                self.time_ns = frame.unix_time_ns
+                self._take(frame.message)
+
+    async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
+        """Why the pod waited. Raises: NotExplained."""
+        return await self._service.Explain(request, _Call())  # type: ignore[arg-type]  # it only aborts
+
+    async def explain_decision(
+        self, request: decision_explanation_pb2.ExplainDecisionRequest
+    ) -> decision_explanation_pb2.ExplainDecisionResponse:
+        """By which decision the pod got its node. Raises: NotExplained."""
+        return await self._service.ExplainDecision(request, _Call())  # type: ignore[arg-type]  # it only aborts
+
+    def _take(self, message: snapshot_pb2.SyncRequest) -> None:
+        """Advance by a message. Raises: ValueError."""
+        kind = message.WhichOneof("message")
+        if kind == "hello":
+            self._configure(message.hello.configuration)
+        elif kind == "delta":
+            try:
+                self._cluster.apply(message.delta)
+            except snapshot.OutOfStepError as error:
+                raise ValueError(f"a delta does not fit: {error}") from error
+        elif kind == "queue":
+            self._cluster.apply_queue(message.queue)
+        self._service.take(message)
+
+    def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
+        """Evaluate with this configuration from now on. Raises: ValueError."""
+        local, _ = memory.without_remote_plugins(configuration)
+        self._service.configure(local, recorded=configuration)
+
+
+def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:
+    """Raises: ValueError."""
+    raise ValueError(f"{plugin.name} is a remote plugin")
