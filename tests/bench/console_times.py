@@ -145,7 +145,7 @@ async def _replica(nodes: int, pods: int, pending: int) -> service.InsightServic
     made = service.InsightService(
         proposal_times._snapshot(nodes, pods), proposal_times.no_remote, proposal_times.no_remote
     )
-    made._apply_configuration(_configuration())
+    made.configure(_configuration())
     made._take_queue(_queue(pending, 0, pending))
     for second in range(900):
         made.console.history.take(_status(second, pending))

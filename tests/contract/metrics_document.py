@@ -104,7 +104,10 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
     declared = {
         "filter": phase_metrics.follower_instruments("filter", filters.follow, dict, filters.statistics),
         "score": phase_metrics.follower_instruments("score", scores.follow, dict, scores.statistics),
-        "insight": phase_metrics.follower_instruments("insight", insights.follow, dict, insights.statistics),
+        "insight": (
+            *phase_metrics.follower_instruments("insight", insights.follow, dict, insights.statistics),
+            *insights.http_metrics.instruments(),
+        ),
         "bind": bind_metrics.instruments(unread, unread, no_remotes),
     }
     return {

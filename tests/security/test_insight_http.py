@@ -16,6 +16,7 @@ import kube_fake_server as fake
 import pytest
 from aiohttp import test_utils, web
 
+from trireme.insight import http_metrics
 from trireme.insight.console import console_state
 from trireme.insight.http_api import access, api, visibility
 from trireme.v1 import insight_pb2
@@ -304,10 +305,15 @@ class _SlowService:
     def __init__(self, cluster: Any) -> None:
         self.cluster = cluster
         self.console = console_state.ConsoleState(cluster, lambda: 0.0)
-        self.remembered_names = lambda: (frozenset(), frozenset())
         self.running = self.most = 0
         self.goes_on = asyncio.Event()
-        self.ExplainDecision = self.Explain
+        self.http_metrics = http_metrics.HttpMetrics()
+
+    def remembered_names(self) -> tuple[frozenset[str], frozenset[str]]:
+        return frozenset(), frozenset()
+
+    async def ExplainDecision(self, request: Any, context: Any) -> None:
+        raise AssertionError("nobody asks")
 
     async def Explain(self, request: insight_pb2.ExplainRequest, context: Any) -> insight_pb2.ExplainResponse:
         self.running += 1
@@ -321,6 +327,28 @@ class _SlowService:
 
 def _made(user: str) -> web.Request:
     return test_utils.make_mocked_request("GET", support.PATH, headers={"X-User": user, "Host": "x"})
+
+
+async def test_requests_are_counted_by_page_and_code(tmp_path: Path) -> None:
+    """Refusals and slow answers would be seen by callers alone; a path of a caller's choice is no label."""
+    async with support.served(tmp_path) as site:
+        for path, user in (
+            (support.PATH, "operator"),
+            (support.PATH, "nobody"),
+            (support.PATH.replace("explanation", "decision"), "operator"),
+            ("/v1/whatever/it/is", "operator"),
+        ):
+            await site.get(path, user)
+        requests, seconds = (each.family() for each in site.service.http_metrics.instruments())
+    counts = {tuple(sample.labels.values()): sample.value for sample in requests.samples}
+    assert counts == {
+        ("explanation", "200"): 1,
+        ("explanation", "403"): 1,
+        ("decision", "404"): 1,
+        ("none", "404"): 1,
+    }
+    totals = {sample.labels["page"]: sample.value for sample in seconds.samples if sample.name.endswith("_count")}
+    assert totals == {"explanation": 2, "decision": 1, "none": 1}
 
 
 async def test_ten_thousand_requests_of_one_caller_leave_places_for_others() -> None:

@@ -51,6 +51,7 @@ INSIGHT = phase_process.Phase(
     descriptor=insight_pb2.DESCRIPTOR.services_by_name["InsightService"],
     make=lambda snap, remotes: service.InsightService(snap, remotes.filter_plugin, remotes.score_plugin),
     add_to=insight_pb2_grpc.add_InsightServiceServicer_to_server,
+    instruments=lambda served: served.http_metrics.instruments(),
     extension=phase_process.Extension(_add_flags, lambda options: (options.http_client_ca_file,), _extend),
 )
 

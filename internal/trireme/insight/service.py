@@ -10,7 +10,7 @@ from grpc import aio
 from trireme.evaluation import engine, filter_engine, request_errors, score_engine
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
-from trireme.insight import explanation, observed_cluster, preemption_explanation, recorder
+from trireme.insight import explanation, http_metrics, observed_cluster, preemption_explanation, recorder
 from trireme.insight.console import console_state
 from trireme.insight.history import decision_explainer, memory
 from trireme.insight.proposals import search, simulated_cluster
@@ -79,6 +79,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._configuration = snapshot_pb2.Configuration()
         self._simulator: simulator.Simulator | None = None
         self._recorder: recorder.Recorder | None = None
+        #: What the HTTP API counts, where it is served.
+        self.http_metrics = http_metrics.HttpMetrics()
         self._memory = memory.Memory(self._cluster, now_ns=now_ns)
         #: What the pages of the console are made from.
         self.console = console_state.ConsoleState(self._cluster, lambda: self.follow.disconnected_seconds)

@@ -64,16 +64,21 @@ def serve_follower(
     follow: follower.Follower,
     remotes: Remotes,
     own: Callable[[], Any],
+    more: Iterable[Instrument] = (),
     *,
     expiries: certificate_expiry.Expiries,
     supervisor: supervision.Supervisor,
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    """`serve` for filter, score and insight (`phase`). `own` answers its statistics, a record of numbers."""
+    """`serve` for filter, score and insight (`phase`).
+
+    `own` answers its statistics, a record of numbers; `more` are other instruments of its own.
+    """
 
     def why_not_ready() -> str:
         return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
 
-    return serve(listen, follower_instruments(phase, follow, remotes, own), why_not_ready, expiries, supervisor)
+    instruments = (*follower_instruments(phase, follow, remotes, own), *more)
+    return serve(listen, instruments, why_not_ready, expiries, supervisor)
 
 
 def follower_instruments(

@@ -7,7 +7,7 @@ None has credentials, discovers anything or reads a configuration file: all they
 
 import argparse
 import gc
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -24,6 +24,7 @@ from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, sna
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.cli import log_flags
 from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.metrics.instruments import Instrument
 from trireme_kube.componentbase.tls import certificate_expiry
 
 
@@ -79,6 +80,8 @@ class Phase(Generic[ServiceT]):
     make: Callable[[snapshot.Snapshot, remote_plugins.RemotePlugins], ServiceT]
     add_to: Callable[[ServiceT, aio.Server], None]
     extension: Extension[ServiceT] | None = None
+    #: The metrics of the service that are no numbers of its statistics.
+    instruments: Callable[[ServiceT], Iterable[Instrument]] = lambda service: ()
 
 
 class PhasePluginService(plugin_pb2_grpc.PluginServiceServicer):
@@ -177,6 +180,7 @@ async def _lifespan(
         service.follow,
         remotes.statistics,
         service.statistics,
+        phase.instruments(service),
         expiries=certificate_expiry.Expiries(
             [
                 *certificate_expiry.of_file(certificate_expiry.SERVING, options.tls_cert_file),

@@ -9,6 +9,7 @@ may not list are left out of its answer.
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -17,7 +18,7 @@ import grpc
 from aiohttp import web
 from google.protobuf import json_format, message
 
-from trireme.insight import service
+from trireme.insight import http_metrics, service
 from trireme.insight.http_api import (
     access,
     console_pages,
@@ -94,8 +95,15 @@ class HttpApi:
     """Answers HTTP requests for the pages of a service."""
 
     def __init__(
-        self, served: service.InsightService, callers: access.Access, *, seconds: float = REQUEST_SECONDS
+        self,
+        served: service.InsightService,
+        callers: access.Access,
+        *,
+        seconds: float = REQUEST_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._metrics = served.http_metrics
+        self._clock = clock
         self._cluster = served.cluster
         self._past_names = served.remembered_names
         self._console = console_pages.ConsolePages(served.console, callers)
@@ -111,7 +119,24 @@ class HttpApi:
         return http_site.make_application(self.reply_to)
 
     async def reply_to(self, request: web.Request) -> http_site.Reply:
-        """The page, or a Status that says why there is none."""
+        """The page, or a Status that says why there is none; counted in the metrics."""
+        started = self._clock()
+        reply = await self._reply_to(request)
+        self._metrics.record(self._page_name(request), reply.status, self._clock() - started)
+        return reply
+
+    def _page_name(self, request: web.Request) -> str:
+        """The page as metrics name it; all of the console's are one."""
+        found = self._page_at(request)
+        if found is not None:
+            return found[0].path.page
+        path = request.raw_path.partition("?")[0]
+        if path == simulation_page.PATH:
+            return http_metrics.SIMULATIONS
+        return http_metrics.CONSOLE if console_pages.is_here(path) else http_metrics.NO_PAGE
+
+    async def _reply_to(self, request: web.Request) -> http_site.Reply:
+        """As `reply_to`."""
         pretty = status_documents.is_for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
         try:
             async with asyncio.timeout(self._seconds):
@@ -185,10 +210,14 @@ class HttpApi:
         body = await asyncio.to_thread(_to_json, answer, pretty=pretty)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
 
+    def _page_at(self, request: web.Request) -> tuple[Page, tuple[str, str]] | None:
+        """The page at the path, and namespace and name of its pod as they are there; None: there is none."""
+        path = request.raw_path.partition("?")[0]
+        return next(((page, pod) for page in self._pages if (pod := page.path.pod_of(path)) is not None), None)
+
     def _find_page(self, request: web.Request) -> tuple[Page, str, str]:
         """The page at the path, and namespace and name of its pod. Raises: HttpFailure."""
-        path = request.raw_path.partition("?")[0]
-        found = next(((page, pod) for page in self._pages if (pod := page.path.pod_of(path)) is not None), None)
+        found = self._page_at(request)
         if found is None:
             paths = [str(page.path) for page in self._pages]
             known = ", ".join([*paths, simulation_page.PATH, *console_pages.paths()])

@@ -23,6 +23,11 @@ def paths() -> Sequence[str]:
     return [view.path for view in views.VIEWS]
 
 
+def is_here(path: str) -> bool:
+    """Whether the path is one of the console's: of a view, or of a file of its page."""
+    return views.find(path) is not None or assets.find(path) is not None
+
+
 def reply_with_file(request: web.Request) -> http_site.Reply | None:
     """The file of the page at the path; None: it is another page. A file has no secret and needs no credentials."""
     asset = assets.find(request.raw_path.partition("?")[0])
