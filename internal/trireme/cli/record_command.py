@@ -38,6 +38,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     export_.add_argument(
         "--dir", type=pathlib.Path, default=".", metavar="DIR", help="folder of recordings (default: this one)"
     )
+    export_.add_argument(
+        "--redact",
+        action="store_true",
+        help="replace names, labels and images, each by the same text everywhere; the result still replays",
+    )
     export_.add_argument("file", type=pathlib.Path, metavar="FILE", help="the file to write")
     export_.set_defaults(run=run_export)
 
@@ -62,10 +67,10 @@ def run_export(options: argparse.Namespace) -> int:
     """Join recordings. Returns the exit code."""
     since_ns = 0 if options.since is None else clocks.wall_ns() - options.since
     try:
-        result = export.export(options.dir, options.file, since_ns)
+        result = export.export(options.dir, options.file, since_ns, redact=options.redact)
     except OSError as error:
         return _print_error(error)
-    except export.NothingToExportError as error:
+    except (export.NothingToExportError, ValueError) as error:
         print(f"Error: {options.dir}: {error}", file=sys.stderr)
         return 1
     for problem in result.problems:

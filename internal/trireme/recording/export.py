@@ -6,11 +6,19 @@ gap, a frame that says so precedes it.
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from trireme.recording import frame_totals, private_files, segment_folder, segment_format, segment_reader, verification
+from trireme.recording import (
+    frame_totals,
+    private_files,
+    redaction,
+    segment_folder,
+    segment_format,
+    segment_reader,
+    verification,
+)
 from trireme.v1 import recording_pb2, snapshot_pb2
 
 
@@ -28,10 +36,11 @@ class Exported:
     problems: list[segment_reader.RecordingError] = field(default_factory=list)
 
 
-def export(folder: pathlib.Path, target: pathlib.Path, since_ns: int) -> Exported:
+def export(folder: pathlib.Path, target: pathlib.Path, since_ns: int, *, redact: bool = False) -> Exported:
     """Write to `target` what the folder has from the last full state on that is from before `since_ns`.
 
-    `target` appears once it is whole. Raises: OSError, NothingToExportError.
+    With `redact`, names and labels are replaced (`redaction`). `target` appears once it is whole. Raises: OSError,
+    NothingToExportError; ValueError with `redact`, for what cannot be decoded.
     """
     segments = segment_folder.segments(folder)
     partial = target.with_name(f".{target.name}.partial")
@@ -43,11 +52,51 @@ def export(folder: pathlib.Path, target: pathlib.Path, since_ns: int) -> Exporte
             joined.end()
             file.flush()
             os.fsync(file.fileno())
+        if redact:
+            _redact(partial)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
     joined.result.totals.size = target.stat().st_size
     return joined.result
+
+
+def _redact(path: pathlib.Path) -> None:
+    """Replace the names in an exported file: all are collected before the first is replaced.
+
+    Raises: OSError, ValueError.
+    """
+    names = redaction.Names()
+    for message in _messages(path):
+        names.add(message)
+    replacing, redacted = redaction.Redaction(names), path.with_name(f"{path.name}.redacted")
+    redacted.unlink(missing_ok=True)
+    try:
+        with private_files.create(redacted, buffered=True) as file:
+            encoder: segment_format.FrameEncoder | None = None
+            for message in _messages(path):
+                replacing.redact(message)
+                if isinstance(message, recording_pb2.RecordingHeader):
+                    content = segment_format.encode_header(message)
+                    encoder = segment_format.FrameEncoder(content)
+                else:
+                    assert encoder is not None
+                    content = encoder.encode(message.SerializeToString())
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        redacted.replace(path)
+    finally:
+        redacted.unlink(missing_ok=True)
+
+
+def _messages(path: pathlib.Path) -> Iterator[recording_pb2.RecordingHeader | recording_pb2.RecordedFrame]:
+    """The header and the frames of an exported file. Raises: OSError, RecordingError."""
+    with path.open("rb") as file:
+        reader = segment_reader.SegmentReader(file, str(path))
+        assert reader.header is not None
+        yield reader.header
+        yield from reader.frames()
 
 
 def _join(joined: "_Joined", segments: Sequence[segment_folder.Segment], since_ns: int) -> None:

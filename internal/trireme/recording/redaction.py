@@ -1,0 +1,221 @@
+"""Replaces names and labels in a recording, each by the same text everywhere, so that it can be given to others.
+
+A replacement says nothing of what it stands for but its place in the order: names are numbered in their order, since
+plugins compare some by it. So all of them have to be known before the first is replaced: `Names` collects them in a
+first pass, `Redaction` replaces them in a second one.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf import descriptor
+from google.protobuf import message as protobuf
+
+from trireme.recording import redaction_rules
+from trireme.recording.redaction_rules import Content
+from trireme.v1 import decision_pb2
+
+_PACKAGE = "trireme.v1."
+_STRING, _BYTES = descriptor.FieldDescriptor.TYPE_STRING, descriptor.FieldDescriptor.TYPE_BYTES
+# A word that may be a name, or a label's key with its domain.
+_WORD = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._/]*[A-Za-z0-9])?")
+_QUOTED = re.compile(r'"[^"]*"')
+# The volume plugins that an annotation of a CSINode lists.
+_PLUGINS = re.compile(r"kubernetes\.io/[a-z-]+(?:,kubernetes\.io/[a-z-]+)*")
+# In the arguments of plugins, what stands under these names.
+_ARGUMENT_KEYS = {"key": Content.LABEL_KEY, "topologyKey": Content.LABEL_KEY, "values": Content.LABEL_VALUE}
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+
+# Returns the text to write for one of a content.
+Change = Callable[[str, Content], str]
+
+
+class Names:
+    """The names of a recording, collected from its frames."""
+
+    def __init__(self) -> None:
+        self._found: set[str] = set()
+
+    def add(self, message: protobuf.Message) -> None:
+        """Collect the names in a frame or a header, which stays as it is."""
+        copy = type(message)()
+        copy.CopyFrom(message)
+        _change(copy, self._note)
+
+    def replacements(self) -> dict[str, str]:
+        """What each name is replaced by."""
+        width = len(str(len(self._found)))
+        return {name: f"x{number:0{width}}" for number, name in enumerate(sorted(self._found))}
+
+    def _note(self, text: str, content: Content) -> str:
+        for part in _parts_of(text, content):
+            if not _is_kept(part, content):
+                self._found.add(part)
+        return text
+
+
+class Redaction:
+    """Replaces names in frames and headers."""
+
+    def __init__(self, names: Names) -> None:
+        self._replacements = names.replacements()
+
+    def redact(self, message: protobuf.Message) -> None:
+        """Replace the names in a frame or a header, in place; fields that this release does not know are left out.
+
+        Objects come from the API server with fields that no plugin reads, such as the last applied configuration.
+        """
+        message.DiscardUnknownFields()
+        _change(message, self._replace)
+
+    def _replace(self, text: str, content: Content) -> str:
+        """The text with all names replaced."""
+        if content is Content.TEXT:
+            return _QUOTED.sub(lambda found: self._replace_words(found[0], quoted=True), self._replace_words(text))
+        if content is Content.ANNOTATION_VALUE:
+            kept = text in redaction_rules.COMMON or _PLUGINS.fullmatch(text)
+            return self._replacements.get(text, text if kept else "")
+        out, rest = [], text
+        for part in _parts_of(text, content):
+            before, _, rest = rest.partition(part)
+            out += [before, part if _is_kept(part, content) else self._replacements[part]]
+        return "".join([*out, rest]) if out else text
+
+    def _replace_words(self, text: str, *, quoted: bool = False) -> str:
+        """The text with the words replaced that are names; in quotes also those that are words of the scheduler."""
+
+        def replacement(found: "re.Match[str]") -> str:
+            word = found[0]
+            if word in redaction_rules.WORDS and not quoted:
+                return word
+            whole = self._replacements.get(word)
+            if whole is not None:
+                return whole
+            return "/".join(self._replacements.get(part, part) for part in word.split("/"))
+
+        return _WORD.sub(replacement, text)
+
+
+def _parts_of(text: str, content: Content) -> list[str]:
+    """The parts of a field's text that are replaced by themselves, in their order; none in a text of words."""
+    if content in (Content.TEXT, Content.KEPT, Content.ANNOTATION_VALUE):
+        return []
+    if content is Content.LABEL_KEY:
+        return [text] if text else []
+    if content is Content.LABEL_VALUE:
+        return [part for part in text.split("__") if part]
+    if content is Content.IMAGE:
+        repository, at, digest = text.partition("@")
+        path, colon, tag = repository.rpartition(":")
+        if not colon or "/" in tag:
+            path, tag = repository, ""
+        return [part for part in (path, tag, digest if at else "") if part]
+    return [part for part in text.split("/") if part]
+
+
+def _is_kept(part: str, content: Content) -> bool:
+    """Whether the part stays: a number, a name that every cluster has, or a label of Kubernetes."""
+    if part in redaction_rules.COMMON or part.isdecimal():
+        return True
+    if content is not Content.LABEL_KEY:
+        return False
+    domain, slash, _ = part.partition("/")
+    return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in _KUBERNETES)
+
+
+def _change(message: protobuf.Message, change: Change) -> None:
+    """Change all texts of a message, in place."""
+    name = message.DESCRIPTOR.full_name.removeprefix(_PACKAGE)
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            if field.message_type.GetOptions().map_entry:
+                _change_map(message, field, name, change)
+            elif field.is_repeated:
+                for each in value:
+                    _change(each, change)
+            else:
+                _change(value, change)
+        elif field.type in (_STRING, _BYTES):
+            _change_text(message, field, redaction_rules.content_of(name, field.name), change)
+
+
+def _change_text(message: protobuf.Message, field: Any, content: Content, change: Change) -> None:
+    """Change a field of texts or bytes."""
+    if content is Content.DROPPED:
+        message.ClearField(field.name)
+        return
+    value = getattr(message, field.name)
+    changed = [_changed(each, content, change) for each in (value if field.is_repeated else [value])]
+    if field.is_repeated:
+        value[:] = changed
+    else:
+        setattr(message, field.name, changed[0])
+
+
+def _changed(value: Any, content: Content, change: Change) -> Any:
+    """A text, decisions or arguments with all names changed. Raises: ValueError for those that cannot be decoded."""
+    if content is Content.DECISIONS:
+        try:
+            decision = decision_pb2.Decision.FromString(value)
+        except protobuf.DecodeError as error:
+            raise ValueError("a decision cannot be decoded") from error
+        decision.DiscardUnknownFields()
+        _change(decision, change)
+        return decision.SerializeToString()
+    if content is Content.ARGUMENTS:
+        return json.dumps(_changed_arguments(json.loads(value or b"{}"), change)).encode()
+    # Bytes that no rule lists.
+    return b"" if isinstance(value, bytes) else change(value, content)
+
+
+def _changed_arguments(value: Any, change: Change) -> Any:
+    """The arguments of a plugin with labels changed."""
+    if isinstance(value, list):
+        return [_changed_arguments(each, change) for each in value]
+    if not isinstance(value, dict):
+        return value
+    out: dict[str, Any] = {}
+    for key, each in value.items():
+        content = _ARGUMENT_KEYS.get(key)
+        if content is not None and isinstance(each, str):
+            out[key] = change(each, content)
+        elif content is not None and isinstance(each, list):
+            out[key] = [change(part, content) if isinstance(part, str) else part for part in each]
+        elif key == "matchLabels" and isinstance(each, dict):
+            out[key] = {
+                change(label, Content.LABEL_KEY): change(text, Content.LABEL_VALUE) for label, text in each.items()
+            }
+        else:
+            out[key] = _changed_arguments(each, change)
+    return out
+
+
+def _change_map(message: protobuf.Message, field: Any, name: str, change: Change) -> None:
+    """Change keys and values of a map."""
+    entry = field.message_type.name
+    entries = getattr(message, field.name)
+    of_key = redaction_rules.content_of(f"{name}.{entry}", "key")
+    of_value = redaction_rules.content_of(f"{name}.{entry}", "value")
+    plain = field.message_type.fields_by_name["value"]
+    found = list(entries.items())
+    if plain.message_type is not None:
+        kept = []
+        for key, value in found:
+            copy = type(value)()
+            copy.CopyFrom(value)
+            _change(copy, change)
+            kept.append((key, copy))
+        entries.clear()
+        for key, value in kept:
+            entries[change(key, of_key)].CopyFrom(value)
+        return
+    entries.clear()
+    for key, value in found:
+        if plain.type == _STRING:
+            own = of_value
+            if own is Content.ANNOTATION_VALUE and not _is_kept(key, Content.LABEL_KEY):
+                own = Content.NAME
+            value = change(value, own)
+        entries[change(key, of_key)] = value

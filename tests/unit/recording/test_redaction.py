@@ -1,0 +1,208 @@
+"""Redaction: no name of the original is left, and what is left replays as before."""
+
+import json
+import pathlib
+import re
+
+import pytest
+from recorded_decisions import IMPORTANT, SMALL, RecordedCluster
+from recordings import read
+from snapshot_views import pod_of
+
+from trireme.recording import export, redaction
+from trireme.replay import decision_replay
+from trireme.v1 import core_pb2, decision_pb2, policy_pb2, recording_pb2, snapshot_pb2
+from trireme_kube.apimachinery import decode
+
+SECRETS = (
+    "payments", "checkout", "ledger", "goldteam", "acme", "fleet", "bluefleet", "topsecret", "n0", "n1", "pod-0",
+    "guard", "vault-disk", "alpha-path", "vip-class",
+)  # fmt: skip
+
+
+async def recorded(folder: pathlib.Path) -> RecordedCluster:
+    """A recording whose objects, classes, events and decisions have names and labels, as a segment of the folder."""
+    cluster = await RecordedCluster(2).open()
+    secret = pod_of(
+        {
+            "containers": [
+                {
+                    "name": "topsecret",
+                    "image": "registry.acme.example/checkout:v7",
+                    "resources": {"requests": {"cpu": "1"}},
+                }
+            ],
+            "nodeSelector": {"acme.example/fleet": "bluefleet"},
+            "tolerations": [{"key": "dedicated", "value": "goldteam", "operator": "Equal"}],
+            "priorityClassName": "vip-class",
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "ledger"}}],
+        },
+        labels={"app": "checkout", "tier": "7"},
+    )
+    secret.metadata.namespace = "payments"
+    cluster.builder.add_class(9, secret)
+    labels = {"kubernetes.io/hostname": "n1", "acme.example/fleet": "bluefleet"}
+    cluster.builder.set_node("n1", labels=labels, taints=[("dedicated", "goldteam", "NoSchedule")])
+    budget = {
+        "metadata": {
+            "namespace": "payments",
+            "name": "guard",
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": '{"name": "ledger"}'},
+        },
+        "spec": {"selector": {"matchLabels": {"app": "checkout"}}},
+    }
+    volume = {
+        "metadata": {"name": "vault-disk", "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
+        "spec": {"local": {"path": "/mnt/alpha-path"}, "claimRef": {"namespace": "payments", "name": "ledger"}},
+    }
+    cluster.builder.apply(
+        objects=[
+            snapshot_pb2.ClusterObject(pod_disruption_budget=decode.decode(budget, policy_pb2.PodDisruptionBudget)),
+            snapshot_pb2.ClusterObject(persistent_volume=decode.decode(volume, core_pb2.PersistentVolume)),
+        ]
+    )
+    await cluster.schedule_at_random(40)
+    await cluster.schedule(9, 1)
+    (folder / "recording-0000000001.trireme").write_bytes(cluster.content())
+    return cluster
+
+
+def all_text(frames: list[recording_pb2.RecordedFrame], header: recording_pb2.RecordingHeader) -> str:
+    """Everything in the file as text, unknown fields and decisions too."""
+    decisions = [decision_pb2.Decision.FromString(content) for frame in frames for content in frame.message.decisions]
+    return "\n".join(map(str, [header, *frames, *decisions]))
+
+
+async def test_no_name_of_the_original_is_left_and_it_replays_the_same(tmp_path: pathlib.Path) -> None:
+    """It goes to strangers with a bug report."""
+    await recorded(tmp_path)
+    plain, redacted = tmp_path / "plain", tmp_path / "redacted"
+    export.export(tmp_path, plain, 0)
+    export.export(tmp_path, redacted, 0, redact=True)
+    before, reader = read(plain.read_bytes())
+    assert reader.header is not None
+    original = all_text(before, reader.header)
+    frames, reader = read(redacted.read_bytes())
+    assert reader.header is not None
+    content = all_text(frames, reader.header)
+    for name in SECRETS:
+        pattern = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
+        assert re.search(pattern, original), name
+        assert not re.search(pattern, content), name
+    replay = decision_replay.DecisionReplay(reader.header)
+    differences = [each async for each in replay.replay(frames)]
+    assert differences == []
+    assert replay.counts.same > 60
+    assert (replay.counts.incomplete, replay.counts.inexact) == (0, 0)
+    assert not list(tmp_path.glob("*.partial*")) + list(tmp_path.glob(".*"))
+
+
+def one_redaction(*messages: recording_pb2.RecordedFrame) -> list[recording_pb2.RecordedFrame]:
+    names = redaction.Names()
+    for message in messages:
+        names.add(message)
+    replacing = redaction.Redaction(names)
+    for message in messages:
+        replacing.redact(message)
+    return list(messages)
+
+
+def frame(**delta: object) -> recording_pb2.RecordedFrame:
+    message = snapshot_pb2.SyncRequest(delta=snapshot_pb2.Delta(**delta))  # type: ignore[arg-type]
+    return recording_pb2.RecordedFrame(message=message)
+
+
+def test_one_name_has_one_replacement_and_the_order_stays() -> None:
+    """A hostname label would no longer be the node's name, and plugins that sort would sort otherwise."""
+    nodes = [
+        snapshot_pb2.NodeEntry(
+            slot=slot, node=core_pb2.Node(metadata={"name": name, "labels": {"kubernetes.io/hostname": name}})
+        )
+        for slot, name in enumerate(("beta", "alpha", "gamma"))
+    ]
+    (found,) = one_redaction(frame(nodes=nodes))
+    names = [entry.node.metadata.name for entry in found.message.delta.nodes]
+    assert names == ["x1", "x0", "x2"]
+    assert [entry.node.metadata.labels["kubernetes.io/hostname"] for entry in found.message.delta.nodes] == names
+
+
+def test_what_kubernetes_defines_and_numbers_stay() -> None:
+    """Plugins know some labels by their keys, compare numbers, and split zones and images."""
+    labels = {
+        "topology.kubernetes.io/zone": "east__west",
+        "acme.example/rank": "7",
+        "acme.example/enabled": "true",
+    }
+    node = core_pb2.Node(metadata={"name": "n", "labels": labels})
+    node.status.images.add(names=["registry.acme.example/web:latest"])
+    node.status.allocatable["acme.example/gpu"].string = "4"
+    (found,) = one_redaction(frame(nodes=[snapshot_pb2.NodeEntry(node=node)]))
+    out = found.message.delta.nodes[0].node
+    assert re.fullmatch(r"x\d__x\d", out.metadata.labels["topology.kubernetes.io/zone"])
+    assert sorted(out.metadata.labels.values())[:2] == ["7", "true"]
+    assert not any("acme" in key for key in out.metadata.labels)
+    assert re.fullmatch(r"x\d:latest", out.status.images[0].names[0])
+    # Expressions and plugins know resources by name.
+    assert out.status.allocatable["acme.example/gpu"].string == "4"
+
+
+def test_names_in_texts_are_replaced_and_words_are_not() -> None:
+    """`Insufficient cpu` would be another text than the replay's, where a namespace is called cpu."""
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "books"}}]
+    classes = [snapshot_pb2.PodClass(id=1, pod=pod_of({"volumes": volumes}))]
+    classes[0].pod.metadata.namespace = "cpu"
+    decision = decision_pb2.Decision(number=1)
+    refusal = decision.filter.refusals.add(nodes=1)
+    refusal.status.messages.extend(["Insufficient cpu", 'claim "books" not found', "pod cpu/books is late"])
+    holder = recording_pb2.RecordedFrame()
+    holder.message.decisions.append(decision.SerializeToString())
+    found = one_redaction(frame(classes=classes), holder)
+    out = decision_pb2.Decision.FromString(found[1].message.decisions[0])
+    # Three names: books, cpu, data.
+    claim = "x0"
+    namespace = found[0].message.delta.classes[0].pod.metadata.namespace
+    assert list(out.filter.refusals[0].status.messages) == [
+        "Insufficient cpu",
+        f'claim "{claim}" not found',
+        f"pod {namespace}/{claim} is late",
+    ]
+
+
+def test_labels_in_arguments_of_plugins_are_replaced_too() -> None:
+    """A profile's added affinity would match no node."""
+    arguments = {
+        "scoringStrategy": {"type": "LeastAllocated", "resources": [{"name": "cpu", "weight": 1}]},
+        "addedAffinity": {"key": "acme.example/fleet", "operator": "In", "values": ["bluefleet"]},
+    }
+    header = recording_pb2.RecordingHeader()
+    profile = header.hello.configuration.profiles.add(scheduler_name="default-scheduler")
+    profile.plugin_args.add(name="NodeAffinity", args_json=json.dumps(arguments).encode())
+    names = redaction.Names()
+    names.add(header)
+    redaction.Redaction(names).redact(header)
+    out = json.loads(header.hello.configuration.profiles[0].plugin_args[0].args_json)
+    assert out["addedAffinity"] == {"key": "x0", "operator": "In", "values": ["x1"]}
+    assert out["scoringStrategy"] == arguments["scoringStrategy"]
+    assert header.hello.configuration.profiles[0].scheduler_name == "default-scheduler"
+
+
+def test_a_decision_that_cannot_be_decoded_is_an_error() -> None:
+    """It might hold names."""
+    holder = recording_pb2.RecordedFrame()
+    holder.message.decisions.append(b"\xff")
+    with pytest.raises(ValueError, match="a decision cannot be decoded"):
+        one_redaction(holder)
+
+
+async def test_an_important_pod_and_its_victims_are_still_those(tmp_path: pathlib.Path) -> None:
+    """Preemption draws its first node by the UID, which is why UIDs stay."""
+    cluster = await RecordedCluster(2).open()
+    await cluster.schedule(SMALL, 8)
+    await cluster.schedule(IMPORTANT, 1)
+    (tmp_path / "recording-0000000001.trireme").write_bytes(cluster.content())
+    export.export(tmp_path, tmp_path / "redacted", 0, redact=True)
+    frames, reader = read((tmp_path / "redacted").read_bytes())
+    assert reader.header is not None
+    replay = decision_replay.DecisionReplay(reader.header)
+    assert [each async for each in replay.replay(frames)] == []
+    assert replay.counts.same == len(cluster.decisions())
