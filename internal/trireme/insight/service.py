@@ -84,9 +84,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._memory = memory.Memory(self._cluster, now_ns=now_ns)
         #: What the pages of the console are made from.
         self.console = console_state.ConsoleState(self._cluster, lambda: self.follow.disconnected_seconds)
-        self.follow = follower.Follower(
-            self._cluster, self.configure, take_queue=self._take_queue, applied=self.take
-        )
+        self.follow = follower.Follower(self._cluster, self.configure, take_queue=self._take_queue, applied=self.take)
         self.follow.takes_decisions = True
         self._decisions = self._memory.explainer(self.follow.caller_identity)
 
