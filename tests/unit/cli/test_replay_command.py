@@ -178,9 +178,9 @@ async def test_a_pod_is_explained_as_of_then(tmp_path: pathlib.Path, capsys: pyt
     path.write_bytes(cluster.content())
     at = timestamps.rfc3339_micros(cluster.frames()[before - 1].unix_time_ns)
     assert await replay(str(path), "--at", at, "explain", "pod-1") == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert shown.startswith("default/pod-1 was on node n")
-    assert f" at {at}\n" in shown
+    assert f" at {at} " in shown
     assert "The same answer placed 1 pod before it: default/pod-0" in shown
     assert await replay(str(path), "-o", "json", "explain", "default/pod-4") == 0
     report = json.loads(capsys.readouterr().out)
@@ -205,7 +205,7 @@ async def test_a_pod_that_waited_is_evaluated_as_of_then(
     cluster.builder.remove(*cluster.placed)
     path.write_bytes(cluster.content())
     assert await replay(str(path), "--at", at, "explain", "waits") == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert f"default/waits was refused, and waited for an event at {at}" in shown
     assert "0 of 2 nodes were feasible then" in shown
     assert "It preempts nobody: no node where evictions might help has a pod of lower priority" in shown
