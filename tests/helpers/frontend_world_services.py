@@ -32,6 +32,10 @@ class FakePhase:
         """The configuration changed."""
         self.restarts += 1
 
+    def note_capacities(self, key: tuple[str, int], generation: int) -> None:
+        """The replica has the capacities of this class now."""
+        self.capacities[key] = generation
+
     def statistics(self) -> list[Any]:
         """No statistics."""
         return []
