@@ -315,6 +315,9 @@ class _SlowService:
     async def ExplainDecision(self, request: Any, context: Any) -> None:
         raise AssertionError("nobody asks")
 
+    async def Simulate(self, request: Any, context: Any) -> None:
+        raise AssertionError("nobody asks")
+
     async def Explain(self, request: insight_pb2.ExplainRequest, context: Any) -> insight_pb2.ExplainResponse:
         self.running += 1
         self.most = max(self.most, self.running)
