@@ -1,7 +1,6 @@
 """What insight says would happen is what a whole Trireme does, on random scenarios."""
 
 import pathlib
-import random
 import subprocess
 import sys
 
@@ -9,8 +8,7 @@ import pytest
 
 SCRIPT = pathlib.Path(__file__).parent / "simulated_questions.py"
 
-# One is new in each run; the message of a failure names it.
-SEEDS = (1, random.SystemRandom().randrange(1000, 1_000_000))
+SEEDS = (1, 2)
 
 
 @pytest.mark.slow
