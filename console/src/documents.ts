@@ -280,3 +280,19 @@ export interface Decision {
   steps: { name: string; durationUs: string }[];
   longestStep: string;
 }
+
+// The answer of the RPC Simulate, as far as the page reads it.
+interface PodName {
+  namespace: string;
+  name: string;
+}
+
+export interface Simulated {
+  placements: { pod: PodName; nodeName: string }[];
+  pending: { pods: PodName[]; message: string }[];
+  evictions: { pod: PodName; nodeName: string }[];
+  blocked: { pod: PodName; nodeName: string }[];
+  before: { usedNodes: number };
+  after: { usedNodes: number };
+  notSimulated: string[];
+}

@@ -15,6 +15,7 @@ import { OverviewView } from "./views/overview.tsx";
 import { PendingView } from "./views/pending.tsx";
 import { PodView } from "./views/pod.tsx";
 import { PreemptionsView } from "./views/preemptions.tsx";
+import { SimulationView } from "./views/simulation.tsx";
 
 const VIEWS = [
   { href: "#/", name: "Overview" },
@@ -23,6 +24,7 @@ const VIEWS = [
   { href: "#/groups", name: "Groups" },
   { href: "#/preemptions", name: "Preemptions" },
   { href: "#/scheduler", name: "Scheduler" },
+  { href: "#/simulation", name: "Simulation" },
 ];
 
 function useRoute(): { parts: string[]; query: URLSearchParams } {
@@ -45,6 +47,7 @@ function Shown({ parts, query }: { parts: string[]; query: URLSearchParams }) {
   if (view === "nodes") return <NodesView pod={query.get("pod") ?? ""} />;
   if (view === "groups") return <GroupsView />;
   if (view === "preemptions") return <PreemptionsView />;
+  if (view === "simulation") return <SimulationView />;
   if (view === "scheduler") return <ComponentsView />;
   return (
     <div class="empty">

@@ -264,6 +264,21 @@ def test_the_scheduler_shows_its_replicas(world: World) -> None:
         _expect(page.get_by_text("No remote plugins")).to_be_visible()
 
 
+def test_a_drain_is_simulated_and_not_carried_out(world: World) -> None:
+    """Whether a node can be drained would be tried on the cluster."""
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/simulation")
+        page.get_by_label("Nodes", exact=True).fill("node-3")
+        page.get_by_role("button", name="Simulate").click()
+        _expect(page.get_by_role("region", name="What would happen")).to_contain_text("evicted")
+        _expect(page.get_by_role("region", name="Simulated pods").locator("tbody tr").first).to_contain_text("default/")
+        page.get_by_label("Nodes", exact=True).fill("no-such-node")
+        page.get_by_role("button", name="Simulate").click()
+        _expect(page.get_by_text("no-such-node").last).to_be_visible()
+    assert not world.call("GET", "/api/v1/nodes/node-3")["spec"].get("unschedulable")
+    world.browser.complaints = [text for text in world.browser.complaints if "status of 4" not in text]
+
+
 def test_a_pod_is_found_by_a_part_of_its_name(world: World) -> None:
     """By keyboard alone, from any page."""
     with world.browser.page() as page:
@@ -314,6 +329,7 @@ def _views(world: World) -> dict[str, str]:
         "groups": "main .rows, main .empty",
         "preemptions": "main .rows, main .empty",
         "scheduler": "main table",
+        "simulation": "main form",
         "no/such/page": "main .empty",
     }
 
