@@ -47,17 +47,19 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "follower in go": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "typescript": frozenset({PLUGIN, FILTER, SCORE}),
     "follower in typescript": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+    "java": frozenset({PLUGIN, FILTER, SCORE}),
+    "follower in java": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "allocatable-go": frozenset({PLUGIN, SCORE}),
     "quota-permit-go": frozenset({PLUGIN, FILTER, "trireme.v1.BindPlugin"}),
     "maintenance-windows-typescript": frozenset({PLUGIN, FILTER, "trireme.v1.QueueService", "trireme.v1.BindPlugin"}),
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
 }
-PLUGINS = ("python", "go", "typescript")
+PLUGINS = ("python", "go", "typescript", "java")
 PHASES = ("filter", "score")
 # Further examples, each with a purpose of its own.
 EXAMPLES = ("allocatable-go", "quota-permit-go", "maintenance-windows-typescript", "data-locality-typescript")
 # Plugins with NODE_DATA_SNAPSHOT.
-FOLLOWERS = ("follower in python", "follower in go", "follower in typescript")
+FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "follower in java")
 
 
 WITH_GO_PACKAGE = ROOT / "sdk" / "go" / "with-package.sh"
@@ -92,7 +94,7 @@ def command(name: str) -> Sequence[str | Path]:
         return (go_plugin(name),)
     if name == "follower in python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
-    if name in sdk_examples.COMMANDS:
+    if name in sdk_examples.COMMANDS or name in sdk_examples.JAVA_CLASSES:
         return sdk_examples.command(name)
     return (sys.executable, ROOT / "cmd" / name)
 

@@ -35,11 +35,20 @@ COMMANDS: Mapping[str, tuple[str, str, Sequence[str]]] = {
 }
 TYPESCRIPT_EXAMPLES = sorted({example for example, _, _ in COMMANDS.values()})
 
+# For each plugin of examples/plugin-java its class.
+JAVA_CLASSES: Mapping[str, str] = {
+    "java": "dev.trireme.examples.Maintenance",
+    "follower in java": "dev.trireme.examples.PodLimit",
+}
+
 _NPM_FLAGS = ("--ignore-scripts", "--no-progress", "--prefer-offline")
 
 
 def command(name: str) -> Sequence[str | Path]:
     """What starts the plugin, whose example is built if need be."""
+    if name in JAVA_CLASSES:
+        target = java_example("plugin-java") / "target"
+        return ("java", "-XX:+UseSerialGC", "-cp", f"{target}/classes:{target}/lib/*", JAVA_CLASSES[name])
     example, file, flags = COMMANDS[name]
     return ("node", typescript_example(example) / file, *flags)
 
@@ -59,6 +68,25 @@ def typescript_example(name: str) -> Path:
         shutil.rmtree(folder / "dist", ignore_errors=True)
         _run(["npm", "install", *_NPM_FLAGS], folder)
         _run(["npm", "run", "--silent", "build"], folder)
+        stamp.write_text(sources)
+    return folder
+
+
+def java_example(name: str) -> Path:
+    """The folder of an example in Java, built and tested: its target/classes and target/lib have what java runs."""
+    _require_toolchain("mvn", f"examples/{name}")
+    folder = EXAMPLES / name
+    stamp = folder / "target" / ".built"
+    with _one_build_at_a_time():
+        package = _package("java")
+        sources = f"{package} {_hash([folder])}"
+        if _is_built(stamp, sources):
+            return folder
+        # Maven would take a package of the same version for the one that it has.
+        local = Path.home() / ".m2" / "repository" / "dev" / "trireme" / "trireme-plugin-sdk"
+        shutil.rmtree(local, ignore_errors=True)
+        shutil.rmtree(folder / "target", ignore_errors=True)
+        _run(["mvn", "--batch-mode", "--quiet", "package"], folder)
         stamp.write_text(sources)
     return folder
 

@@ -1,0 +1,69 @@
+package dev.trireme.sdk;
+
+import java.util.List;
+
+/**
+ * A plugin's name, needs and limits.
+ *
+ * @param name what profiles call it
+ * @param version answers are cached for as long as it stays: code or settings that answer otherwise are another version
+ * @param dependsOn what results depend on
+ * @param nodeData the form of nodes
+ * @param podFields paths of a pod's fields, such as {@code spec.nodeSelector}; empty: those of the built-in plugins
+ * @param normalization how scores come into 0 to 100
+ * @param maxConcurrentCalls how many calls at once, the SDK has further ones wait; 0: as many as come
+ * @param events which changes may help a pod that it refused; empty: every one
+ */
+public record Info(
+    String name,
+    String version,
+    Dependency dependsOn,
+    NodeData nodeData,
+    List<String> podFields,
+    Normalization normalization,
+    int maxConcurrentCalls,
+    List<Event> events) {
+
+  /** A plugin of this name: it depends on anything, gets names of nodes, and has no limits. */
+  public static Info of(String name) {
+    return new Info(
+        name, "", Dependency.CLUSTER, NodeData.NAMES, List.of(), Normalization.NONE, 0, List.of());
+  }
+
+  /** The same with this version. */
+  public Info withVersion(String value) {
+    return new Info(name, value, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events);
+  }
+
+  /** The same, depending on this. */
+  public Info dependingOn(Dependency value) {
+    return new Info(name, version, value, nodeData, podFields, normalization, maxConcurrentCalls, events);
+  }
+
+  /** The same with nodes in this form. */
+  public Info withNodeData(NodeData value) {
+    return new Info(name, version, dependsOn, value, podFields, normalization, maxConcurrentCalls, events);
+  }
+
+  /** The same with these fields of pods. */
+  public Info withPodFields(String... paths) {
+    return new Info(
+        name, version, dependsOn, nodeData, List.of(paths), normalization, maxConcurrentCalls, events);
+  }
+
+  /** The same with scores of this kind. */
+  public Info withNormalization(Normalization value) {
+    return new Info(name, version, dependsOn, nodeData, podFields, value, maxConcurrentCalls, events);
+  }
+
+  /** The same with at most so many calls at once. */
+  public Info withMaxConcurrentCalls(int value) {
+    return new Info(name, version, dependsOn, nodeData, podFields, normalization, value, events);
+  }
+
+  /** The same with these events. */
+  public Info withEvents(Event... values) {
+    return new Info(
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, List.of(values));
+  }
+}

@@ -1,0 +1,50 @@
+package dev.trireme.sdk;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import dev.trireme.v1.ConfigureRequest;
+import dev.trireme.v1.ConfigureResponse;
+import dev.trireme.v1.GetPluginInfoRequest;
+import dev.trireme.v1.GetPluginInfoResponse;
+import dev.trireme.v1.GetPluginStatisticsRequest;
+import dev.trireme.v1.GetPluginStatisticsResponse;
+import io.grpc.Status;
+
+/** Serves PluginService: the handshake and the configuration. */
+final class PluginHandlers {
+  private final Invoker invoker;
+
+  PluginHandlers(Invoker invoker) {
+    this.invoker = invoker;
+  }
+
+  GetPluginInfoResponse getPluginInfo(GetPluginInfoRequest request) {
+    return GetPluginInfoResponse.newBuilder()
+        .addPlugins(Description.of(invoker.plugin()))
+        .setInstance(invoker.instance)
+        .build();
+  }
+
+  ConfigureResponse configure(ConfigureRequest request) {
+    Plugin.Configurable plugin = invoker.as(Plugin.Configurable.class);
+    JsonElement args = Invoker.parse("args_json", request.getArgsJson());
+    Configuration configuration = new Configuration(
+        request.getProfile(), args == null ? new JsonObject() : args, request.getFeatureGatesMap());
+    return invoker.call("configure", () -> {
+      try {
+        Object config = plugin.configure(configuration);
+        invoker.configurations.add(request.getConfigHash(), request.getProfile(), config);
+        return ConfigureResponse.getDefaultInstance();
+      } catch (InvalidArguments refused) {
+        ConfigureResponse.Builder out = ConfigureResponse.newBuilder();
+        refused.problems().forEach(problem ->
+            out.addErrorsBuilder().setField(problem.field()).setMessage(problem.message()));
+        return out.build();
+      }
+    });
+  }
+
+  GetPluginStatisticsResponse getPluginStatistics(GetPluginStatisticsRequest request) {
+    throw Refusals.of(Status.UNIMPLEMENTED, "only phases call plugins");
+  }
+}
