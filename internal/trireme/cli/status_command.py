@@ -176,7 +176,17 @@ def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
         )
     problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
     right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
-    return console.Group(display.table_of_rows(headers, entries, right=right), *problems)
+    shadows = [_shadow_line(plugin) for plugin in plugins if plugin.get("shadow")]
+    return console.Group(display.table_of_rows(headers, entries, right=right), *problems, *shadows)
+
+
+def _shadow_line(plugin: Report) -> text.Text:
+    """What the answers of a plugin in shadow mode would change."""
+    shadow = plugin["shadow"]
+    parts = [f"{shadow['differed']} of {shadow['compared']} comparisons differ"]
+    parts += [f"{shadow[key]} {word}" for key, word in (("failed", "failed"), ("skipped", "left out")) if shadow[key]]
+    refused = f", {shadow['refusedNodes']} nodes refused that the others let pass" if shadow["refusedNodes"] else ""
+    return text.Text(f"plugin {plugin['name']} is in shadow mode: {', '.join(parts)}{refused}")
 
 
 def _generation_text(follows: Report | None) -> str:

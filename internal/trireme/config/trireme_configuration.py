@@ -29,6 +29,12 @@ REMOTE_POINTS = frozenset(ExtensionPoint) - {
     ExtensionPoint.POD_GROUP_POST_FILTER,
 }
 FAILURE_POLICIES = ("Fail", "Ignore")
+SHADOW = "Shadow"
+MODES = ("Enforce", SHADOW)
+#: Where a plugin may be in shadow mode: what is called there changes nothing.
+SHADOW_POINTS = frozenset(
+    {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+)
 
 _FALLBACK_AFTER = Duration(30 * SECOND)
 _PHASE_DEADLINE = Duration(30 * SECOND)
@@ -37,6 +43,7 @@ _BIND_DEADLINE = Duration(60 * SECOND)
 _DEADLINE = Duration(SECOND)
 _OPEN_FOR = Duration(30 * SECOND)
 _INSIGHT_DEADLINE = Duration(10 * SECOND)
+_NO_BUDGET = Duration()
 _LINGER = Duration(500 * MILLISECOND)
 
 
@@ -117,12 +124,24 @@ class RemotePlugin:
 
     #: The name by which profiles enable it; no in-tree plugin has it.
     name: str
-    #: `host:port`, `unix:/path` or `dns:///name:port`.
+    #: `host:port`, `unix:/path` or `dns:///name:port` (every address of the name). Or `addresses` instead.
     address: str
     #: Where profiles may enable it; checked against the plugin's own description at the handshake.
     extension_points: tuple[ExtensionPoint, ...]
     #: How long a call may take.
     deadline: Duration = _DEADLINE
+    #: Several addresses, instead of one: replicas of the plugin, all of one version and with the same answers. Calls
+    #: go to the one with the fewest calls under way, and to another one if it fails.
+    addresses: tuple[str, ...] = ()
+    #: A call that takes longer than 19 of 20 is made at a second replica as well, and the first answer counts. Only
+    #: for calls without side effects, of plugins that declare `idempotent`.
+    hedging: bool = False
+    #: With `failurePolicy: Ignore`: for how long in each second, on average, its calls may keep a process waiting; once
+    #: that is used up, it is left out for a while. Calls that overlap count each. 0: no limit.
+    budget_per_second: Duration = _NO_BUDGET
+    #: `Enforce`: its answers count; `Shadow`: it is called beside the others, measured and compared, and no pod waits
+    #: for it or is decided by it. For `preFilter`, `filter`, `preScore` and `score` alone.
+    mode: str = "Enforce"
     #: `Fail`: a pod whose call failed is tried again later; `Ignore`: it is scheduled without the plugin.
     failure_policy: str = "Fail"
     #: When calls of an RPC pause after failures; each RPC of a process has a circuit breaker of its own.
@@ -132,6 +151,26 @@ class RemotePlugin:
     #: Names (URI, DNS name, common name) of the certificate with which this plugin calls the frontend (`handle`).
     #: Empty: the `allowedIdentities` of its own `tls`.
     handle_identities: tuple[str, ...] = ()
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """All of its addresses."""
+        return self.addresses or (self.address,)
+
+    @property
+    def where(self) -> str:
+        """Its addresses, for messages."""
+        return ", ".join(self.endpoints)
+
+    @property
+    def in_shadow(self) -> bool:
+        """Whether its answers are compared and do not count."""
+        return self.mode == SHADOW
+
+    @property
+    def required(self) -> bool:
+        """Whether pods of the profiles that name it wait while it does not take part."""
+        return self.failure_policy != "Ignore" and not self.in_shadow
 
     @property
     def caller_identities(self) -> frozenset[str]:

@@ -135,6 +135,10 @@ def _to_remote_plugin(value: Value) -> RemotePlugin:
     return replace(
         plugin,
         deadline=value.get("deadline", plugin.deadline),
+        mode=value.get("mode", plugin.mode),
+        addresses=tuple(value.get("addresses") or ()),
+        hedging=value.get("hedging", plugin.hedging),
+        budget_per_second=value.get("budgetPerSecond", plugin.budget_per_second),
         failure_policy=value.get("failurePolicy", plugin.failure_policy),
     )
 

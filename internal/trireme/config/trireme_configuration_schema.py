@@ -1,6 +1,6 @@
 """The types of `trireme.dev/v1alpha1`."""
 
-from trireme_kube.apimachinery.schema import DURATION, INT32, STRING, Field, Many, struct
+from trireme_kube.apimachinery.schema import BOOL, DURATION, INT32, STRING, Field, Many, struct
 
 _TLS_FIELDS = (
     Field("certFile", STRING),
@@ -22,8 +22,12 @@ REMOTE_PLUGIN = struct(
     "RemotePlugin",
     Field("name", STRING),
     Field("address", STRING),
+    Field("addresses", Many(STRING)),
+    Field("hedging", BOOL),
+    Field("budgetPerSecond", DURATION),
     Field("extensionPoints", Many(STRING)),
     Field("deadline", DURATION),
+    Field("mode", STRING),
     Field("failurePolicy", STRING),
     Field(
         "circuitBreaker",

@@ -11,7 +11,9 @@ from trireme.config.trireme_configuration import (
     FAILURE_POLICIES,
     FALLBACKS,
     MAX_BATCH_PODS,
+    MODES,
     PHASES,
+    SHADOW_POINTS,
     TLS,
     Insight,
     Phase,
@@ -167,14 +169,11 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
         problems.append(required(child(path, "name")))
     elif plugin.name == "*" or plugin.name != plugin.name.strip():
         problems.append(invalid(child(path, "name"), plugin.name, "is no name that a profile can use"))
-    if not plugin.address:
-        problems.append(required(child(path, "address")))
-    elif address_problem(plugin.address) or plugin.address.startswith(_RESOLVED[1]):
-        rule = "must be host:port, unix:/path or dns:///name:port"
-        problems.append(invalid(child(path, "address"), plugin.address, rule))
+    problems.extend(_plugin_address_problems(path, plugin))
     problems.extend(_not_positive_problems(child(path, "deadline"), plugin.deadline))
     if plugin.failure_policy not in FAILURE_POLICIES:
         problems.append(not_supported(child(path, "failurePolicy"), plugin.failure_policy, FAILURE_POLICIES))
+    problems.extend(_mode_problems(path, plugin))
     breaker = plugin.circuit_breaker
     if breaker.failures < 0:
         where = child(path, "circuitBreaker", "failures")
@@ -183,6 +182,42 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
     if plugin.tls is not None:
         problems.extend(_tls_problems(child(path, "tls"), plugin.tls))
     return problems
+
+
+def _plugin_address_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
+    """What is wrong with where a plugin is, with how its replicas are called, and with its budget."""
+    problems: list[Problem] = []
+    if plugin.address and plugin.addresses:
+        problems.append(invalid(child(path, "addresses"), list(plugin.addresses), "address is given as well"))
+    elif not plugin.address and not plugin.addresses:
+        problems.append(required(child(path, "address"), "or addresses"))
+    named = [(child(path, "address"), plugin.address)] if plugin.address else []
+    named += [(index(child(path, "addresses"), at), address) for at, address in enumerate(plugin.addresses)]
+    known: set[str] = set()
+    for where, address in named:
+        if address_problem(address) or address.startswith(_RESOLVED[1]):
+            problems.append(invalid(where, address, "must be host:port, unix:/path or dns:///name:port"))
+        elif address in known:
+            problems.append(duplicate(where, address))
+        known.add(address)
+    budget = plugin.budget_per_second
+    where = child(path, "budgetPerSecond")
+    if budget < Duration():
+        problems.append(invalid(where, budget, "must be zero (no limit) or positive"))
+    elif budget > Duration() and plugin.failure_policy != "Ignore":
+        problems.append(invalid(where, budget, "is for failurePolicy Ignore: with Fail no plugin is left out"))
+    return problems
+
+
+def _mode_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
+    """What is wrong with a plugin's mode: at points with side effects there is no shadow."""
+    if plugin.mode not in MODES:
+        return [not_supported(child(path, "mode"), plugin.mode, MODES)]
+    if not plugin.in_shadow:
+        return []
+    others = sorted(point.value for point in plugin.extension_points if point not in SHADOW_POINTS)
+    rule = f"has side effects at {', '.join(others)}; Shadow is for preFilter, filter, preScore and score"
+    return [invalid(child(path, "mode"), plugin.mode, rule)] if others else []
 
 
 def _tls_problems(path: str, tls: TLS) -> list[Problem]:

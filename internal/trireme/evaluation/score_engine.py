@@ -127,6 +127,35 @@ class ScoreEngine:
             out.append(PluginScores(each.plugin, each.weight, scores))
         return out
 
+    async def totals(self, cycle: cycle_pb2.Cycle) -> tuple[arrays.SlotArray, arrays.Int64Array] | None:
+        """The slots that take pods of the class by filter's last answer, and their totals now.
+
+        Shapes: (node,), (node,). None: there are fewer than two such nodes, or a plugin fails.
+        """
+        pod_class = self._class_of_cycle(cycle)
+        known = self._evaluator.columns_of(cycle.profile, pod_class)
+        known.refresh_open_slots(self._snap.nodes)
+        if known.open_count < 2:
+            return None
+        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        if isinstance(cached, status.Status):
+            return None
+        known.refresh_open_slots(self._snap.nodes)
+        slots = self._slots_open_or_admissible(known, ())
+        if slots.size < 2:
+            return None
+        totals = np.zeros(slots.shape[0], dtype=np.int64)
+        for name, weight in self.chains[cycle.profile].weights.items():
+            column = cached.plugins.get(name)
+            if column is None or column.silent:
+                continue
+            raw = self._raw_scores_of_plugin(cycle.profile, pod_class, name, column, slots)
+            scores = await self._normalize_scores_of_plugin(cycle.profile, pod_class, name, slots, raw)
+            if isinstance(scores, status.Status):
+                return None
+            totals += weight * scores
+        return slots, totals
+
     async def place(
         self,
         cycle: cycle_pb2.Cycle,

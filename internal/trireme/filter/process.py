@@ -11,7 +11,7 @@ PHASE = phase_process.Phase(
     point=plugin_pb2.EXTENSION_POINT_FILTER,
     descriptor=filter_phase_pb2.DESCRIPTOR.services_by_name["FilterPhase"],
     make=lambda snap, remotes: service.FilterPhase(
-        snap, remotes.filter_plugin, remotes.reserve_plugin, remotes.post_filter_plugin
+        snap, remotes.filter_plugin, remotes.reserve_plugin, remotes.post_filter_plugin, remotes.filter_plugin
     ),
     add_to=filter_phase_pb2_grpc.add_FilterPhaseServicer_to_server,
 )

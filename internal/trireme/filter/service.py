@@ -4,19 +4,20 @@ A phase answers all that its plugins say as one plugin would: PreFilter and Filt
 node.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from grpc import aio
 
 from trireme.evaluation import filter_engine, request_errors, reserving
-from trireme.evaluation.filtering import filter_chain, filter_evaluator
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import amounts, status
 from trireme.phases import answering
-from trireme.registry import filter_profiles
+from trireme.registry import filter_profiles, shadow_plugins
+from trireme.remote import remote_filter, shadow_filter
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, snapshot_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, plugin_pb2, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
@@ -33,12 +34,16 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         make_remote: filter_profiles.MakeRemoteFilter,
         make_remote_reserver: reserving.MakeRemoteReserver | None = None,
         make_remote_post_filter: filter_profiles.MakeRemotePostFilter | None = None,
+        make_shadow: Callable[[snapshot_pb2.RemotePlugin, str], remote_filter.RemoteFilterPlugin] | None = None,
     ) -> None:
+        """`make_shadow` makes remote plugins in shadow mode; without it they are left out."""
         self._snap = snap
         self._make_remote = make_remote
         self._make_remote_reserver = make_remote_reserver
         self._make_remote_post_filter = make_remote_post_filter
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
+        self._make_shadow = make_shadow
+        self.shadows = shadow_filter.ShadowFilters(snap, {}, self._evaluate_class)
         self.follow = follower.Follower(snap, self._apply_configuration)
 
     @property
@@ -56,9 +61,26 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         profiles = filter_profiles.make_profiles(
             configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
         )
+        shadows = self._make_shadows(configuration)
         # From here on nothing fails: a configuration that is refused changes nothing.
+        self.shadows.queue.close()
+        self.shadows = shadow_filter.ShadowFilters(self._snap, shadows, self._evaluate_class)
         self._snap.amount_rules = rules
         self._engine = filter_engine.FilterEngine(self._snap, profiles)
+
+    def _make_shadows(
+        self, configuration: snapshot_pb2.Configuration
+    ) -> Mapping[str, Sequence[remote_filter.RemoteFilterPlugin]]:
+        """By profile the filter plugins in shadow mode. Raises: ValueError."""
+        make = self._make_shadow
+        if make is None:
+            return {}
+        found = shadow_plugins.shadow_plugins(configuration, plugin_pb2.EXTENSION_POINT_FILTER)
+        return {profile: [make(remote, profile) for remote, _ in plugins] for profile, plugins in found.items()}
+
+    async def _evaluate_class(self, profile: str, class_id: int) -> class_verdicts.ClassVerdicts:
+        """The verdicts of the profile's plugins about the class."""
+        return await self._engine.evaluate(cycle_pb2.Cycle(profile=profile, pod_class=class_id))
 
     async def Prepare(
         self, request: filter_phase_pb2.FilterPhasePrepareRequest, context: aio.ServicerContext[Any, Any]
@@ -75,6 +97,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         response = await answering.answer_or_abort(_filter(engine, request), context)
         response.evaluated_generation = self._snap.generation
+        self.shadows.observe(request.cycle.profile, request.cycle.pod_class)
         return response
 
     async def FilterNominated(

@@ -4,8 +4,7 @@ import time
 from dataclasses import dataclass
 
 from trireme.config import trireme_configuration
-from trireme.frontend import plugin_changes
-from trireme.rpc import dialing
+from trireme.frontend import plugin_changes, replica_channels
 from trireme.v1 import plugin_pb2
 
 
@@ -20,13 +19,16 @@ class PluginStatus:
     takes_part: bool
     reachable: bool  # at the last check
     problem: str  # why it does not take part, is unreachable or runs with an older description; else empty
+    in_shadow: bool  # its answers are compared and do not count
     changing: bool  # its description changes again and again, and a new one has no effect for a while
 
 
 class MonitoredPlugin:
     """One configured plugin: its connection, the description in force, and whether it is called."""
 
-    def __init__(self, config: trireme_configuration.RemotePlugin, connection: dialing.RenewableChannel) -> None:
+    def __init__(
+        self, config: trireme_configuration.RemotePlugin, connection: replica_channels.ReplicaChannels
+    ) -> None:
         self.config = config
         self.connection = connection
         self.info: plugin_pb2.PluginInfo | None = None  # in its normal form
@@ -48,12 +50,12 @@ class MonitoredPlugin:
     @property
     def in_configuration(self) -> bool:
         """Whether the phases have it in their configuration. While pods wait for it, those under way still need it."""
-        return self.info is not None and not (self.rejected and self.config.failure_policy == "Ignore")
+        return self.info is not None and not (self.rejected and not self.config.required)
 
     @property
     def where(self) -> str:
         """Its name and address, for messages."""
-        return f"plugin {self.config.name} at {self.config.address}"
+        return f"plugin {self.config.name} at {self.config.where}"
 
     def status(self) -> PluginStatus:
         """Its state as status shows it."""
@@ -61,11 +63,12 @@ class MonitoredPlugin:
         changing = self.reachable and not self.problem and self.changes.is_repeating
         return PluginStatus(
             config.name,
-            config.address,
+            config.where,
             self.version,
             config.failure_policy,
             self.takes_part,
             self.reachable,
             self.changes.problem() if changing else self.problem,
+            config.in_shadow,
             changing,
         )

@@ -109,13 +109,16 @@ def remote_plugin(
     """How to reach and configure a plugin. Without TLS settings of its own, those between the services apply."""
     message = snapshot_pb2.RemotePlugin(
         name=plugin.name,
-        endpoints=[plugin.address],
+        endpoints=plugin.endpoints,
         deadline_ms=max(1, round(plugin.deadline.seconds * 1000)),
         failure_policy=_FAILURE_POLICIES[plugin.failure_policy],
         breaker_failures=plugin.circuit_breaker.failures,
         breaker_open_ms=round(plugin.circuit_breaker.open_for.seconds * 1000),
         info=info,
         configurations=configurations,
+        shadow=plugin.in_shadow,
+        hedging=plugin.hedging,
+        budget_ms_per_second=round(plugin.budget_per_second.seconds * 1000),
     )
     tls = between_services if plugin.tls is None else plugin.tls
     if tls.enabled:

@@ -113,10 +113,13 @@ def one_line(row: Json) -> str:
     p99 = "none yet" if row["p99Seconds"] is None else f"{row['p99Seconds'] * 1000:.1f} ms"
     problem = f": {row['problem']}" if row["problem"] else ""
     follows = f", follows at generation {row['follows']['generation']}" if row["follows"] else ""
+    shadow = row["shadow"]
+    budget = f", {row['bypassedCalls']} not made: over its budget" if row["bypassedCalls"] else ""
+    mode = "" if shadow is None else f", in shadow: {shadow['differed']} of {shadow['compared']} would differ"
     return (
         f"plugin {row['name']} {row['health']}{problem}: {row['address']}, version {row['version'] or 'unknown'}, "
         f"breaker {row['breaker']}, failure policy {row['failurePolicy']}, {row['calls']} calls, "
-        f"{row['failedCalls']} failed, p99 {p99}{follows}"
+        f"{row['failedCalls']} failed, p99 {p99}{follows}{budget}{mode}"
     )
 
 
@@ -162,6 +165,9 @@ def _plugin_row(
     health = _health_text(status, failed_recently or breaker != _BREAKERS[0], stream is not None and not stream.in_step)
     problems = {"failing": last_error, "not following": _stream_problem(stream)}
     failed = sum(entry.failed for entry in found)
+    if health == "ok" and any(entry.over_budget for entry in found):
+        health = "over budget"
+        problems[health] = "its calls take longer than budgetPerSecond allows: pods go without it for a while"
     return {
         "name": status.name,
         "address": status.address,
@@ -170,11 +176,26 @@ def _plugin_row(
         "problem": problems.get(health, status.problem),
         "follows": None if stream is None else {"inStep": stream.in_step, "generation": stream.acknowledged},
         "failurePolicy": status.failure_policy,
+        "hedgedCalls": sum(entry.hedged for entry in found),
+        "bypassedCalls": sum(entry.bypassed for entry in found),
+        "overBudget": any(entry.over_budget for entry in found),
+        "shadow": _shadow_json(found) if status.in_shadow else None,
         "breaker": breaker,
         "calls": failed + sum(entry.answered for entry in found),
         "failedCalls": failed,
         "p99Seconds": durations.quantile(0.99),
         "lastError": last_error,
+    }
+
+
+def _shadow_json(found: Sequence[plugin_pb2.PluginStatistics]) -> Json:
+    """What the answers of a plugin in shadow mode would change, in all processes together."""
+    return {
+        "compared": sum(entry.shadow_compared for entry in found),
+        "differed": sum(entry.shadow_differed for entry in found),
+        "failed": sum(entry.shadow_failed for entry in found),
+        "skipped": sum(entry.shadow_skipped for entry in found),
+        "refusedNodes": sum(entry.shadow_refused_nodes for entry in found),
     }
 
 

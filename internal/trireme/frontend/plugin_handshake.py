@@ -6,7 +6,7 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.config import commandline, trireme_configuration
-from trireme.frontend import monitored_plugin, phase_configuration, plugin_checks
+from trireme.frontend import monitored_plugin, phase_configuration, plugin_checks, replica_channels
 from trireme.plugin_api import plugin_info_validation
 from trireme.remote import plugin_control, remote_client, remote_endpoint
 from trireme.rpc import dialing
@@ -26,18 +26,21 @@ class Handshake:
     def __init__(self, completed: commandline.CompletedConfig) -> None:
         self._completed = completed
 
-    def open_channel(self, config: trireme_configuration.RemotePlugin) -> dialing.RenewableChannel:
+    def open_channel(self, config: trireme_configuration.RemotePlugin) -> replica_channels.ReplicaChannels:
         """Open the channel to a plugin; nothing is called yet.
 
         Raises: HandshakeError if its address or TLS settings cannot be used.
         """
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
         try:
-            remote_endpoint.check_target(config.address, "address")
+            for target in config.endpoints:
+                remote_endpoint.check_target(target, "address")
             dialer = dialing.Dialer(dialing.remote_settings(message))
         except ValueError as error:
-            raise remote_client.HandshakeError(f"plugin {config.name} at {config.address}: {error}") from error
-        return dialer.open(config.address, remote_endpoint.OPTIONS)
+            raise remote_client.HandshakeError(f"plugin {config.name} at {config.where}: {error}") from error
+        return replica_channels.ReplicaChannels(
+            [dialer.open(target, remote_endpoint.OPTIONS) for target in config.endpoints]
+        )
 
     async def request_info(
         self, plugin: monitored_plugin.MonitoredPlugin, seconds: float
@@ -84,7 +87,7 @@ class Handshake:
 
     def _rpc_error(self, plugin: monitored_plugin.MonitoredPlugin, error: aio.AioRpcError, step: str = "") -> Exception:
         """The exception for a failed call: Unreachable if a later one may succeed, else HandshakeError."""
-        text = f"{step}{remote_endpoint.describe(error, plugin.connection)}"
+        text = f"{step}{remote_endpoint.describe(error, plugin.connection.connection)}"
         if error.code() in remote_client.UNREACHABLE:
             return Unreachable(text)
         return remote_client.HandshakeError(f"{self._profiles_prefix(plugin)}{plugin.where}: {text}")

@@ -278,7 +278,7 @@ class PluginMonitor:
 
     def _unsynced_too_long(self, plugin: monitored_plugin.MonitoredPlugin) -> bool:
         """Whether the phases have to go on without the plugin, which does not know the nodes; under Fail pods wait."""
-        if plugin.config.failure_policy != "Ignore" or plugin.info is None:
+        if plugin.config.required or plugin.info is None:
             return False
         return self._unsynced_seconds(plugin.config.name) > (UNSYNCED_SECONDS if plugin.takes_part else 0.0)
 
@@ -307,9 +307,9 @@ class PluginMonitor:
             log,
             "Remote plugin does not take part yet",
             plugin=config.name,
-            address=config.address,
+            address=config.where,
             failurePolicy=config.failure_policy,
-            consequence="profiles are scheduled without it" if config.failure_policy == "Ignore" else "profiles wait",
+            consequence="profiles wait" if config.required else "profiles are scheduled without it",
             profiles=names,
             err=plugin.problem,
         )

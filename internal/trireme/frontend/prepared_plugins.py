@@ -68,4 +68,4 @@ class PreparedPlugins:
 
 def connection_key(config: trireme_configuration.RemotePlugin) -> tuple[object, ...]:
     """What a connection to a plugin depends on."""
-    return config.name, config.address, config.tls
+    return config.name, config.endpoints, config.tls

@@ -15,7 +15,7 @@ _BIND_POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.B
 def roles_of(completed: commandline.CompletedConfig) -> ProfileRoles:
     """The roles of the configuration's profiles; with extenders no profile speculates."""
     profiles = completed.profiles
-    remote = frozenset(plugin.name for plugin in completed.trireme.remote_plugins)
+    remote = _deciding_plugins(completed)
 
     def with_remote(*points: ExtensionPoint) -> set[str]:
         """The profiles with any remote plugin at any of these points."""
@@ -42,5 +42,10 @@ def roles_of(completed: commandline.CompletedConfig) -> ProfileRoles:
 
 def speculating_profiles(completed: commandline.CompletedConfig) -> set[str]:
     """The profiles without plugins of others, whose answers may change though the cluster does not."""
-    remote = frozenset(plugin.name for plugin in completed.trireme.remote_plugins)
+    remote = _deciding_plugins(completed)
     return {profile.scheduler_name for profile in completed.profiles if remote.isdisjoint(profile.all_names())}
+
+
+def _deciding_plugins(completed: commandline.CompletedConfig) -> frozenset[str]:
+    """The names of the remote plugins whose answers count."""
+    return frozenset(plugin.name for plugin in completed.trireme.remote_plugins if not plugin.in_shadow)

@@ -23,7 +23,7 @@ from trireme.queueing import (
 from trireme.queueing.groups import group_settings
 from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
 from trireme.scheduling import ports
-from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 #: The configuration was reloaded: what plugins refused before may pass now.
 CONFIGURATION_RELOADED = cluster_event.ClusterEvent("trireme.dev/Configuration", cluster_event.ActionType.UPDATE)
@@ -141,16 +141,25 @@ class QueueExecutor:
     def registrations(self) -> dict[str, Sequence[queueing_hint_map.EventRegistration]]:
         """The events that each profile's plugins, and extenders, register for."""
         completed = self._completed
-        configured = [plugin.name for plugin in completed.trireme.remote_plugins]
+        configured = [plugin.name for plugin in completed.trireme.remote_plugins if not plugin.in_shadow]
         return {
             profile.scheduler_name: self._metrics.with_timing_of_hints(
                 [
                     *registrations.of_in_tree_plugins(profile, completed.gates, self._view),
-                    *remote_plugins.registrations(profile, self._membership.called_plugins(), configured),
+                    *remote_plugins.registrations(profile, self._deciding_plugins(), configured),
                     *(registrations.of_extenders(completed.gates) if completed.configuration.extenders else ()),
                 ]
             )
             for profile in completed.profiles
+        }
+
+    def _deciding_plugins(self) -> dict[str, plugin_pb2.PluginInfo]:
+        """The plugins that are called and whose answers count."""
+        own = self._completed.trireme
+        return {
+            name: info
+            for name, info in self._membership.called_plugins().items()
+            if (plugin := own.remote_plugin(name)) is None or not plugin.in_shadow
         }
 
     def _pod_for_plugins(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:

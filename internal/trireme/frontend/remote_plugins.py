@@ -80,7 +80,7 @@ def missing_required(
     out: dict[str, str] = {}
     for profile in completed.profiles:
         for plugin in completed.trireme.remote_plugins:
-            required = plugin.failure_policy != "Ignore" and plugin.name in profile.all_names()
+            required = plugin.required and plugin.name in profile.all_names()
             if required and plugin.name not in infos:
                 out.setdefault(profile.scheduler_name, plugin.name)
     return out

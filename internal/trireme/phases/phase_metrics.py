@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
-from trireme.remote import remote_breaker, remote_connection, remote_health
+from trireme.remote import remote_breaker, remote_connection, remote_health, shadow_counts
 from trireme.rpc import follower
 from trireme.rpc.listen_flags import ListenError
 from trireme_kube.componentbase import event_loop, supervision
@@ -147,6 +147,26 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
         by_breaker(lambda breaker: float(breaker.opened)),
         ("plugin", "rpc"),
     )
+    yield CountedElsewhere(
+        "trireme_plugin_hedged_calls_total",
+        "Calls of a remote plugin that were also made at a second endpoint because the first one took long.",
+        by_plugin("hedged"),
+        labels,
+    )
+    yield CountedElsewhere(
+        "trireme_plugin_bypassed_calls_total",
+        "Calls of a remote plugin that were not made because it had used up its budget.",
+        by_plugin("bypassed"),
+        labels,
+    )
+    yield Gauge(
+        "trireme_plugin_over_budget",
+        "1 while a remote plugin is not called because it has used up its budget, else 0.",
+        by_plugin("over_budget"),
+        labels,
+        transient=True,
+    )
+    yield from _shadow_instruments(remotes)
     yield Gauge(
         "trireme_plugin_calls_in_flight",
         "Calls that a plugin has now.",
@@ -160,6 +180,39 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
         by_plugin("waiting"),
         labels,
         transient=True,
+    )
+
+
+def _shadow_instruments(remotes: Remotes) -> Iterable[Instrument]:
+    """Yield the metrics of plugins in shadow mode."""
+
+    def in_shadow() -> Iterable[tuple[str, shadow_counts.ShadowCounts]]:
+        return ((name, entry.shadow) for name, entry in remotes().items() if entry.shadow is not None)
+
+    def comparisons() -> Mapping[tuple[str, str], float]:
+        return {
+            (name, result): float(count)
+            for name, shadow in in_shadow()
+            for result, count in (
+                ("same", shadow.compared - shadow.differed - shadow.failed),
+                ("different", shadow.differed),
+                ("failed", shadow.failed),
+                ("skipped", shadow.skipped),
+            )
+        }
+
+    yield CountedElsewhere(
+        "trireme_plugin_shadow_comparisons_total",
+        "Comparisons of a plugin in shadow mode with the plugins that count, for a class of pods: at filter different "
+        "means that it refuses a node that they let pass, at score that another node would be the best.",
+        comparisons,
+        ("plugin", "result"),
+    )
+    yield CountedElsewhere(
+        "trireme_plugin_shadow_refused_nodes_total",
+        "Nodes that a plugin in shadow mode refuses and the plugins that count let pass, in all comparisons.",
+        lambda: {(name,): float(shadow.refused_nodes) for name, shadow in in_shadow()},
+        ("plugin",),
     )
 
 

@@ -32,7 +32,8 @@ def make_filter_chains(
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
-                plugins.append(make_remote(remotes[entry.name], profile.scheduler_name))
+                if not remotes[entry.name].shadow:
+                    plugins.append(make_remote(remotes[entry.name], profile.scheduler_name))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {entry.name}")
         out[profile.scheduler_name] = filter_chain.FilterChain(plugins, not_for_resizes)

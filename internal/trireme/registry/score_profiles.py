@@ -26,6 +26,8 @@ def make_score_chains(
         plugins: list[interfaces.AnyScorePlugin] = []
         weights = {}
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
+            if entry.name in remotes and remotes[entry.name].shadow:
+                continue
             weights[entry.name] = entry.weight
             plugin = score_sides.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
             if plugin is not None:

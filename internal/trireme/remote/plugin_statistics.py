@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from trireme.remote import remote_connection
+from trireme.remote import remote_connection, shadow_counts
 from trireme.v1 import plugin_pb2
 
 
@@ -17,6 +17,7 @@ def to_response(
 
 def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) -> plugin_pb2.PluginStatistics:
     """The statistics of one plugin's connection."""
+    shadow = statistics.shadow or shadow_counts.ShadowCounts()
     return plugin_pb2.PluginStatistics(
         plugin=plugin,
         answered=statistics.answered,
@@ -24,4 +25,12 @@ def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) 
         breaker=statistics.breaker.value,
         last_error=statistics.last_error,
         durations=statistics.durations,
+        shadow_compared=shadow.compared,
+        shadow_differed=shadow.differed,
+        shadow_failed=shadow.failed,
+        shadow_skipped=shadow.skipped,
+        shadow_refused_nodes=shadow.refused_nodes,
+        hedged=statistics.hedged,
+        bypassed=statistics.bypassed,
+        over_budget=statistics.over_budget,
     )

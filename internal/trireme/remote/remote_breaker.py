@@ -61,6 +61,11 @@ class Breaker:
         """How often it has opened."""
         return self._opened
 
+    @property
+    def is_probe_due(self) -> bool:
+        """Whether the next call that is admitted is a probe."""
+        return self._state is State.OPEN and self._clock() >= self._probe_from
+
     def admit(self) -> int | None:
         """Admit a call to the plugin, or None. The caller reports its result, and then its end, with this period."""
         if self._state is State.OPEN and self._clock() >= self._probe_from:

@@ -62,7 +62,8 @@ class PluginClient:
         self.connection = connection
         self.depends_on = interfaces.Dependency(info.depends_on or interfaces.Dependency.CLUSTER)
         self.normalization = interfaces.Normalization(info.normalization or interfaces.Normalization.NONE)
-        self.ignores_failure = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE
+        # In shadow mode a failure is counted, whatever the policy.
+        self.ignores_failure = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE and not config.shadow
         self.pods = remote_request.PodBytes(config.name, info.pod_fields)
         self.nodes = remote_request.NodeSelectionBuilder(info.node_data)
         self._caller_identity = caller_identity

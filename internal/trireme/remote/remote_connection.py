@@ -11,9 +11,10 @@ response fails its request, never the process.
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +22,17 @@ import grpc
 from google.protobuf import message
 from grpc import aio
 
-from trireme.remote import plugin_control, remote_breaker, remote_endpoint, remote_health
+from trireme.remote import (
+    call_budget,
+    endpoint_set,
+    hedging,
+    plugin_control,
+    recent_durations,
+    remote_breaker,
+    remote_endpoint,
+    remote_health,
+    shadow_counts,
+)
 from trireme.rpc import dialing, fencing
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
@@ -29,6 +40,10 @@ log = logging.getLogger(__name__)
 
 # How long a failed endpoint is avoided while there are others.
 AVOID_SECONDS = 5.0
+
+# How long a caller waits for a call that tries whether a plugin is back; the call goes on without it. A plugin that
+# hangs would otherwise cost its deadline each time.
+PROBE_SECONDS = 0.1
 
 # The pause before retrying a plugin that follows the cluster and is behind.
 BEHIND_SECONDS = 0.02
@@ -94,6 +109,10 @@ class ConnectionStatistics:
     waiting: int  # calls that wait for their turn
     last_error: str  # the last failure, or those of the RPCs that are not called; empty before the first
     durations: Sequence[int] = ()  # calls by duration, as CallDurations.counts has them
+    shadow: shadow_counts.ShadowCounts | None = None  # None: its answers count
+    hedged: int = 0  # calls that were also made at a second endpoint
+    bypassed: int = 0  # calls that were not made because the budget was used up
+    over_budget: bool = False
 
     @property
     def breaker(self) -> remote_breaker.State:
@@ -131,30 +150,48 @@ class PluginConnection:
         self._clock = clock
         self._configurations = tuple(config.configurations)
         self._config_hash = config_hash
+        self._in_shadow = config.shadow
+        #: What its answers would change, if it is in shadow mode.
+        self.shadow = shadow_counts.ShadowCounts()
         self._follows = config.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
         open_seconds = config.breaker_open_ms / 1000
         self._health = remote_health.PluginHealth(config.name, config.breaker_failures, open_seconds, clock)
         max_calls = config.info.max_concurrent_calls
-        dialer = dialing.Dialer(dialing.remote_settings(config))
-        self._endpoints = [remote_endpoint.Endpoint(target, dialer, max_calls) for target in config.endpoints]
+        settings = dialing.remote_settings(config)
+        # A certificate names no address of a DNS name: without identities to expect gRPC checks the name itself.
+        expands = settings is None or bool(settings.identities)
+        dialer = dialing.Dialer(settings)
+        self._endpoints = endpoint_set.EndpointSet(config.endpoints, dialer, max_calls, clock, expands=expands)
+        self._hedges = config.hedging and config.info.idempotent
+        self._recent: dict[str, recent_durations.RecentDurations] = {}
+        self._hedged = 0
+        self._probes: set[asyncio.Future[Any]] = set()
+        ignores = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE
+        self._budget = call_budget.CallBudget(config.budget_ms_per_second / 1000 if ignores else 0.0, clock)
 
     def statistics(self) -> ConnectionStatistics:
         """A snapshot of the counters."""
+        endpoints = self._endpoints.current
         return ConnectionStatistics(
             self._health.breakers(),
             self._health.answered,
             self._health.failed,
             self._health.not_called,
-            sum(endpoint.in_flight for endpoint in self._endpoints),
-            sum(endpoint.waiting for endpoint in self._endpoints),
+            sum(endpoint.in_flight for endpoint in endpoints),
+            sum(endpoint.waiting for endpoint in endpoints),
             self._health.last_error(),
             self._health.durations.counts(),
+            dataclasses.replace(self.shadow) if self._in_shadow else None,
+            self._hedged,
+            self._budget.bypassed,
+            self._budget.exhausted,
         )
 
     async def close(self) -> None:
         """Abort the calls in flight and disconnect."""
-        for endpoint in self._endpoints:
-            await endpoint.close()
+        for probe in self._probes:
+            probe.cancel()
+        await self._endpoints.close()
 
     @property
     def deadline_seconds(self) -> float:
@@ -174,8 +211,36 @@ class PluginConnection:
             NotServed: the plugin does not serve the method, which is optional.
             PluginError: there is no usable response.
         """
+        if method.name not in hedging.SAFE or not self._health.is_probe_due(method.name):
+            return await self._call_to_end(method, request, read, during)
+        probe = asyncio.ensure_future(self._call_to_end(method, request, read, during))
+        self._probes.add(probe)
+        probe.add_done_callback(self._end_probe)
+        try:
+            await asyncio.wait({probe}, timeout=PROBE_SECONDS)
+        except asyncio.CancelledError:
+            probe.cancel()
+            raise
+        if probe.done():
+            return probe.result()
+        raise PluginError(f"not waited for: a trial call is under way, {self._health.describe_failures(method.name)}")
+
+    def _end_probe(self, probe: "asyncio.Future[Any]") -> None:
+        """Forget a trial call that has ended; its result counted when it ended."""
+        self._probes.discard(probe)
+        if not probe.cancelled():
+            probe.exception()
+
+    async def _call_to_end(
+        self,
+        method: Method[Response],
+        request: bytes,
+        read: Callable[[Response], Answer],
+        during: During = contextlib.nullcontext,
+    ) -> Answer:
+        """Make the call at one endpoint after the other, until one answers or time is up. Raises: as `call`."""
         remaining = self._deadline
-        untried = list(self._endpoints)
+        untried = self._endpoints.current
         while True:
             endpoint = self._choose_endpoint(untried)
             untried.remove(endpoint)
@@ -185,7 +250,7 @@ class PluginConnection:
                 started = self._clock()
                 try:
                     with registration:
-                        payload = await self._call(endpoint, method, request, remaining)
+                        payload = await self._call_or_hedge(endpoint, untried, method, request, remaining)
                     answer = read(method.response.FromString(payload))
                 except plugin_control.ConfigurationRefused as error:
                     raise self._on_failure(endpoint, method, period, str(error)) from error
@@ -217,7 +282,7 @@ class PluginConnection:
         Raises:
             PluginError: the stream failed, or was not complete in time. One that ends without a response is no failure.
         """
-        endpoint = self._choose_endpoint(self._endpoints)
+        endpoint = self._choose_endpoint(self._endpoints.current)
         async with endpoint.turn():
             registration = during()
             period = self._admit(method)
@@ -269,6 +334,41 @@ class PluginConnection:
             self._health.durations.observe(self._clock() - started - consuming)
         self._on_answer(endpoint, method)
 
+    async def _call_or_hedge(
+        self,
+        endpoint: remote_endpoint.Endpoint,
+        others: Sequence[remote_endpoint.Endpoint],
+        method: Method[Any],
+        request: bytes,
+        seconds: float,
+    ) -> bytes:
+        """Make one call; if that is allowed and it takes longer than most, make it at another endpoint as well."""
+        started = self._clock()
+        recent = self._recent.setdefault(method.name, recent_durations.RecentDurations())
+        delay = recent.p95 if self._hedges and method.name in hedging.SAFE else None
+
+        def call_another() -> Awaitable[bytes] | None:
+            free = [each for each in others if each.is_idle and each.avoid_until <= self._clock()]
+            if not free:
+                return None
+            self._hedged += 1
+            return self._call_in_turn(self._choose_endpoint(free), method, request, seconds - (delay or 0.0))
+
+        try:
+            own = self._call(endpoint, method, request, seconds)
+            answer = await (own if delay is None else hedging.first_answer(own, delay, call_another))
+        finally:
+            self._budget.spend(self._clock() - started)
+        recent.add(self._clock() - started)
+        return answer
+
+    async def _call_in_turn(
+        self, endpoint: remote_endpoint.Endpoint, method: Method[Any], request: bytes, seconds: float
+    ) -> bytes:
+        """Make one call when the endpoint takes it."""
+        async with endpoint.turn():
+            return await self._call(endpoint, method, request, seconds)
+
     async def _call(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], request: bytes, seconds: float
     ) -> bytes:
@@ -318,6 +418,8 @@ class PluginConnection:
 
     def _admit(self, method: Method[Any]) -> int:
         """Return the breaker's period of a call that may be made now. Its end is to be reported, however it ends."""
+        if not self._budget.admits():
+            raise PluginError("not called for a while, because its calls have used up its budget")
         admitted = self._health.admit(method.name)
         if isinstance(admitted, str):
             raise PluginError(admitted)

@@ -95,6 +95,16 @@ class Endpoint:
         """The error of a call here, on one line; to be read before `renew`."""
         return describe(error, self._connection)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether a call could be made at once."""
+        return not self.waiting and (self._turns is None or not self._turns.locked())
+
+    async def retire(self) -> None:
+        """Disconnect once the calls in flight have ended."""
+        await self._connection.drain()
+        await self._connection.close()
+
     async def close(self) -> None:
         """Abort the calls in flight and disconnect."""
         await self._connection.close()

@@ -76,6 +76,8 @@ class RemoteFilterPlugin:
         self.depends_on = client.depends_on
         self._client = client
         self._profile = profile
+        #: What its answers would change, if it is in shadow mode.
+        self.shadow = client.connection.shadow
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         """Call PreFilter; a failure becomes an error status, or a skip if the policy ignores it."""

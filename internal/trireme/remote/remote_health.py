@@ -62,7 +62,16 @@ class PluginHealth:
         if period is not None:
             return period
         self.not_called += 1
-        return f"not called, after {health.breaker.failures_in_a_row} failures in a row: {health.last_error}"
+        return f"not called, {self.describe_failures(rpc)}"
+
+    def is_probe_due(self, rpc: str) -> bool:
+        """Whether the next call of the RPC probes the plugin after failures."""
+        return self._health_of(rpc).breaker.is_probe_due
+
+    def describe_failures(self, rpc: str) -> str:
+        """How often the RPC has failed in a row, and how last."""
+        health = self._health_of(rpc)
+        return f"after {health.breaker.failures_in_a_row} failures in a row: {health.last_error}"
 
     def record_answer(self, rpc: str) -> None:
         """Report a usable answer."""

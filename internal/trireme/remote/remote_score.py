@@ -53,6 +53,8 @@ class RemoteScorePlugin:
         self.normalization = client.normalization
         self._client = client
         self._profile = profile
+        #: What its answers would change, if it is in shadow mode.
+        self.shadow = client.connection.shadow
 
     async def prepare(
         self,

@@ -1,6 +1,6 @@
 """ScorePhase of the score phase: calls, answered by an engine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,11 @@ from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering
-from trireme.registry import score_profiles
+from trireme.registry import score_profiles, shadow_plugins
+from trireme.remote import remote_score, shadow_score
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
+from trireme.v1 import cycle_pb2, plugin_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
@@ -34,7 +35,15 @@ class ScorePhaseStatistics:
 class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     """The gRPC service of score: converts messages for the ScoreEngine, on a snapshot that `follow` updates."""
 
-    def __init__(self, snap: snapshot.Snapshot, make_remote: score_profiles.MakeRemoteScore) -> None:
+    def __init__(
+        self,
+        snap: snapshot.Snapshot,
+        make_remote: score_profiles.MakeRemoteScore,
+        make_shadow: Callable[[snapshot_pb2.RemotePlugin, str], remote_score.RemoteScorePlugin] | None = None,
+    ) -> None:
+        """`make_shadow` makes remote plugins in shadow mode; without it they are left out."""
+        self._make_shadow = make_shadow
+        self.shadows = shadow_score.ShadowScores(snap, {}, self._find_totals)
         self._snap = snap
         self._make_remote = make_remote
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
@@ -58,9 +67,29 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = score_profiles.make_profiles(configuration, self._make_remote)
+        shadows = self._make_shadows(configuration)
         # From here on nothing fails: a configuration that is refused changes nothing.
+        self.shadows.queue.close()
+        self.shadows = shadow_score.ShadowScores(self._snap, shadows, self._find_totals)
         self._snap.amount_rules = rules
         self._engine = score_engine.ScoreEngine(self._snap, profiles)
+
+    def _make_shadows(
+        self, configuration: snapshot_pb2.Configuration
+    ) -> Mapping[str, Sequence[tuple[remote_score.RemoteScorePlugin, int]]]:
+        """By profile the score plugins in shadow mode, with their weights. Raises: ValueError."""
+        make = self._make_shadow
+        if make is None:
+            return {}
+        found = shadow_plugins.shadow_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
+        return {
+            profile: [(make(remote, profile), weight) for remote, weight in plugins]
+            for profile, plugins in found.items()
+        }
+
+    async def _find_totals(self, profile: str, class_id: int) -> shadow_score.Totals | None:
+        """The nodes that take pods of the class, and their totals; None: there is no choice, or a plugin fails."""
+        return await self._engine.totals(cycle_pb2.Cycle(profile=profile, pod_class=class_id))
 
     async def Prepare(
         self, request: score_phase_pb2.ScorePhasePrepareRequest, context: aio.ServicerContext[Any, Any]
@@ -93,6 +122,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
             return score_phase_pb2.PlaceResponse(
                 status=wire_status.to_message(answer.failure), evaluated_generation=self._snap.generation
             )
+        self.shadows.observe(request.cycle.profile, request.cycle.pod_class)
         self._placed += len(answer.slots)
         self._batches += 1
         return score_phase_pb2.PlaceResponse(

@@ -34,6 +34,7 @@ class Info:
     change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come. The scheduler
     caches answers for as long as `version` stays: code or settings that answer otherwise are another version. A
     scheduler that lacks one of the `required_features`, additions to the contract, rejects the plugin and says which.
+    `idempotent`: a call may be made twice, also at two replicas at once, without another effect than the two answers.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Info:
     max_concurrent_calls: int = 0
     events: Sequence[Event] = ()
     required_features: tuple[str, ...] = ()
+    idempotent: bool = False
 
 
 class Plugin(Protocol):
@@ -89,6 +91,7 @@ def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
         version=info.version,
         extension_points=sorted({point for method, point in POINTS.items() if hasattr(plugin, method)}),
         max_concurrent_calls=info.max_concurrent_calls,
+        idempotent=info.idempotent,
         pod_fields=info.pod_fields,
         node_data=int(info.node_data),  # type: ignore[arg-type]
         depends_on=int(info.depends_on),  # type: ignore[arg-type]

@@ -226,6 +226,7 @@ class PluginInfo(_message.Message):
     NODE_DATA_FIELD_NUMBER: _builtins.int
     DEPENDS_ON_FIELD_NUMBER: _builtins.int
     NORMALIZATION_FIELD_NUMBER: _builtins.int
+    IDEMPOTENT_FIELD_NUMBER: _builtins.int
     REQUIRED_FEATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """REQUIRED. The name that profiles use."""
@@ -243,6 +244,11 @@ class PluginInfo(_message.Message):
     """OPTIONAL. What its answers depend on; unset: CLUSTER."""
     normalization: Global___Normalization.ValueType
     """OPTIONAL. How its scores are normalised; unset: not at all."""
+    idempotent: _builtins.bool
+    """OPTIONAL. Whether a call may be made twice, also at the same time and at two replicas of the plugin, without any
+    effect beyond the two answers, which are the same. Then calls that change nothing (PreFilter, Filter, FilterDryRun,
+    PreScore, Score, NormalizeScore) may be hedged.
+    """
     @_builtins.property
     def extension_points(self) -> _containers.RepeatedScalarFieldContainer[Global___ExtensionPoint.ValueType]:
         """REQUIRED. The steps it takes part in, at least one."""
@@ -275,11 +281,12 @@ class PluginInfo(_message.Message):
         node_data: Global___NodeData.ValueType = ...,
         depends_on: Global___Dependency.ValueType = ...,
         normalization: Global___Normalization.ValueType = ...,
+        idempotent: _builtins.bool = ...,
         required_features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["depends_on", b"depends_on", "events_to_register", b"events_to_register", "extension_points", b"extension_points", "max_concurrent_calls", b"max_concurrent_calls", "name", b"name", "node_data", b"node_data", "normalization", b"normalization", "pod_fields", b"pod_fields", "required_features", b"required_features", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depends_on", b"depends_on", "events_to_register", b"events_to_register", "extension_points", b"extension_points", "idempotent", b"idempotent", "max_concurrent_calls", b"max_concurrent_calls", "name", b"name", "node_data", b"node_data", "normalization", b"normalization", "pod_fields", b"pod_fields", "required_features", b"required_features", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -507,6 +514,14 @@ class PluginStatistics(_message.Message):
     BREAKER_FIELD_NUMBER: _builtins.int
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     DURATIONS_FIELD_NUMBER: _builtins.int
+    SHADOW_COMPARED_FIELD_NUMBER: _builtins.int
+    SHADOW_DIFFERED_FIELD_NUMBER: _builtins.int
+    SHADOW_FAILED_FIELD_NUMBER: _builtins.int
+    SHADOW_SKIPPED_FIELD_NUMBER: _builtins.int
+    SHADOW_REFUSED_NODES_FIELD_NUMBER: _builtins.int
+    HEDGED_FIELD_NUMBER: _builtins.int
+    BYPASSED_FIELD_NUMBER: _builtins.int
+    OVER_BUDGET_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """REQUIRED. The plugin."""
     answered: _builtins.int
@@ -519,6 +534,24 @@ class PluginStatistics(_message.Message):
     """OPTIONAL. The last failure, in one line, beginning with its RPC; where breakers are not closed, each RPC that is not
     called, with its last failure.
     """
+    shadow_compared: _builtins.int
+    """OPTIONAL. Of a plugin in shadow mode: comparisons of its answers about a class of pods with the others', at Filter
+    whether it refuses a node that the others let pass, at Score whether another node would be the best.
+    """
+    shadow_differed: _builtins.int
+    """OPTIONAL. Comparisons in which something would be different."""
+    shadow_failed: _builtins.int
+    """OPTIONAL. Comparisons that failed because the plugin did not answer, or answered wrongly."""
+    shadow_skipped: _builtins.int
+    """OPTIONAL. Comparisons that were left out because too many waited for the plugin."""
+    shadow_refused_nodes: _builtins.int
+    """OPTIONAL. Nodes that the others let pass and it refuses, in all comparisons together."""
+    hedged: _builtins.int
+    """OPTIONAL. Calls that were also made at a second endpoint because the first one took long."""
+    bypassed: _builtins.int
+    """OPTIONAL. Calls that were not made because the plugin had used up its budget."""
+    over_budget: _builtins.bool
+    """OPTIONAL. Whether it has used up its budget now."""
     @_builtins.property
     def durations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """OPTIONAL. A histogram of the calls' durations: entry i counts those of at most 0.0001 * 2^(i/4) seconds and more
@@ -534,10 +567,18 @@ class PluginStatistics(_message.Message):
         breaker: _builtins.str = ...,
         last_error: _builtins.str = ...,
         durations: _abc.Iterable[_builtins.int] | None = ...,
+        shadow_compared: _builtins.int = ...,
+        shadow_differed: _builtins.int = ...,
+        shadow_failed: _builtins.int = ...,
+        shadow_skipped: _builtins.int = ...,
+        shadow_refused_nodes: _builtins.int = ...,
+        hedged: _builtins.int = ...,
+        bypassed: _builtins.int = ...,
+        over_budget: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "breaker", b"breaker", "durations", b"durations", "failed", b"failed", "last_error", b"last_error", "plugin", b"plugin"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "breaker", b"breaker", "bypassed", b"bypassed", "durations", b"durations", "failed", b"failed", "hedged", b"hedged", "last_error", b"last_error", "over_budget", b"over_budget", "plugin", b"plugin", "shadow_compared", b"shadow_compared", "shadow_differed", b"shadow_differed", "shadow_failed", b"shadow_failed", "shadow_refused_nodes", b"shadow_refused_nodes", "shadow_skipped", b"shadow_skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

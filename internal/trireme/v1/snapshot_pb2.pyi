@@ -376,6 +376,9 @@ class RemotePlugin(_message.Message):
     INFO_FIELD_NUMBER: _builtins.int
     TLS_FIELD_NUMBER: _builtins.int
     CONFIGURATIONS_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
+    HEDGING_FIELD_NUMBER: _builtins.int
+    BUDGET_MS_PER_SECOND_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """REQUIRED. The name that profiles use."""
     deadline_ms: _builtins.int
@@ -386,6 +389,18 @@ class RemotePlugin(_message.Message):
     """OPTIONAL. After so many consecutive failures of an RPC its circuit breaker opens; 0: never."""
     breaker_open_ms: _builtins.int
     """OPTIONAL. How long a circuit breaker stays open, in milliseconds."""
+    shadow: _builtins.bool
+    """OPTIONAL. Whether it is called beside the others, measured and compared: its answers do not count, and no pod waits
+    for them.
+    """
+    hedging: _builtins.bool
+    """OPTIONAL. Whether a call of an idempotent plugin that takes longer than most is made at a second endpoint as well,
+    and the first answer counts.
+    """
+    budget_ms_per_second: _builtins.int
+    """OPTIONAL. With the failure policy IGNORE: how long its calls may keep a process waiting, in milliseconds of each
+    second, on average; beyond that it is not called for a while. 0: no limit.
+    """
     @_builtins.property
     def endpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. gRPC targets (`host:port`, `unix:/path`, `dns:///name:port`); more than one are replicas of each other."""
@@ -416,10 +431,13 @@ class RemotePlugin(_message.Message):
         info: _plugin_pb2.PluginInfo | None = ...,
         tls: Global___RemotePluginTls | None = ...,
         configurations: _abc.Iterable[_plugin_pb2.ConfigureRequest] | None = ...,
+        shadow: _builtins.bool = ...,
+        hedging: _builtins.bool = ...,
+        budget_ms_per_second: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "tls", b"tls"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_failures", b"breaker_failures", "breaker_open_ms", b"breaker_open_ms", "configurations", b"configurations", "deadline_ms", b"deadline_ms", "endpoints", b"endpoints", "failure_policy", b"failure_policy", "info", b"info", "name", b"name", "tls", b"tls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_failures", b"breaker_failures", "breaker_open_ms", b"breaker_open_ms", "budget_ms_per_second", b"budget_ms_per_second", "configurations", b"configurations", "deadline_ms", b"deadline_ms", "endpoints", b"endpoints", "failure_policy", b"failure_policy", "hedging", b"hedging", "info", b"info", "name", b"name", "shadow", b"shadow", "tls", b"tls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -386,6 +386,10 @@ type PluginInfo struct {
 	DependsOn Dependency `protobuf:"varint,8,opt,name=depends_on,json=dependsOn,proto3,enum=trireme.v1.Dependency" json:"depends_on,omitempty"`
 	// OPTIONAL. How its scores are normalised; unset: not at all.
 	Normalization Normalization `protobuf:"varint,9,opt,name=normalization,proto3,enum=trireme.v1.Normalization" json:"normalization,omitempty"`
+	// OPTIONAL. Whether a call may be made twice, also at the same time and at two replicas of the plugin, without any
+	// effect beyond the two answers, which are the same. Then calls that change nothing (PreFilter, Filter, FilterDryRun,
+	// PreScore, Score, NormalizeScore) may be hedged.
+	Idempotent bool `protobuf:"varint,10,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
 	// OPTIONAL. Features of the contract without which it cannot work, by the names that GetPluginInfoRequest.features
 	// has: a scheduler that lacks one rejects the plugin, and says which. Unset: it works with any scheduler.
 	RequiredFeatures []string `protobuf:"bytes,11,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
@@ -484,6 +488,13 @@ func (x *PluginInfo) GetNormalization() Normalization {
 		return x.Normalization
 	}
 	return Normalization_NORMALIZATION_UNSPECIFIED
+}
+
+func (x *PluginInfo) GetIdempotent() bool {
+	if x != nil {
+		return x.Idempotent
+	}
+	return false
 }
 
 func (x *PluginInfo) GetRequiredFeatures() []string {
@@ -880,7 +891,24 @@ type PluginStatistics struct {
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// OPTIONAL. A histogram of the calls' durations: entry i counts those of at most 0.0001 * 2^(i/4) seconds and more
 	// than entry i-1 counts. Trailing zeros are left out.
-	Durations     []uint64 `protobuf:"varint,6,rep,packed,name=durations,proto3" json:"durations,omitempty"`
+	Durations []uint64 `protobuf:"varint,6,rep,packed,name=durations,proto3" json:"durations,omitempty"`
+	// OPTIONAL. Of a plugin in shadow mode: comparisons of its answers about a class of pods with the others', at Filter
+	// whether it refuses a node that the others let pass, at Score whether another node would be the best.
+	ShadowCompared uint64 `protobuf:"varint,7,opt,name=shadow_compared,json=shadowCompared,proto3" json:"shadow_compared,omitempty"`
+	// OPTIONAL. Comparisons in which something would be different.
+	ShadowDiffered uint64 `protobuf:"varint,8,opt,name=shadow_differed,json=shadowDiffered,proto3" json:"shadow_differed,omitempty"`
+	// OPTIONAL. Comparisons that failed because the plugin did not answer, or answered wrongly.
+	ShadowFailed uint64 `protobuf:"varint,9,opt,name=shadow_failed,json=shadowFailed,proto3" json:"shadow_failed,omitempty"`
+	// OPTIONAL. Comparisons that were left out because too many waited for the plugin.
+	ShadowSkipped uint64 `protobuf:"varint,10,opt,name=shadow_skipped,json=shadowSkipped,proto3" json:"shadow_skipped,omitempty"`
+	// OPTIONAL. Nodes that the others let pass and it refuses, in all comparisons together.
+	ShadowRefusedNodes uint64 `protobuf:"varint,11,opt,name=shadow_refused_nodes,json=shadowRefusedNodes,proto3" json:"shadow_refused_nodes,omitempty"`
+	// OPTIONAL. Calls that were also made at a second endpoint because the first one took long.
+	Hedged uint64 `protobuf:"varint,12,opt,name=hedged,proto3" json:"hedged,omitempty"`
+	// OPTIONAL. Calls that were not made because the plugin had used up its budget.
+	Bypassed uint64 `protobuf:"varint,13,opt,name=bypassed,proto3" json:"bypassed,omitempty"`
+	// OPTIONAL. Whether it has used up its budget now.
+	OverBudget    bool `protobuf:"varint,14,opt,name=over_budget,json=overBudget,proto3" json:"over_budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -957,6 +985,62 @@ func (x *PluginStatistics) GetDurations() []uint64 {
 	return nil
 }
 
+func (x *PluginStatistics) GetShadowCompared() uint64 {
+	if x != nil {
+		return x.ShadowCompared
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetShadowDiffered() uint64 {
+	if x != nil {
+		return x.ShadowDiffered
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetShadowFailed() uint64 {
+	if x != nil {
+		return x.ShadowFailed
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetShadowSkipped() uint64 {
+	if x != nil {
+		return x.ShadowSkipped
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetShadowRefusedNodes() uint64 {
+	if x != nil {
+		return x.ShadowRefusedNodes
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetHedged() uint64 {
+	if x != nil {
+		return x.Hedged
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetBypassed() uint64 {
+	if x != nil {
+		return x.Bypassed
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetOverBudget() bool {
+	if x != nil {
+		return x.OverBudget
+	}
+	return false
+}
+
 var File_trireme_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_plugin_proto_rawDesc = "" +
@@ -966,7 +1050,7 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\fClusterEvent\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x18\n" +
 	"\aactions\x18\x02 \x03(\tR\aactions\x12\x12\n" +
-	"\x04hint\x18\x03 \x01(\bR\x04hint\"\xf2\x03\n" +
+	"\x04hint\x18\x03 \x01(\bR\x04hint\"\x92\x04\n" +
 	"\n" +
 	"PluginInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -979,7 +1063,11 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\tnode_data\x18\a \x01(\x0e2\x14.trireme.v1.NodeDataR\bnodeData\x125\n" +
 	"\n" +
 	"depends_on\x18\b \x01(\x0e2\x16.trireme.v1.DependencyR\tdependsOn\x12?\n" +
-	"\rnormalization\x18\t \x01(\x0e2\x19.trireme.v1.NormalizationR\rnormalization\x12+\n" +
+	"\rnormalization\x18\t \x01(\x0e2\x19.trireme.v1.NormalizationR\rnormalization\x12\x1e\n" +
+	"\n" +
+	"idempotent\x18\n" +
+	" \x01(\bR\n" +
+	"idempotent\x12+\n" +
 	"\x11required_features\x18\v \x03(\tR\x10requiredFeatures\"2\n" +
 	"\x14GetPluginInfoRequest\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\"e\n" +
@@ -1004,7 +1092,7 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\x1c\n" +
 	"\x1aGetPluginStatisticsRequest\"U\n" +
 	"\x1bGetPluginStatisticsResponse\x126\n" +
-	"\aplugins\x18\x01 \x03(\v2\x1c.trireme.v1.PluginStatisticsR\aplugins\"\xb5\x01\n" +
+	"\aplugins\x18\x01 \x03(\v2\x1c.trireme.v1.PluginStatisticsR\aplugins\"\xda\x03\n" +
 	"\x10PluginStatistics\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x1a\n" +
 	"\banswered\x18\x02 \x01(\x04R\banswered\x12\x16\n" +
@@ -1012,7 +1100,17 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\abreaker\x18\x04 \x01(\tR\abreaker\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\x05 \x01(\tR\tlastError\x12\x1c\n" +
-	"\tdurations\x18\x06 \x03(\x04R\tdurations*\xbe\x03\n" +
+	"\tdurations\x18\x06 \x03(\x04R\tdurations\x12'\n" +
+	"\x0fshadow_compared\x18\a \x01(\x04R\x0eshadowCompared\x12'\n" +
+	"\x0fshadow_differed\x18\b \x01(\x04R\x0eshadowDiffered\x12#\n" +
+	"\rshadow_failed\x18\t \x01(\x04R\fshadowFailed\x12%\n" +
+	"\x0eshadow_skipped\x18\n" +
+	" \x01(\x04R\rshadowSkipped\x120\n" +
+	"\x14shadow_refused_nodes\x18\v \x01(\x04R\x12shadowRefusedNodes\x12\x16\n" +
+	"\x06hedged\x18\f \x01(\x04R\x06hedged\x12\x1a\n" +
+	"\bbypassed\x18\r \x01(\x04R\bbypassed\x12\x1f\n" +
+	"\vover_budget\x18\x0e \x01(\bR\n" +
+	"overBudget*\xbe\x03\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_PRE_ENQUEUE\x10\x01\x12\x1e\n" +

@@ -665,8 +665,17 @@ type RemotePlugin struct {
 	// OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which the caller of
 	// Configure sets.
 	Configurations []*ConfigureRequest `protobuf:"bytes,9,rep,name=configurations,proto3" json:"configurations,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// OPTIONAL. Whether it is called beside the others, measured and compared: its answers do not count, and no pod waits
+	// for them.
+	Shadow bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// OPTIONAL. Whether a call of an idempotent plugin that takes longer than most is made at a second endpoint as well,
+	// and the first answer counts.
+	Hedging bool `protobuf:"varint,11,opt,name=hedging,proto3" json:"hedging,omitempty"`
+	// OPTIONAL. With the failure policy IGNORE: how long its calls may keep a process waiting, in milliseconds of each
+	// second, on average; beyond that it is not called for a while. 0: no limit.
+	BudgetMsPerSecond uint32 `protobuf:"varint,12,opt,name=budget_ms_per_second,json=budgetMsPerSecond,proto3" json:"budget_ms_per_second,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RemotePlugin) Reset() {
@@ -760,6 +769,27 @@ func (x *RemotePlugin) GetConfigurations() []*ConfigureRequest {
 		return x.Configurations
 	}
 	return nil
+}
+
+func (x *RemotePlugin) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *RemotePlugin) GetHedging() bool {
+	if x != nil {
+		return x.Hedging
+	}
+	return false
+}
+
+func (x *RemotePlugin) GetBudgetMsPerSecond() uint32 {
+	if x != nil {
+		return x.BudgetMsPerSecond
+	}
+	return 0
 }
 
 // RemotePluginTls is TLS as the plugin's callers have it. The files are on the caller's machine and are read again
@@ -2078,7 +2108,7 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"PluginArgs\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
-	"\targs_json\x18\x02 \x01(\fR\bargsJson\"\x97\x03\n" +
+	"\targs_json\x18\x02 \x01(\fR\bargsJson\"\xfa\x03\n" +
 	"\fRemotePlugin\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tendpoints\x18\x02 \x03(\tR\tendpoints\x12\x1f\n" +
@@ -2089,7 +2119,11 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x0fbreaker_open_ms\x18\x06 \x01(\rR\rbreakerOpenMs\x12*\n" +
 	"\x04info\x18\a \x01(\v2\x16.trireme.v1.PluginInfoR\x04info\x12-\n" +
 	"\x03tls\x18\b \x01(\v2\x1b.trireme.v1.RemotePluginTlsR\x03tls\x12D\n" +
-	"\x0econfigurations\x18\t \x03(\v2\x1c.trireme.v1.ConfigureRequestR\x0econfigurations\"\xae\x01\n" +
+	"\x0econfigurations\x18\t \x03(\v2\x1c.trireme.v1.ConfigureRequestR\x0econfigurations\x12\x16\n" +
+	"\x06shadow\x18\n" +
+	" \x01(\bR\x06shadow\x12\x18\n" +
+	"\ahedging\x18\v \x01(\bR\ahedging\x12/\n" +
+	"\x14budget_ms_per_second\x18\f \x01(\rR\x11budgetMsPerSecond\"\xae\x01\n" +
 	"\x0fRemotePluginTls\x12\x17\n" +
 	"\aca_file\x18\x01 \x01(\tR\x06caFile\x12)\n" +
 	"\x10certificate_file\x18\x02 \x01(\tR\x0fcertificateFile\x12(\n" +

@@ -176,7 +176,10 @@ remotePlugins:
             "dns:///name:port",
         ),
         ("remotePlugins: [{address: 'unix:/p', extensionPoints: [filter]}]", "remotePlugins[0].name: Required value"),
-        ("remotePlugins: [{name: P, extensionPoints: [filter]}]", "remotePlugins[0].address: Required value"),
+        (
+            "remotePlugins: [{name: P, extensionPoints: [filter]}]",
+            "remotePlugins[0].address: Required value: or addresses",
+        ),
         (
             "remotePlugins: [{name: P, address: 'unix:/p'}]",
             "remotePlugins[0].extensionPoints: Required value: at least one extension point must be named",
