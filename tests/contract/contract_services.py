@@ -1,5 +1,6 @@
 """The processes that tests of the contract run: plugins in every language of examples/, and the phases."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -53,11 +54,18 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "quota-permit-go": frozenset({PLUGIN, FILTER, "trireme.v1.BindPlugin"}),
     "maintenance-windows-typescript": frozenset({PLUGIN, FILTER, "trireme.v1.QueueService", "trireme.v1.BindPlugin"}),
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
+    "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
 }
 PLUGINS = ("python", "go", "typescript", "java")
 PHASES = ("filter", "score")
 # Further examples, each with a purpose of its own.
-EXAMPLES = ("allocatable-go", "quota-permit-go", "maintenance-windows-typescript", "data-locality-typescript")
+EXAMPLES = (
+    "allocatable-go",
+    "quota-permit-go",
+    "gpu-memory-rust",
+    "maintenance-windows-typescript",
+    "data-locality-typescript",
+)
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "follower in java")
 
@@ -82,6 +90,22 @@ def go_plugin(example: str, package: str = ".") -> Path:
     return binary
 
 
+def run_cargo(example: str, *arguments: str) -> Path:
+    """Run cargo for a Rust example, with the SDK's package; returns the folder of binaries."""
+    require_toolchain("cargo", f"examples/{example}")
+    # One folder for all, so that the dependencies are built once.
+    target = ROOT / "build" / "sdk-rust-target"
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
+    (ROOT / "build").mkdir(exist_ok=True)
+    with (ROOT / "build" / "sdk-rust.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        package = (ROOT / "sdk" / "rust" / "package.sh", ROOT / "build" / "sdk" / "rust")
+        subprocess.run(package, cwd=ROOT, env=environment, check=True, timeout=600)
+        command = ("cargo", *arguments, "--quiet", "--locked")
+        subprocess.run(command, cwd=ROOT / "examples" / example, env=environment, check=True, timeout=900)
+    return target / "debug"
+
+
 def command(name: str) -> Sequence[str | Path]:
     """What starts it."""
     if name == "python":
@@ -90,8 +114,8 @@ def command(name: str) -> Sequence[str | Path]:
         return (go_plugin("plugin-go"),)
     if name == "follower in go":
         return (go_plugin("plugin-go", "./podlimit"),)
-    if name.endswith("-go"):
-        return (go_plugin(name),)
+    if name.endswith(("-go", "-rust")):
+        return (run_cargo(name, "build") / "gpu-memory" if name.endswith("-rust") else go_plugin(name),)
     if name == "follower in python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
     if name in sdk_examples.COMMANDS or name in sdk_examples.JAVA_CLASSES:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from contract_services import WITH_GO_PACKAGE, require_toolchain
+from contract_services import WITH_GO_PACKAGE, require_toolchain, run_cargo
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GO_SDK = EXAMPLES.parent / "sdk" / "go"
@@ -52,6 +52,19 @@ def test_the_go_sdk_is_in_order(command: Sequence[str | Path]) -> None:
     """Broken, the SDK is wrong, or was generated from other protos than these."""
     require_toolchain("go", "sdk/go")
     run(*command, cwd=GO_SDK)
+
+
+@pytest.mark.timeout(900)
+def test_the_rust_example_passes_its_own_tests() -> None:
+    """Broken, the example that people copy from is wrong, or cannot be built from the SDK's package."""
+    run_cargo("gpu-memory-rust", "test")
+
+
+@pytest.mark.timeout(900)
+def test_the_rust_sdk_was_generated_from_these_protos() -> None:
+    """Broken, plugins in Rust are built against another contract."""
+    require_toolchain("cargo", "sdk/rust")
+    run(EXAMPLES.parent / "sdk" / "rust" / "generate.sh", "--check", cwd=EXAMPLES.parent)
 
 
 def test_the_moved_plugin_differs_from_upstream_by_what_its_page_shows(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ _OBJECTS = """
 {apiVersion: v1, kind: Node, metadata: {name: wanted, labels: {example.com/preference: "70"}}}
 ---
 {apiVersion: v1, kind: Node, metadata: {name: full, labels: {example.com/pod-limit: "0"}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: gpus, labels: {example.com/gpus: "2", example.com/gpu-memory: 80Gi}}}
 """
 
 # Arguments of examples that need some. Nobody listens on the discard port, so pods wait for quota.

@@ -1,0 +1,126 @@
+//! The arguments of a plugin's methods.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use serde::de::DeserializeOwned;
+
+use crate::cluster::Cluster;
+use crate::results::Status;
+use crate::v1;
+
+static NO_LABELS: LazyLock<HashMap<String, String>> = LazyLock::new(HashMap::new);
+
+/// One call about one class of pods.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// The fields of the pod that the plugin's `pod_fields` name.
+    pub pod: v1::Pod,
+    /// The profile that schedules it.
+    pub profile: String,
+    /// How many pods of the class wait: room need not be counted beyond it.
+    pub count: u32,
+    /// A dry run assumes that these pods are gone from the node. `Node::pods` is without them already.
+    pub removed_pods: Vec<v1::Pod>,
+    /// A dry run assumes that these pods are on the node. `Node::pods` has them already.
+    pub added_pods: Vec<v1::Pod>,
+    pub(crate) state: Vec<u8>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) generation: u64,
+}
+
+impl Call {
+    /// A call about one pod, for tests.
+    pub fn new(pod: v1::Pod) -> Self {
+        Self { pod, count: 1, ..Default::default() }
+    }
+
+    /// The state that the plugin returned earlier in the cycle; None: it returned none.
+    pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, Status> {
+        read(&self.state)
+    }
+
+    /// The label of the pod.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        label(&self.pod, name)
+    }
+}
+
+fn label<'a>(pod: &'a v1::Pod, name: &str) -> Option<&'a str> {
+    pod.metadata.as_ref()?.labels.get(name).map(String::as_str)
+}
+
+fn read<T: DeserializeOwned>(state: &[u8]) -> Result<Option<T>, Status> {
+    if state.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(state)
+        .map(Some)
+        .map_err(|error| Status::error(format!("state is not what this plugin returned: {error}")))
+}
+
+/// A pod on a node, bound or about to be.
+#[derive(Clone, Debug)]
+pub struct PlacedPod {
+    /// Its UID; empty for a pod that a dry run assumes.
+    pub uid: String,
+    /// Its name.
+    pub name: String,
+    /// What all pods of its class share.
+    pub pod: Arc<v1::Pod>,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+}
+
+impl PlacedPod {
+    /// The label of the pod.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        label(&self.pod, name)
+    }
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct Node<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its message, with Messages and Snapshot.
+    pub message: Option<&'a v1::Node>,
+    /// The object as the API server sent it, with Json.
+    pub json: &'a [u8],
+    /// The pods on it, with Snapshot.
+    pub pods: Vec<&'a PlacedPod>,
+}
+
+impl Node<'_> {
+    /// Its labels, with Messages and Snapshot.
+    pub fn labels(&self) -> &HashMap<String, String> {
+        self.message.and_then(|node| node.metadata.as_ref()).map_or(&NO_LABELS, |metadata| &metadata.labels)
+    }
+}
+
+/// One pod on its node, for Reserve.
+#[derive(Clone, Debug)]
+pub struct Placement<'a> {
+    /// Which pod.
+    pub pod: &'a v1::PodIdentity,
+    /// The node; without message and pods unless the plugin follows the cluster (Snapshot).
+    pub node: Node<'a>,
+}
+
+/// One pod and its node, for the steps of binding.
+#[derive(Clone, Debug)]
+pub struct Item<'a> {
+    /// Which pod.
+    pub pod: &'a v1::PodIdentity,
+    /// The name of the node.
+    pub node_name: &'a str,
+    pub(crate) state: &'a [u8],
+}
+
+impl Item<'_> {
+    /// The state that Reserve returned for the pod; None: it returned none.
+    pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, Status> {
+        read(self.state)
+    }
+}

@@ -1,0 +1,52 @@
+//! Requests of a plugin to the scheduler: allow or reject a pod that waits, and activate pods.
+
+use std::time::Duration;
+
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use crate::v1;
+use crate::v1::handle_service_client::HandleServiceClient;
+
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A client of the frontend. Clones share the connection.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    plugin: String,
+    client: HandleServiceClient<Channel>,
+}
+
+impl Handle {
+    /// For the plugin of this name; the address is `http://host:port` or `unix:/path`. It connects with the first request.
+    pub fn new(address: &str, plugin: &str) -> Result<Self, tonic::transport::Error> {
+        let channel = Endpoint::from_shared(address.to_string())?.timeout(TIMEOUT).connect_lazy();
+        Ok(Self { plugin: plugin.into(), client: HandleServiceClient::new(channel) })
+    }
+
+    /// Ends the plugin's wait for a pod; false if the pod does not wait.
+    pub async fn allow(&self, pod: v1::PodIdentity) -> Result<bool, Status> {
+        let request = v1::AllowRequest { pod: Some(pod), plugin: self.plugin.clone() };
+        unless_not_found(self.client.clone().allow(request).await.map(drop))
+    }
+
+    /// Refuses a pod that waits; false if it does not wait.
+    pub async fn reject(&self, pod: v1::PodIdentity, message: &str) -> Result<bool, Status> {
+        let request = v1::RejectRequest { pod: Some(pod), plugin: self.plugin.clone(), message: message.into() };
+        unless_not_found(self.client.clone().reject(request).await.map(drop))
+    }
+
+    /// Moves pods to the active queue, also during their back-off; returns those that are tried next.
+    pub async fn activate(&self, pods: Vec<v1::PodIdentity>) -> Result<Vec<v1::PodIdentity>, Status> {
+        Ok(self.client.clone().activate(v1::ActivateRequest { pods }).await?.into_inner().activated)
+    }
+}
+
+fn unless_not_found(answer: Result<(), Status>) -> Result<bool, Status> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(status) if status.code() == Code::NotFound => Ok(false),
+        Err(status) => Err(status),
+    }
+}

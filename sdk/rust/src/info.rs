@@ -1,0 +1,112 @@
+//! What a plugin says of itself.
+
+use crate::v1;
+
+pub use v1::ExtensionPoint as Point;
+pub use v1::{Dependency, NodeData, Normalization};
+
+/// A kind of change that may help a pod that the plugin refused, in the framework's words.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub(crate) resource: String,
+    pub(crate) actions: Vec<String>,
+    pub(crate) hint: bool,
+}
+
+impl Event {
+    /// For example `Event::new("Node", ["Add", "UpdateNodeLabel"])`.
+    pub fn new<const N: usize>(resource: &str, actions: [&str; N]) -> Self {
+        Self { resource: resource.into(), actions: actions.map(String::from).into(), hint: false }
+    }
+
+    /// `Plugin::queueing_hint` is called for such events.
+    pub fn with_hint(mut self) -> Self {
+        self.hint = true;
+        self
+    }
+}
+
+/// A plugin's name, needs and limits.
+#[derive(Clone, Debug)]
+pub struct Info {
+    pub(crate) message: v1::PluginInfo,
+}
+
+impl Info {
+    /// A plugin of this name, which profiles use, at these extension points.
+    pub fn new<const N: usize>(name: &str, points: [Point; N]) -> Self {
+        let extension_points = points.map(|point| point as i32).into();
+        Self { message: v1::PluginInfo { name: name.into(), extension_points, ..Default::default() } }
+    }
+
+    /// The scheduler caches answers for as long as the version stays.
+    pub fn version(mut self, version: &str) -> Self {
+        self.message.version = version.into();
+        self
+    }
+
+    /// What answers depend on, and so how often the plugin is called. Default: everything.
+    pub fn depends_on(mut self, dependency: Dependency) -> Self {
+        self.message.depends_on = dependency as i32;
+        self
+    }
+
+    /// In which form it gets nodes. Default: names.
+    pub fn node_data(mut self, data: NodeData) -> Self {
+        self.message.node_data = data as i32;
+        self
+    }
+
+    /// The fields of the pod that it reads, e.g. `spec.nodeSelector`; only they are sent.
+    pub fn pod_fields<const N: usize>(mut self, fields: [&str; N]) -> Self {
+        self.message.pod_fields = fields.map(String::from).into();
+        self
+    }
+
+    /// How its scores are brought into 0 to 100. Default: they are.
+    pub fn normalization(mut self, normalization: Normalization) -> Self {
+        self.message.normalization = normalization as i32;
+        self
+    }
+
+    /// At most so many calls at once; further calls wait. 0: as many as come.
+    pub fn max_concurrent_calls(mut self, calls: u32) -> Self {
+        self.message.max_concurrent_calls = calls;
+        self
+    }
+
+    /// Which events may help a pod that it refused. Without any every event does.
+    pub fn events<const N: usize>(mut self, events: [Event; N]) -> Self {
+        self.message.events_to_register = events
+            .map(|event| v1::ClusterEvent { resource: event.resource, actions: event.actions, hint: event.hint })
+            .into();
+        self
+    }
+
+    pub(crate) fn has(&self, points: &[Point]) -> bool {
+        points.iter().any(|point| self.message.extension_points.contains(&(*point as i32)))
+    }
+
+    pub(crate) fn has_hints(&self) -> bool {
+        self.message.events_to_register.iter().any(|event| event.hint)
+    }
+
+    pub(crate) fn follows(&self) -> bool {
+        self.message.node_data() == NodeData::Snapshot
+    }
+
+    /// What is wrong with it, for the plugin's author.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let info = &self.message;
+        if info.name.is_empty() {
+            return Err("info: the name is empty".into());
+        }
+        if info.extension_points.is_empty() {
+            return Err(format!("plugin {}: has no extension point", info.name));
+        }
+        if self.has(&[Point::NormalizeScore]) != (info.normalization() == Normalization::Custom) {
+            return Err(format!("plugin {}: Point::NormalizeScore and Normalization::Custom go together", info.name));
+        }
+        Ok(())
+    }
+}

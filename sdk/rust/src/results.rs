@@ -1,0 +1,173 @@
+//! What a plugin's methods return.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::v1::{self, Code};
+
+/// A refusal, or an error. Its message is counted over the nodes and is part of the pod's event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Status {
+    code: Code,
+    message: String,
+    reasons: Vec<(String, BTreeMap<String, String>)>,
+}
+
+impl Status {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), reasons: Vec::new() }
+    }
+
+    /// Refused now; evicting pods may help.
+    pub fn unschedulable(message: impl Into<String>) -> Self {
+        Self::new(Code::Unschedulable, message)
+    }
+
+    /// Refused, and evicting pods would not help.
+    pub fn unresolvable(message: impl Into<String>) -> Self {
+        Self::new(Code::UnschedulableAndUnresolvable, message)
+    }
+
+    /// Refused until something outside the scheduler has happened, whose event skips the back-off.
+    pub fn pending(message: impl Into<String>) -> Self {
+        Self::new(Code::Pending, message)
+    }
+
+    /// The plugin could not decide: the pod is tried again later.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::new(Code::Error, message)
+    }
+
+    /// The same refusal as data, for `trireme explain`: a name in lower camel case, and what it is about.
+    pub fn reason<const N: usize>(mut self, code: &str, parameters: [(&str, String); N]) -> Self {
+        let parameters = parameters.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        self.reasons.push((code.into(), parameters));
+        self
+    }
+
+    /// Whether it is a refusal, not an error.
+    pub fn is_refusal(&self) -> bool {
+        self.code != Code::Error
+    }
+
+    /// Its message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn to_message(&self, plugin: &str) -> v1::Status {
+        let reasons = self.reasons.iter().map(|(code, parameters)| v1::Reason {
+            code: code.clone(),
+            parameters: parameters.clone().into_iter().collect::<HashMap<_, _>>(),
+        });
+        v1::Status {
+            code: self.code as i32,
+            plugin: plugin.into(),
+            messages: vec![self.message.clone()],
+            reasons: reasons.collect(),
+        }
+    }
+}
+
+pub(crate) fn coded(code: Code, plugin: &str) -> v1::Status {
+    let plugin = if matches!(code, Code::Success | Code::Skip) { String::new() } else { plugin.into() };
+    v1::Status { code: code as i32, plugin, ..Default::default() }
+}
+
+/// Filter's result for a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes, for any number of copies.
+    Pass,
+    /// It passes, and takes so many copies; 0 is an error.
+    Room(u32),
+    /// It is refused.
+    Refused(Status),
+}
+
+impl From<Status> for Verdict {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+/// PreFilter's result for a pod that passes.
+#[derive(Clone, Debug, Default)]
+pub struct PreFilter {
+    pub(crate) skip: bool,
+    pub(crate) nodes: Option<Vec<String>>,
+    pub(crate) state: Vec<u8>,
+}
+
+impl PreFilter {
+    /// The plugin has nothing to do for the pod: Filter is left out.
+    pub fn skip() -> Self {
+        Self { skip: true, ..Default::default() }
+    }
+
+    /// The pod may run on these nodes at most.
+    pub fn nodes(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.nodes = Some(names.into_iter().collect());
+        self
+    }
+
+    /// State for Filter, perhaps in another replica: `Call::state` reads it.
+    pub fn state(mut self, state: &impl Serialize) -> Result<Self, Status> {
+        self.state = encode(state)?;
+        Ok(self)
+    }
+}
+
+pub(crate) fn encode(state: &impl Serialize) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(state).map_err(|error| Status::error(format!("state cannot be written: {error}")))
+}
+
+/// PreScore's and Reserve's result: success, with state for the steps that follow.
+#[derive(Clone, Debug, Default)]
+pub struct Ready {
+    pub(crate) skip: bool,
+    pub(crate) state: Vec<u8>,
+}
+
+impl Ready {
+    /// Of PreScore: Score is left out.
+    pub fn skip() -> Self {
+        Self { skip: true, state: Vec::new() }
+    }
+
+    /// State for Score, or for PreBind.
+    pub fn with_state(state: &impl Serialize) -> Result<Self, Status> {
+        Ok(Self { skip: false, state: encode(state)? })
+    }
+}
+
+/// Permit's result for a pod that is not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// Bind it.
+    Allow,
+    /// It waits until `Handle::allow`, so long at most.
+    Wait(Duration),
+}
+
+/// PreBind's result for a pod that is not refused.
+#[derive(Clone, Debug)]
+pub enum PreBind {
+    /// All is done.
+    Done,
+    /// There was nothing to do.
+    Skip,
+    /// Call again when one of these objects has changed; so long at most.
+    Wait(Vec<v1::ObjectKey>, Duration),
+}
+
+/// Bind's result for a pod that is not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The API server has the binding.
+    Bound,
+    /// Left to the next plugin.
+    Skip,
+}

@@ -1,0 +1,29 @@
+use tonic::{Request, Response, Status, async_trait};
+
+use super::Server;
+use crate::plugin::Plugin;
+use crate::v1;
+use crate::v1::plugin_service_server::PluginService;
+
+#[async_trait]
+impl<P: Plugin> PluginService for Server<P> {
+    async fn get_plugin_info(
+        &self,
+        _: Request<v1::GetPluginInfoRequest>,
+    ) -> Result<Response<v1::GetPluginInfoResponse>, Status> {
+        let (plugins, instance) = (vec![self.0.info.message.clone()], self.0.instance.clone());
+        Ok(Response::new(v1::GetPluginInfoResponse { plugins, instance }))
+    }
+
+    async fn configure(&self, request: Request<v1::ConfigureRequest>) -> Result<Response<v1::ConfigureResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        self.0.run("Configure", async move { shared.configure(&request) }).await.map(Response::new)
+    }
+
+    async fn get_plugin_statistics(
+        &self,
+        _: Request<v1::GetPluginStatisticsRequest>,
+    ) -> Result<Response<v1::GetPluginStatisticsResponse>, Status> {
+        Err(Status::unimplemented("only phases call plugins"))
+    }
+}

@@ -1,0 +1,53 @@
+use serde_json::Value;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::Server;
+use crate::plugin::Plugin;
+use crate::results::coded;
+use crate::v1::queue_service_server::QueueService;
+use crate::v1::{self, Code, Hint};
+
+/// An event's object; None where there is none.
+fn object(field: &str, json: &[u8]) -> Result<Option<Value>, Status> {
+    if json.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(json).map(Some).map_err(|error| Status::invalid_argument(format!("{field}: {error}")))
+}
+
+#[async_trait]
+impl<P: Plugin> QueueService for Server<P> {
+    async fn pre_enqueue(
+        &self,
+        request: Request<v1::PreEnqueueRequest>,
+    ) -> Result<Response<v1::PreEnqueueResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        let work = async move {
+            let plugin = shared.plugin(request.config_hash, Some(&request.profile))?;
+            let statuses = request.pods.iter().map(|pod| match plugin.pre_enqueue(pod, &request.profile) {
+                Err(status) => status.to_message(shared.name()),
+                Ok(()) => coded(Code::Success, shared.name()),
+            });
+            Ok(v1::PreEnqueueResponse { statuses: statuses.collect() })
+        };
+        self.0.run("PreEnqueue", work).await.map(Response::new)
+    }
+
+    async fn queueing_hint(
+        &self,
+        request: Request<v1::QueueingHintRequest>,
+    ) -> Result<Response<v1::QueueingHintResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        let work = async move {
+            let plugin = shared.plugin(request.config_hash, None)?;
+            let event = request.event.unwrap_or_default();
+            let (old, new) = (object("old_json", &request.old_json)?, object("new_json", &request.new_json)?);
+            let hints = request.pods.iter().map(|pod| {
+                let helps = plugin.queueing_hint(pod, &event, old.as_ref(), new.as_ref());
+                (if helps { Hint::Queue } else { Hint::QueueSkip }) as i32
+            });
+            Ok(v1::QueueingHintResponse { hints: hints.collect() })
+        };
+        self.0.run("QueueingHint", work).await.map(Response::new)
+    }
+}

@@ -1,0 +1,95 @@
+use tonic::{Request, Response, Status, async_trait};
+
+use super::Server;
+use super::filtering::nodes;
+use crate::info::Normalization;
+use crate::plugin::Plugin;
+use crate::results::{self, coded};
+use crate::v1::score_plugin_server::ScorePlugin;
+use crate::v1::{self, Code};
+
+/// The largest raw score that can be multiplied by 100.
+const MAX_RAW: i64 = i64::MAX / 100;
+
+/// Fails where a score is outside its range.
+fn check(step: &str, scores: &[i64], normalization: Normalization) -> Result<(), results::Status> {
+    let highest = match normalization {
+        Normalization::Custom => return Ok(()),
+        Normalization::None | Normalization::Unspecified => 100,
+        _ => MAX_RAW,
+    };
+    match scores.iter().position(|score| !(0..=highest).contains(score)) {
+        None => Ok(()),
+        Some(at) => Err(results::Status::error(format!(
+            "{step} returned {} for node {at} of the call: must be 0 to {highest}",
+            scores[at]
+        ))),
+    }
+}
+
+#[async_trait]
+impl<P: Plugin> ScorePlugin for Server<P> {
+    async fn pre_score(&self, request: Request<v1::PreScoreRequest>) -> Result<Response<v1::PreScoreResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        let work = async move {
+            let (plugin, call) = shared.begin(request.cycle, 1).await?;
+            let selection = request.nodes.unwrap_or_default();
+            let (status, state) = match plugin.pre_score(&call, &nodes(&call, &selection)).await {
+                Err(status) => (as_error("pre_score", status).to_message(shared.name()), Vec::new()),
+                Ok(ready) => (coded(if ready.skip { Code::Skip } else { Code::Success }, shared.name()), ready.state),
+            };
+            Ok(v1::PreScoreResponse { status: Some(status), state })
+        };
+        self.0.run("PreScore", work).await.map(Response::new)
+    }
+
+    async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        let work = async move {
+            let (plugin, call) = shared.begin(request.cycle, 1).await?;
+            let selection = request.nodes.unwrap_or_default();
+            let scores = nodes(&call, &selection).iter().map(|node| plugin.score(&call, node)).collect::<Result<Vec<_>, _>>();
+            let checked = scores.and_then(|scores| {
+                check("score", &scores, shared.info.message.normalization()).map(|()| scores)
+            });
+            Ok(match checked {
+                Err(status) => v1::ScoreResponse {
+                    status: Some(as_error("score", status).to_message(shared.name())),
+                    scores: Vec::new(),
+                },
+                Ok(scores) => v1::ScoreResponse { status: Some(coded(Code::Success, shared.name())), scores },
+            })
+        };
+        self.0.run("Score", work).await.map(Response::new)
+    }
+
+    async fn normalize_score(
+        &self,
+        request: Request<v1::NormalizeScoreRequest>,
+    ) -> Result<Response<v1::NormalizeScoreResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        let work = async move {
+            let (plugin, call) = shared.begin(request.cycle, 1).await?;
+            let (selection, mut scores) = (request.nodes.unwrap_or_default(), request.scores);
+            let normalized = plugin
+                .normalize_scores(&call, &nodes(&call, &selection), &mut scores)
+                .and_then(|()| check("normalize_scores", &scores, Normalization::None));
+            Ok(match normalized {
+                Err(status) => v1::NormalizeScoreResponse {
+                    status: Some(as_error("normalize_scores", status).to_message(shared.name())),
+                    scores: Vec::new(),
+                },
+                Ok(()) => v1::NormalizeScoreResponse { status: Some(coded(Code::Success, shared.name())), scores },
+            })
+        };
+        self.0.run("NormalizeScore", work).await.map(Response::new)
+    }
+}
+
+/// Scoring has no refusals.
+fn as_error(step: &str, status: results::Status) -> results::Status {
+    if status.is_refusal() {
+        return results::Status::error(format!("{step} returned a refusal, which this step must not: {}", status.message()));
+    }
+    status
+}

@@ -1,0 +1,252 @@
+//! Serves a plugin on one address: its extension points, the handshake, health and reflection.
+
+use std::error::Error;
+use std::future::Future;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::service::Routes;
+use tonic::transport::Server as GrpcServer;
+use tonic_health::ServingStatus;
+
+use crate::configuration::{ArgumentErrors, Configuration};
+use crate::follower::Follower;
+use crate::info::{Info, Point};
+use crate::plugin::Plugin;
+use crate::services::Server;
+use crate::shared::{Shared, Source};
+use crate::v1;
+
+/// A message to or from a plugin is at most so long.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// How long calls under way may take after the stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+const DESCRIPTORS: &[u8] = include_bytes!("v1/descriptors.bin");
+
+/// How a plugin is served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `host:port` or `unix:/path`.
+    pub listen: String,
+    /// Logs as JSON.
+    pub json_logs: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:0".into(), json_logs: false }
+    }
+}
+
+/// Serves a plugin without arguments as the command line says, until SIGTERM or SIGINT.
+pub fn main<P: Plugin>(info: Info, plugin: P) -> ExitCode {
+    run(info, Source::One(Arc::new(plugin)))
+}
+
+/// Serves a plugin that is made for each profile's arguments.
+pub fn main_with<P: Plugin>(
+    info: Info,
+    make: impl Fn(Configuration) -> Result<P, ArgumentErrors> + Send + Sync + 'static,
+) -> ExitCode {
+    run(info, Source::Factory(Box::new(make)))
+}
+
+fn run<P: Plugin>(info: Info, source: Source<P>) -> ExitCode {
+    let options = match parse(std::env::args().skip(1), &info) {
+        Ok(Some(options)) => options,
+        Ok(None) => return ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let logs = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false);
+    if options.json_logs {
+        logs.json().init();
+    } else {
+        logs.init();
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let served = runtime.block_on(async {
+        let stop = stop_signal()?;
+        serve_source(info, source, &options, |address| println!("listening on {address}"), stop).await
+    });
+    // A method that hangs does not keep the process.
+    runtime.shutdown_background();
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: impl Iterator<Item = String>, info: &Info) -> Result<Option<Options>, String> {
+    let (mut options, mut arguments) = (Options::default(), arguments);
+    while let Some(argument) = arguments.next() {
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name.to_string(), Some(value.to_string())),
+            None => (argument, None),
+        };
+        if name == "--help" || name == "-h" {
+            println!(
+                "usage: {} [--listen ADDRESS] [--log-format text|json]\n\n\
+                 The scheduler plugin {}.\n\n  \
+                 --listen ADDRESS    host:port or unix:/path (default 127.0.0.1:0)\n  \
+                 --log-format FORMAT text or json, on stderr (default text)",
+                info.message.name, info.message.name
+            );
+            return Ok(None);
+        }
+        if name != "--listen" && name != "--log-format" {
+            return Err(format!("unknown flag {name}: must be --listen or --log-format"));
+        }
+        let value = value.or_else(|| arguments.next()).ok_or(format!("{name}: needs a value"))?;
+        match (name.as_str(), value.as_str()) {
+            ("--listen", _) => options.listen = value,
+            (_, "text") => options.json_logs = false,
+            (_, "json") => options.json_logs = true,
+            _ => return Err(format!("--log-format: must be text or json, not {value:?}")),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+    })
+}
+
+/// Serves a plugin until `stop` is done; `listening` gets the address. For tests, and programs of their own.
+pub async fn serve<P: Plugin>(
+    info: Info,
+    plugin: P,
+    options: &Options,
+    listening: impl FnOnce(&str),
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    serve_source(info, Source::One(Arc::new(plugin)), options, listening, stop).await
+}
+
+pub(crate) async fn serve_source<P: Plugin>(
+    info: Info,
+    source: Source<P>,
+    options: &Options,
+    listening: impl FnOnce(&str),
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    info.check()?;
+    let (stopping, stopped) = watch::channel(false);
+    let instance = instance();
+    let follower = info.follows().then(|| Follower::new(instance.clone(), stopped.clone()));
+    let shared = Arc::new(Shared::new(info, source, instance, follower));
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let (routes, names) = routes(&shared)?;
+    for name in &names {
+        reporter.set_service_status(*name, ServingStatus::Serving).await;
+    }
+    let router = GrpcServer::builder().add_routes(routes).add_service(health);
+    let mut ends = stopped.clone();
+    let stop_accepting = async move {
+        let _ = ends.wait_for(|stop| *stop).await;
+    };
+    let grace = async move {
+        stop.await;
+        for name in names {
+            reporter.set_service_status(name, ServingStatus::NotServing).await;
+        }
+        stopping.send_replace(true);
+        tokio::time::sleep(GRACE).await;
+    };
+    let serving: std::pin::Pin<Box<dyn Future<Output = Result<(), tonic::transport::Error>> + Send>>;
+    if let Some(path) = options.listen.strip_prefix("unix:") {
+        remove_socket(path)?;
+        let listener = UnixListener::bind(path).map_err(|error| format!("--listen: {error}"))?;
+        listening(&options.listen);
+        serving = Box::pin(router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop_accepting));
+    } else {
+        let listener = TcpListener::bind(&options.listen).await.map_err(|error| format!("--listen: {error}"))?;
+        listening(&listener.local_addr()?.to_string());
+        serving = Box::pin(router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop_accepting));
+    }
+    tokio::select! {
+        served = serving => served.map_err(Into::into),
+        () = grace => Ok(()),
+    }
+}
+
+/// The services of the plugin's extension points, reflection, and the names of the services.
+fn routes<P: Plugin>(shared: &Arc<Shared<P>>) -> Result<(Routes, Vec<&'static str>), Box<dyn Error + Send + Sync>> {
+    let mut names = vec!["", "trireme.v1.PluginService"];
+    macro_rules! server {
+        ($module:ident, $kind:ident, $service:expr) => {
+            v1::$module::$kind::new($service)
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES)
+        };
+    }
+    let info = &shared.info;
+    let mut routes = Routes::new(server!(plugin_service_server, PluginServiceServer, Server(shared.clone())));
+    if info.has(&[Point::PreEnqueue]) || info.has_hints() {
+        names.push("trireme.v1.QueueService");
+        routes = routes.add_service(server!(queue_service_server, QueueServiceServer, Server(shared.clone())));
+    }
+    if info.has(&[Point::PreFilter, Point::Filter, Point::PostFilter, Point::Reserve]) {
+        names.push("trireme.v1.FilterPlugin");
+        routes = routes.add_service(server!(filter_plugin_server, FilterPluginServer, Server(shared.clone())));
+    }
+    if info.has(&[Point::PreScore, Point::Score, Point::NormalizeScore]) {
+        names.push("trireme.v1.ScorePlugin");
+        routes = routes.add_service(server!(score_plugin_server, ScorePluginServer, Server(shared.clone())));
+    }
+    if info.has(&[Point::Permit, Point::PreBind, Point::Bind, Point::PostBind]) {
+        names.push("trireme.v1.BindPlugin");
+        routes = routes.add_service(server!(bind_plugin_server, BindPluginServer, Server(shared.clone())));
+    }
+    if let Some(follower) = &shared.follower {
+        names.push("trireme.v1.SnapshotFollower");
+        routes = routes.add_service(server!(snapshot_follower_server, SnapshotFollowerServer, follower.clone()));
+    }
+    let reflection = || {
+        names.iter().filter(|name| !name.is_empty()).fold(
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                .with_service_name("grpc.health.v1.Health"),
+            |builder, name| builder.with_service_name(*name),
+        )
+    };
+    let routes = routes.add_service(reflection().build_v1()?).add_service(reflection().build_v1alpha()?);
+    Ok((routes, names))
+}
+
+/// Removes a socket that an earlier run left behind when it was killed; anything else of that name stays.
+fn remove_socket(path: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
+        _ => Ok(()),
+    }
+}
+
+/// Identifies this run.
+fn instance() -> String {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}", std::process::id(), started.as_nanos())
+}
