@@ -44,10 +44,6 @@ class FakePhase:
         """The replica gets a delta."""
         self._publish(request)
 
-    def note_capacities(self, key: tuple[str, int], generation: int) -> None:
-        """The replica has the capacities of the class, of this generation."""
-        self.capacities[key] = generation
-
     def preferred(self, profile: str, class_id: int) -> list[Any]:
         """Nobody prepares anything."""
         return []
