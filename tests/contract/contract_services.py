@@ -28,6 +28,10 @@ PLUGIN = "trireme.v1.PluginService"
 SNAPSHOT = "trireme.v1.SnapshotFollower"
 
 
+# Else it is the path of the socket, which a server in Rust refuses.
+CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"),)
+
+
 @dataclass(frozen=True)
 class Served:
     """A process that serves the contract."""
@@ -135,7 +139,7 @@ CYCLE = cycle_pb2.Cycle(
 @asynccontextmanager
 async def connected(served: Served) -> AsyncIterator[aio.Channel]:
     """A channel to it."""
-    async with aio.insecure_channel(served.address) as channel:
+    async with aio.insecure_channel(served.address, options=CHANNEL_OPTIONS) as channel:
         yield channel
 
 

@@ -15,6 +15,7 @@ import grpc
 import numpy as np
 import pytest
 from contract_services import (
+    CHANNEL_OPTIONS,
     CYCLE,
     DEADLINE,
     FOLLOWERS,
@@ -74,7 +75,7 @@ def plugin(
 ) -> Served:
     """Each plugin, configured without arguments."""
     served = get(request.param, running, tmp_path_factory)
-    with grpc.insecure_channel(served.address) as channel:
+    with grpc.insecure_channel(served.address, options=CHANNEL_OPTIONS) as channel:
         stub = plugin_pb2_grpc.PluginServiceStub(channel)
         refused = stub.Configure(configuration(b"{}"), timeout=DEADLINE)
     assert not refused.errors

@@ -77,6 +77,9 @@ class Dialer:
     def _connect(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
         """Open gRPC's own channel: plaintext, or TLS with the files as they are now."""
         expected = [*options, NO_PROXY]
+        if address.startswith(UNIX):
+            # Else it is the socket's path, which servers refuse that take HTTP/2 at its word, such as Rust's h2.
+            expected.append(("grpc.default_authority", "localhost"))
         if self._watched is None or address.startswith(UNIX):
             return aio.insecure_channel(address, options=expected)
         self._watched.reload_if_changed()
