@@ -81,14 +81,17 @@ def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: 
     init.write("GPUPacking", language, folder, packages)
     files = [path for path in folder.rglob("*") if path.is_file()]
     names = {str(path.relative_to(folder)) for path in files}
-    needed = {"README.md", "Makefile", "Dockerfile", "deployment.yaml", ".github/workflows/ci.yaml", ".gitignore"}
+    needed = {"README.md", "Makefile", "Dockerfile", ".github/workflows/ci.yaml", ".gitignore"}
+    # A plugin that serves without TLS runs as a sidecar.
+    needed |= {"kustomization.yaml"} if language == "rust" else {"deployment.yaml"}
     assert needed | {project_file.FILE_NAME, "packages/package"} <= names
     for path in files:
         text = path.read_text() + str(path.relative_to(folder))
         assert not re.search(r"PLUGIN_NAME|PROJECT_NAME|MODULE_NAME|PACKAGE_NAME|SDK_VERSION|\.template", text), path
     assert project_file.load(folder).name == "GPUPacking"
-    kinds = [each["kind"] for each in yaml.safe_load_all((folder / "deployment.yaml").read_text())]
-    assert kinds == ["Deployment", "Service"]
+    manifest = folder / ("kustomization.yaml" if language == "rust" else "deployment.yaml")
+    kinds = [each["kind"] for each in yaml.safe_load_all(manifest.read_text())]
+    assert kinds == (["Component"] if language == "rust" else ["Deployment", "Service"])
 
 
 @pytest.mark.parametrize("name", ["gpu", "My-Plugin", "", "1st", "A" * 64, "None"])
