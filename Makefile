@@ -127,8 +127,8 @@ simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the sa
 		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY))
 
 .PHONY: compare-simulations
-compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1)
-	@$(BIN)/python tests/simulation/simulated_questions.py --seed $(or $(SEED),1) --scenarios $(or $(N),1000)
+compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1 SEVERAL=1: several pods at once)
+	@$(BIN)/python tests/simulation/simulated_questions.py --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
 
 .PHONY: simulate-long
 simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a violation (SEED=1 to begin with, HOURS=1 each, FAULTS=kill,stall)
