@@ -323,7 +323,7 @@ def main() -> int:
     print(
         f"{options.scenarios} scenarios of seed {options.seed}: {compared.placed} pods placed, {compared.pending} "
         f"pending, {compared.evicted} evicted, {compared.other_victims} scenarios with other victims of equal cost, "
-        f"{compared.after_evictions} where several pods preempted at other moments, "
+        f"{compared.after_evictions} scenarios of several pods that differ after a preemption, "
         f"{len(compared.differences)} differences"
     )
     sys.stdout.flush()
