@@ -107,6 +107,7 @@ class FakeFrontend:
         self.binding = Binding()
         self.scheduler = Scheduling()
         self.preemptions = Preemptions()
+        self.completed: Any = None  # the configuration, once it is served
         self.informers: list[Any] = []
         self.reporter = Results()
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
@@ -163,7 +164,14 @@ class FakeFrontend:
             queue_executor=SimpleNamespace(remote=None, pre_enqueue=SimpleNamespace(waits_for=lambda pod: {})),
         )
         parts: Any = (
-            SimpleNamespace(leader=self, metrics=self.metrics, membership=membership, clocks=app.CLOCKS),
+            SimpleNamespace(
+                leader=self,
+                metrics=self.metrics,
+                membership=membership,
+                clocks=app.CLOCKS,
+                completed=self.completed,
+                settings=SimpleNamespace(config_hash=lambda: 1),
+            ),
             SimpleNamespace(registry=self.registry, cache=self.cache),
             SimpleNamespace(
                 links=links,
@@ -281,6 +289,7 @@ async def served(
         assert outcome.completed is not None, outcome
         before = klog.LogOptions()
         try:
+            frontend.completed = outcome.completed
             async with serving.serve(outcome.completed, frontend.parts(), supervision.Supervisor()) as site:
                 yield Served(port, folder, kubeconfig, frontend, site, api_server)
         finally:

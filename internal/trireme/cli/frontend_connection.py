@@ -115,9 +115,13 @@ async def fetch_report(
     path: str,
     query: Mapping[str, str],
     question: Mapping[str, Any] | None = None,
-    seconds: float = DEADLINE_SECONDS,
+    seconds: float | None = None,
 ) -> Mapping[str, Any]:
-    """Fetch a report from the frontend; one about a `question` is posted. Raises: ReportUnavailable."""
+    """Fetch a report from the frontend; one about a `question` is posted. Raises: ReportUnavailable.
+
+    `seconds` is how long that may take; by default DEADLINE_SECONDS.
+    """
+    seconds = DEADLINE_SECONDS if seconds is None else seconds
     connector, base, headers = _connector_url_and_headers(options)
     timeout = aiohttp.ClientTimeout(total=seconds)
     method = "GET" if question is None else "POST"

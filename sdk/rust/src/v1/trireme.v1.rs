@@ -1655,6 +1655,11 @@ pub struct PluginInfo {
     /// OPTIONAL. How its scores are normalised; unset: not at all.
     #[prost(enumeration = "Normalization", tag = "9")]
     pub normalization: i32,
+    /// OPTIONAL. Whether a call may be made twice, also at the same time and at two replicas of the plugin, without any
+    /// effect beyond the two answers, which are the same. Then calls that change nothing (PreFilter, Filter, FilterDryRun,
+    /// PreScore, Score, NormalizeScore) may be hedged.
+    #[prost(bool, tag = "10")]
+    pub idempotent: bool,
     /// OPTIONAL. Features of the contract without which it cannot work, by the names that GetPluginInfoRequest.features
     /// has: a scheduler that lacks one rejects the plugin, and says which. Unset: it works with any scheduler.
     #[prost(string, repeated, tag = "11")]
@@ -1750,6 +1755,31 @@ pub struct PluginStatistics {
     /// than entry i-1 counts. Trailing zeros are left out.
     #[prost(uint64, repeated, tag = "6")]
     pub durations: ::prost::alloc::vec::Vec<u64>,
+    /// OPTIONAL. Of a plugin in shadow mode: comparisons of its answers about a class of pods with the others', at Filter
+    /// whether it refuses a node that the others let pass, at Score whether another node would be the best.
+    #[prost(uint64, tag = "7")]
+    pub shadow_compared: u64,
+    /// OPTIONAL. Comparisons in which something would be different.
+    #[prost(uint64, tag = "8")]
+    pub shadow_differed: u64,
+    /// OPTIONAL. Comparisons that failed because the plugin did not answer, or answered wrongly.
+    #[prost(uint64, tag = "9")]
+    pub shadow_failed: u64,
+    /// OPTIONAL. Comparisons that were left out because too many waited for the plugin.
+    #[prost(uint64, tag = "10")]
+    pub shadow_skipped: u64,
+    /// OPTIONAL. Nodes that the others let pass and it refuses, in all comparisons together.
+    #[prost(uint64, tag = "11")]
+    pub shadow_refused_nodes: u64,
+    /// OPTIONAL. Calls that were also made at a second endpoint because the first one took long.
+    #[prost(uint64, tag = "12")]
+    pub hedged: u64,
+    /// OPTIONAL. Calls that were not made because the plugin had used up its budget.
+    #[prost(uint64, tag = "13")]
+    pub bypassed: u64,
+    /// OPTIONAL. Whether it has used up its budget now.
+    #[prost(bool, tag = "14")]
+    pub over_budget: bool,
 }
 /// ExtensionPoint is a step of the scheduling framework that a plugin may take part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -3922,6 +3952,18 @@ pub struct RemotePlugin {
     /// Configure sets.
     #[prost(message, repeated, tag = "9")]
     pub configurations: ::prost::alloc::vec::Vec<ConfigureRequest>,
+    /// OPTIONAL. Whether it is called beside the others, measured and compared: its answers do not count, and no pod waits
+    /// for them.
+    #[prost(bool, tag = "10")]
+    pub shadow: bool,
+    /// OPTIONAL. Whether a call of an idempotent plugin that takes longer than most is made at a second endpoint as well,
+    /// and the first answer counts.
+    #[prost(bool, tag = "11")]
+    pub hedging: bool,
+    /// OPTIONAL. With the failure policy IGNORE: how long its calls may keep a process waiting, in milliseconds of each
+    /// second, on average; beyond that it is not called for a while. 0: no limit.
+    #[prost(uint32, tag = "12")]
+    pub budget_ms_per_second: u32,
 }
 /// RemotePluginTls is TLS as the plugin's callers have it. The files are on the caller's machine and are read again
 /// when they change. A Unix socket is used without TLS.
