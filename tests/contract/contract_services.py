@@ -156,7 +156,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
 
 def start(name: str, folder: Path) -> Served:
     """Start it, and wait for its one line on stdout."""
-    address = f"unix:{folder}/{name.replace(' ', '-')}.sock"
+    address = f"unix:{folder}/plugin.sock"  # a short name: the path of a socket has at most 107 bytes
     process = subprocess.Popen([*command(name), "--listen", address], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     line = process.stdout.readline().strip()
@@ -167,7 +167,7 @@ def start(name: str, folder: Path) -> Served:
 def get(name: str, running: dict[str, Served], factory: pytest.TempPathFactory) -> Served:
     """The process of this name."""
     if name not in running:
-        running[name] = start(name, factory.mktemp(name.replace(" ", "-")))
+        running[name] = start(name, factory.mktemp("served"))
     return running[name]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from contract_services import EXAMPLES, FOLLOWERS, PLUGINS, ROOT, Served, get
+from contract_services import EXAMPLES, FILTER, FOLLOWERS, PLUGINS, ROOT, SCORE, Served, get
 
 # The first test of a plugin builds it.
 pytestmark = pytest.mark.timeout(600)
@@ -71,7 +71,9 @@ def test_an_example_conforms(
     assert report["conformant"] is True
     if decides:
         assert {each["number"]: each["outcome"] for each in report["specifications"]}[decides] == "met"
-    assert report["latency"]["recommendation"]["deadlineMs"] >= 100
+    # Calls of Filter and Score alone have a latency profile.
+    if {FILTER, SCORE} & served.services:
+        assert report["latency"]["recommendation"]["deadlineMs"] >= 100
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
     assert len(suite) == int(suite.get("tests", "0")) == len(report["specifications"])

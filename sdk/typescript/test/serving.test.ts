@@ -38,9 +38,9 @@ test("the handshake describes the plugin, with the version of the moment", async
     queueingHint: () => true,
   };
   const { call } = await started(t, plugin);
-  const first = await call(getPluginInfo, {});
+  const first = await call(getPluginInfo, { features: [] });
   version = "2";
-  const second = await call(getPluginInfo, {});
+  const second = await call(getPluginInfo, { features: [] });
   assert.deepEqual([first.plugins[0].version, second.plugins[0].version], ["1", "2"]);
   assert.equal(first.instance, second.instance);
   const [info] = first.plugins;
