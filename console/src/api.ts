@@ -76,6 +76,9 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
+// After an error.
+const RETRY_MS = 2_000;
+
 // What `ask` returns, again after each period, while the page is visible. `key` says what is asked for: with another one
 // what was there before is dropped.
 export function usePolled<T>(
@@ -96,6 +99,7 @@ export function usePolled<T>(
     const abort = new AbortController();
     let timer = 0;
     const once = async (): Promise<void> => {
+      let wait = periodMs;
       try {
         const data = await asking.current(abort.signal);
         if (abort.signal.aborted) return;
@@ -103,11 +107,13 @@ export function usePolled<T>(
         else setState((before) => (before.key === key && before.error ? { ...before, error: null } : before));
       } catch (error) {
         if (abort.signal.aborted) return;
+        // What is not known yet may be in a moment: a decision arrives after the pod's node.
+        wait = Math.min(periodMs, RETRY_MS);
         // Lost connections are shown once for the whole page, and what is known stays.
         if (error instanceof ApiError)
           setState((before) => ({ key, data: before.key === key ? before.data : null, error }));
       }
-      timer = window.setTimeout(next, periodMs);
+      timer = window.setTimeout(next, wait);
     };
     const next = (): void => {
       if (document.hidden || login.value.needed) timer = window.setTimeout(next, 300);
