@@ -204,7 +204,7 @@ event-pace: $(STAMP) controlplane ## Check that events keep pace with 100,000 po
 
 .PHONY: soak
 soak: simulated-soak ## A simulated day, then two hours of pods that come and go, and whether anything grows (HOURS=2 RATE=100 PLOT=file.svg)
-	@PYTHONPATH=tests/e2e:tests/controlplane $(BIN)/python tests/soak/soak_run.py --hours $(or $(HOURS),2) --rate $(or $(RATE),100) $(if $(PLOT),--plot $(PLOT))
+	@PYTHONPATH=tests/e2e:tests/controlplane $(BIN)/python tests/soak/soak_run.py --hours $(or $(HOURS),2) --rate $(or $(RATE),100) $(if $(PLOT),--plot $(PLOT)) $(ARGS)
 
 .PHONY: simulated-soak
 simulated-soak: $(STAMP) ## A day of steady load in the simulator, ten minutes, and whether anything grows (VIRTUAL_HOURS=24)

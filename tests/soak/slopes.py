@@ -66,6 +66,13 @@ class Slope:
         """Whether no growth is proven, or only one that is small even after a day."""
         return self.low <= 0 or self.low * 24 <= TOLERATED_GROWTH_PER_DAY * abs(self.mean)
 
+    @property
+    def verdict(self) -> str:
+        """`flat`, `GROWS`, or `unsure`: growth is not proven, but half the mean an hour is not ruled out either."""
+        if not self.is_flat:
+            return "GROWS"
+        return "unsure" if self.high > 0.5 * abs(self.mean) else "flat"
+
 
 def fit(
     samples: Sequence[Sample], block_seconds: float, settling_seconds: float, confidence: float = CONFIDENCE

@@ -67,10 +67,7 @@ def table(judged: Mapping[str, slopes.Slope]) -> str:
         unit = _MIB if "private memory" in name or name.endswith("_bytes") else 1
         figures = [f"{value / unit:.4g}" for value in (slope.mean, slope.per_hour, slope.low, slope.high)]
         what = f"{name}{', MiB' if unit == _MIB else ''}"
-        lines.append(
-            f"| {what} | {figures[0]} | {figures[1]} | {figures[2]} to {figures[3]} "
-            f"| {'flat' if slope.is_flat else 'GROWS'} |"
-        )
+        lines.append(f"| {what} | {figures[0]} | {figures[1]} | {figures[2]} to {figures[3]} | {slope.verdict} |")
     return "\n".join(lines)
 
 

@@ -62,6 +62,14 @@ def test_a_leak_of_steps_is_found() -> None:
     assert not slope.is_flat
 
 
+def test_too_wide_an_interval_is_not_called_flat() -> None:
+    """A curve that settles, or few samples, must not look like evidence."""
+    sure = slopes.Slope(mean=10.0, per_hour=0.0, low=-1.0, high=1.0, blocks=20, independent=20.0)
+    wide = slopes.Slope(mean=10.0, per_hour=0.0, low=-9.0, high=9.0, blocks=20, independent=3.0)
+    grows = slopes.Slope(mean=10.0, per_hour=5.0, low=4.0, high=6.0, blocks=20, independent=20.0)
+    assert [each.verdict for each in (sure, wide, grows)] == ["flat", "unsure", "GROWS"]
+
+
 def test_a_growth_without_weight_is_flat() -> None:
     """A few bytes an hour, however sure, are nothing to worry about."""
     slope = slopes.fit(_samples(per_hour=0.1, noise=0.0), 300, 600)
