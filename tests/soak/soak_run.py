@@ -31,6 +31,7 @@ SAMPLE_SECONDS = 10.0
 SETTLING_SECONDS = 900.0
 BLOCK_SECONDS = 300.0
 BLOCKS_OF_A_SHORT_RUN = 24
+SETTLINGS_OF_A_SHORT_RUN = 8
 
 
 @dataclasses.dataclass
@@ -142,7 +143,9 @@ async def record(folder: pathlib.Path, shape: soak_load.Shape, nodes: int, secon
 def report(recording: Recording, plot: pathlib.Path | None) -> int:
     """Print what the recording says. Returns the exit code."""
     short = recording.seconds / BLOCKS_OF_A_SHORT_RUN
-    judged = soak_report.judge(recording.series, min(BLOCK_SECONDS, short), min(SETTLING_SECONDS, short))
+    judged = soak_report.judge(
+        recording.series, min(BLOCK_SECONDS, short), min(SETTLING_SECONDS, recording.seconds / SETTLINGS_OF_A_SHORT_RUN)
+    )
     print(soak_report.table(judged))
     print(
         f"\n{recording.seconds / 3600:.2f} hours, {recording.pods} pods, {recording.node_replacements} nodes replaced, "
