@@ -58,6 +58,8 @@ class ReplayCounts:
     #: Dropped before they were recorded.
     missing: int = 0
     gaps: int = 0
+    #: Reports of bindings, which are numbered among the decisions, and which nothing decides again.
+    bindings: int = 0
 
 
 class DecisionReplay:
@@ -128,6 +130,7 @@ class DecisionReplay:
             self.counts.missing += self._numbers.missing - before
             self._filtered = None
         if decision.HasField("bound"):
+            self.counts.bindings += 1
             return None
         if decision.profile not in self._profiles:
             self.counts.remote += 1
