@@ -24,14 +24,43 @@ class WaitingPod:
 
 
 class _PermitWait:
-    """A pod that waits on Permit: the plugins that have not allowed it yet, and the decision once there is one."""
+    """A pod that waits on Permit: a timer per plugin that has not allowed it yet, and the decision once made."""
 
-    __slots__ = ("decided", "key", "plugins")
+    __slots__ = ("decided", "key", "timers")
 
-    def __init__(self, key: str, plugins: set[str]) -> None:
+    def __init__(self, key: str, plugins: Mapping[str, float]) -> None:
+        loop = asyncio.get_running_loop()
         self.key = key
-        self.plugins = plugins
-        self.decided: asyncio.Future[status.Status] = asyncio.get_running_loop().create_future()
+        self.decided: asyncio.Future[status.Status] = loop.create_future()
+        self.timers = {
+            plugin: loop.call_later(min(seconds, MAX_WAIT_SECONDS), self._on_timeout, plugin, seconds)
+            for plugin, seconds in plugins.items()
+        }
+
+    def allow(self, plugin: str) -> None:
+        """Stop waiting for the plugin; the pod is allowed once it waits for no other."""
+        timer = self.timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self.timers:
+            self.decide(status.SUCCESS)
+
+    def decide(self, decision: status.Status) -> bool:
+        """End the wait with this status; False if it had ended."""
+        if self.decided.done():
+            return False
+        self.decided.set_result(decision)
+        return True
+
+    def stop_timers(self) -> None:
+        """Have no timer fire any more."""
+        for timer in self.timers.values():
+            timer.cancel()
+
+    def _on_timeout(self, plugin: str, seconds: float) -> None:
+        waited = golang.format_duration(round(min(seconds, MAX_WAIT_SECONDS) * 1e9))
+        text = f"rejected due to timeout after waiting {waited} at plugin {plugin}"
+        self.decide(status.unschedulable(plugin, text))
 
 
 class WaitingPods:
@@ -42,25 +71,19 @@ class WaitingPods:
 
     def pods(self) -> list[WaitingPod]:
         """All pods that wait on Permit, with the plugins that have not allowed them yet."""
-        return [WaitingPod(entry.key, uid, tuple(sorted(entry.plugins))) for uid, entry in self._pods.items()]
+        return [WaitingPod(entry.key, uid, tuple(sorted(entry.timers))) for uid, entry in self._pods.items()]
 
     async def wait_until_allowed(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
-        """Wait until all plugins have allowed the pod (SUCCESS), or one rejects it, or its shortest time-out is over.
+        """Wait until all plugins have allowed the pod (SUCCESS), one rejects it, or the time for one of them is over.
 
-        `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. After a time-out it is
-        unschedulable by that plugin, whichever others are missing.
+        `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. If they are over before that
+        plugin has allowed it, the pod is unschedulable by it, whichever others are missing.
         """
-        entry = self._pods[uid] = _PermitWait(key, set(plugins))
-        first = min(plugins, key=lambda plugin: plugins[plugin])
-        seconds = min(plugins[first], MAX_WAIT_SECONDS)
+        entry = self._pods[uid] = _PermitWait(key, plugins)
         try:
-            async with asyncio.timeout(seconds):
-                return await entry.decided
-        except TimeoutError:
-            waited = golang.format_duration(round(seconds * 1e9))
-            text = f"rejected due to timeout after waiting {waited} at plugin {first}"
-            return status.unschedulable(first, text)
+            return await entry.decided
         finally:
+            entry.stop_timers()
             del self._pods[uid]
 
     def is_waiting(self, uid: str) -> bool:
@@ -72,15 +95,13 @@ class WaitingPods:
         entry = self._pods.get(uid)
         if entry is None:
             return False
-        entry.plugins.discard(plugin)
-        if not entry.plugins and not entry.decided.done():
-            entry.decided.set_result(status.SUCCESS)
+        entry.allow(plugin)
         return True
 
     def forget_plugins(self, keep: Callable[[str], bool]) -> None:
         """Have no pod wait for a plugin any more that `keep` returns False for: it is gone, and cannot allow pods."""
         for uid, entry in list(self._pods.items()):
-            for plugin in [plugin for plugin in entry.plugins if not keep(plugin)]:
+            for plugin in [plugin for plugin in entry.timers if not keep(plugin)]:
                 self.allow(uid, plugin)
 
     def preempt(self, uid: str, plugin: str, message: str) -> bool:
@@ -89,16 +110,12 @@ class WaitingPods:
         Returns False if it does not wait, or is decided already.
         """
         entry = self._pods.get(uid)
-        if entry is None or entry.decided.done():
-            return False
-        entry.decided.set_result(status.error(plugin, f"waiting on permit for pod: {message}"))
-        return True
+        return entry is not None and entry.decide(status.error(plugin, f"waiting on permit for pod: {message}"))
 
     def reject(self, uid: str, plugin: str, message: str) -> bool:
         """The plugin rejects the pod; False if the pod does not wait."""
         entry = self._pods.get(uid)
         if entry is None:
             return False
-        if not entry.decided.done():
-            entry.decided.set_result(status.unschedulable(plugin, message))
+        entry.decide(status.unschedulable(plugin, message))
         return True

@@ -122,3 +122,42 @@ def test_a_wait_on_permit_that_expires_is_worded_as_kube_scheduler_does(seconds:
         assert result == status.unschedulable("Gate", f"rejected due to timeout after waiting {text} at plugin Gate")
 
     virtual_time.run(main)
+
+
+@pytest.mark.parametrize("stops", ["allowed", "gone with its configuration"])
+def test_a_plugin_that_a_pod_no_longer_waits_for_does_not_time_out(stops: str) -> None:
+    """Else a pod that its quota allowed at once is refused after that plugin's time, while another may still wait."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        started = clock()
+        waiting = waiting_pods.WaitingPods()
+        wait = asyncio.create_task(waiting.wait_until_allowed("u", "default/web", {"Quick": 5.0, "Patient": 60.0}))
+        await asyncio.sleep(4.0)
+        if stops == "allowed":
+            waiting.allow("u", "Quick")
+        else:
+            waiting.forget_plugins(lambda plugin: plugin == "Patient")
+        assert waiting.pods() == [waiting_pods.WaitingPod("default/web", "u", ("Patient",))]
+        assert await wait == status.unschedulable(
+            "Patient", "rejected due to timeout after waiting 1m0s at plugin Patient"
+        )
+        assert clock() - started == pytest.approx(60.0)
+        assert waiting.pods() == []
+
+    virtual_time.run(main)
+
+
+def test_the_earliest_time_out_of_the_plugins_that_are_missing_ends_a_wait() -> None:
+    """Each plugin has a time of its own, whichever comes first in the configuration."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        plugins = {"Patient": 60.0, "Middle": 20.0, "Quick": 5.0}
+        started = clock()
+        waiting = waiting_pods.WaitingPods()
+        wait = asyncio.create_task(waiting.wait_until_allowed("u", "default/web", plugins))
+        await asyncio.sleep(1.0)
+        waiting.allow("u", "Quick")
+        assert (await wait).plugin == "Middle"
+        assert clock() - started == pytest.approx(20.0)
+
+    virtual_time.run(main)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
+from trireme_kube.embedded.controllers import endpoint_parts, endpoint_subsets
 from trireme_kube.embedded.controllers.owner_index import owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
@@ -23,13 +24,12 @@ _CONTROLLER = "endpointslice-controller.k8s.io"
 _ENDPOINTS_MANAGED_BY = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 _HEADLESS = "service.kubernetes.io/headless"
 _ZONE = "topology.kubernetes.io/zone"
-# Limits of the real controllers.
-_SLICE_LIMIT, _ENDPOINTS_LIMIT = 100, 1000
+_OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+# Endpoints in one slice, as of the real controller.
+_SLICE_LIMIT = 100
 # Pods of a Service change together; one sync is enough.
 _GATHER_SECONDS = 0.1
 Key = tuple[str, str]
-_Ports = tuple[tuple[str, str, int, str], ...]
-"""Name, protocol, number and application protocol of each port."""
 
 
 def _selector_of_service(service: Object) -> Object:
@@ -38,45 +38,10 @@ def _selector_of_service(service: Object) -> Object:
     return {"matchLabels": labels} if labels and service["spec"].get("type") != "ExternalName" else {}
 
 
-def _pod_ip(pod: Object) -> str:
-    """The pod's address; empty before it has one."""
-    return str((pod.get("status") or {}).get("podIP") or "")
-
-
 def _pod_parts_in_endpoint(pod: Object) -> tuple[Any, ...]:
     """The parts of a pod that its endpoint shows."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
-    return _pod_ip(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
-
-
-def _container_port(pod: Object, name: str, protocol: str) -> int | None:
-    """Return the number of the pod's port of that name and protocol; None if it has none."""
-    for container in pod["spec"]["containers"]:
-        for port in container.get("ports") or ():
-            if port.get("name") == name and port.get("protocol", "TCP") == protocol:
-                return int(port["containerPort"])
-    return None
-
-
-def _endpoint_ports(service: Object, pod: Object) -> _Ports:
-    """The Service's ports by the pod's numbers; ports that the pod does not name are left out."""
-    ports = []
-    for port in service["spec"].get("ports") or ():
-        target, protocol = port.get("targetPort") or port["port"], port.get("protocol", "TCP")
-        number = target if isinstance(target, int) else _container_port(pod, target, protocol)
-        if number is not None:
-            ports.append((port.get("name", ""), protocol, number, port.get("appProtocol", "")))
-    return tuple(ports)
-
-
-def _port_objects(ports: _Ports, *, name_always: bool) -> list[Object]:
-    """Return the ports as the API has them; `name_always`: an empty name too."""
-    result = []
-    for name, protocol, number, application in ports:
-        port: Object = {"name": name} if name or name_always else {}
-        port |= {"port": number, "protocol": protocol}
-        result.append({**port, "appProtocol": application} if application else port)
-    return result
+    return endpoint_parts.pod_ip(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
 
 
 class EndpointsController:
@@ -130,35 +95,38 @@ class EndpointsController:
         pods = [
             one
             for one in self._store.scan(PODS, service.namespace)
-            if _pod_ip(one.object)
+            if endpoint_parts.pod_ip(one.object)
             and one.object["status"].get("phase") not in ("Succeeded", "Failed")
             and selecting.matches(one.object["metadata"].get("labels") or {})
         ]
-        by_ports: dict[_Ports, list[Record]] = {}
-        for pod in pods:
-            by_ports.setdefault(_endpoint_ports(service.object, pod.object), []).append(pod)
-        self._write_slices(service, by_ports)
-        self._write_endpoints(service, by_ports)
+        self._write_slices(service, pods)
+        self._write_endpoints(service, pods)
 
     # Slices
 
-    def _write_slices(self, service: Record, by_ports: dict[_Ports, list[Record]]) -> None:
+    def _write_slices(self, service: Record, pods: list[Record]) -> None:
         """Make, update and delete slices: one for the pods with the same port numbers, at most _SLICE_LIMIT in each."""
+        everybody = endpoint_parts.publishes_not_ready(service.object)
+        by_ports: dict[endpoint_parts.Ports, list[Record]] = {}
+        for pod in pods:
+            if everybody or self._store.get(NODES, "", pod.object["spec"]["nodeName"]) is not None:
+                by_ports.setdefault(endpoint_parts.endpoint_ports(service.object, pod.object), []).append(pod)
         desired = [
-            (ports, pods[start : start + _SLICE_LIMIT])
-            for ports, pods in by_ports.items()
-            for start in range(0, len(pods), _SLICE_LIMIT)
+            (ports, same_ports[start : start + _SLICE_LIMIT])
+            for ports, same_ports in by_ports.items()
+            for start in range(0, len(same_ports), _SLICE_LIMIT)
         ] or [((), [])]
         existing = self._slices_of(service)
-        for index, (ports, pods) in enumerate(desired):
+        for index, (ports, endpoints) in enumerate(desired):
             content: Object = {
                 "addressType": "IPv4",
-                "endpoints": [self._slice_entry_of_pod(service.object, pod.object) for pod in pods],
-                "ports": _port_objects(ports, name_always=True),
+                "endpoints": [self._slice_entry_of_pod(service.object, pod.object) for pod in endpoints],
+                "ports": endpoint_parts.port_objects(ports, name_always=True),
             }
             metadata: Object = {"labels": self._slice_labels(service.object)}
             if index < len(existing):
-                self._write_if_changed(SLICES, existing[index], metadata, content)
+                before = existing[index]
+                self._update(SLICES, before, {"metadata": {**before.object["metadata"], **metadata}, **content})
                 continue
             metadata |= {"generateName": f"{service.name}-", "ownerReferences": [owner_reference(service)]}
             self._registry.create(SLICES, service.namespace, {"metadata": metadata, **content})
@@ -185,9 +153,9 @@ class EndpointsController:
         ready, going = pod_ready(pod), "deletionTimestamp" in pod["metadata"]
         metadata, spec = pod["metadata"], pod["spec"]
         endpoint: Object = {
-            "addresses": [_pod_ip(pod)],
+            "addresses": [endpoint_parts.pod_ip(pod)],
             "conditions": {
-                "ready": bool(service["spec"].get("publishNotReadyAddresses")) or (ready and not going),
+                "ready": endpoint_parts.publishes_not_ready(service) or (ready and not going),
                 "serving": ready,
                 "terminating": going,
             },
@@ -205,30 +173,25 @@ class EndpointsController:
 
     # Endpoints
 
-    def _write_endpoints(self, service: Record, by_ports: dict[_Ports, list[Record]]) -> None:
-        """Write the Endpoints: pods that stay, those that are ready apart from those that are not."""
-        subsets: list[Object] = []
-        for ports, pods in by_ports.items():
-            staying = [one.object for one in pods if "deletionTimestamp" not in one.object["metadata"]]
-            subset: Object = {}
-            for name, ready in (("addresses", True), ("notReadyAddresses", False)):
-                everybody = bool(service.object["spec"].get("publishNotReadyAddresses"))
-                some = [one for one in staying if (everybody or pod_ready(one)) is ready]
-                if some:
-                    subset[name] = [_endpoints_entry_of_pod(one, service.name) for one in some[:_ENDPOINTS_LIMIT]]
-            if subset:
-                subset["ports"] = _port_objects(ports, name_always=False)
-                subsets.append(subset)
+    def _write_endpoints(self, service: Record, pods: list[Record]) -> None:
+        """Write the Endpoints: at most a thousand addresses, and an annotation if there are more."""
+        subsets = endpoint_subsets.make_subsets(service.object, [pod.object for pod in pods])
         labels = {**(service.object["metadata"].get("labels") or {}), **_ENDPOINTS_MANAGED_BY}
         if service.object["spec"].get("clusterIP") == "None":
             labels[_HEADLESS] = ""
         before = self._store.get(ENDPOINTS, *service.key)
-        content: Object = {"subsets": subsets} if subsets else {}
+        metadata = before.object["metadata"] if before is not None else {"name": service.name}
+        annotations = {**(metadata.get("annotations") or {}), _OVER_CAPACITY: "truncated"}
+        if not endpoint_subsets.truncate(subsets):
+            del annotations[_OVER_CAPACITY]
+        metadata = {name: value for name, value in metadata.items() if name != "annotations"} | {"labels": labels}
+        if annotations:
+            metadata["annotations"] = annotations
+        content: Object = {"metadata": metadata, **({"subsets": subsets} if subsets else {})}
         if before is None:
-            metadata = {"name": service.name, "labels": labels}
-            self._registry.create(ENDPOINTS, service.namespace, {"metadata": metadata, **content})
+            self._registry.create(ENDPOINTS, service.namespace, content)
         else:
-            self._write_if_changed(ENDPOINTS, before, {"labels": labels}, content)
+            self._update(ENDPOINTS, before, content)
 
     def _remove_endpoints(self, key: Key) -> None:
         """Delete the Endpoints of a Service that is gone, if this controller made them."""
@@ -238,18 +201,7 @@ class EndpointsController:
             if _ENDPOINTS_MANAGED_BY.items() <= labels.items():
                 self._registry.delete(ENDPOINTS, *key)
 
-    def _write_if_changed(self, resource: Resource, before: Record, metadata: Object, content: Object) -> None:
-        """Store the object with other content and metadata; the registry skips a write that changes nothing."""
+    def _update(self, resource: Resource, before: Record, content: Object) -> None:
+        """Store the object with other content; the registry skips a write that changes nothing."""
         type_fields = {name: before.object[name] for name in ("kind", "apiVersion")}
-        obj = {**type_fields, "metadata": {**before.object["metadata"], **metadata}, **content}
-        self._registry.store_update(resource, before, obj)
-
-
-def _endpoints_entry_of_pod(pod: Object, service: str) -> Object:
-    """Return a pod's entry in Endpoints."""
-    metadata, spec = pod["metadata"], pod["spec"]
-    reference = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
-    address: Object = {"ip": _pod_ip(pod), "nodeName": spec["nodeName"], "targetRef": reference}
-    if spec.get("hostname") and spec.get("subdomain") == service:
-        address["hostname"] = spec["hostname"]
-    return address
+        self._registry.store_update(resource, before, {**type_fields, **content})

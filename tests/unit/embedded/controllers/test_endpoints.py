@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from embedded_harness import Cluster, Object, pod, workload
+
+from trireme_kube.embedded.controllers import endpoint_subsets
 
 SLICES = "endpointslices.discovery.k8s.io"
 
@@ -131,3 +134,92 @@ def test_a_slice_that_is_deleted_comes_back_and_all_go_with_the_service() -> Non
     cluster.run(2)
     assert slices(cluster) == []
     assert cluster.objects("endpoints") == []
+
+
+def test_a_service_may_publish_pods_that_are_not_ready_until_they_are_gone() -> None:
+    """Peers of a StatefulSet find each other by it while they start and stop."""
+    cluster = Cluster(1)
+    cluster.create("services", service(publishNotReadyAddresses=True))
+    body = pod("a")
+    body["metadata"] |= {"labels": {"app": "web"}, "finalizers": ["example.com/wait"]}
+    cluster.create("pods", body)
+    cluster.run(3)
+    cluster.delete("pods", "a")
+    cluster.run(0.5)
+    (subset,) = cluster.get("endpoints", "web")["subsets"]
+    assert [one["targetRef"]["name"] for one in subset["addresses"]] == ["a"]
+
+
+def test_pods_that_serve_none_of_the_ports_are_in_no_subset() -> None:
+    """Else a client connects to an address without a port."""
+    cluster = Cluster(1)
+    cluster.create("services", service(ports=[{"port": 80, "targetPort": "web"}]))
+    cluster.create("deployments.apps", workload("web", 1))
+    cluster.run(5)
+    assert "subsets" not in cluster.get("endpoints", "web")
+
+
+def test_a_headless_service_without_ports_has_a_subset_without_ports() -> None:
+    """DNS needs the addresses alone."""
+    cluster = Cluster(1)
+    cluster.create("services", service(ports=None, clusterIP="None"))
+    cluster.create("deployments.apps", workload("web", 2))
+    cluster.run(5)
+    (subset,) = cluster.get("endpoints", "web")["subsets"]
+    assert len(subset["addresses"]) == 2
+    assert "ports" not in subset
+
+
+def test_ports_that_different_pods_serve_are_in_different_subsets() -> None:
+    """As kube-controller-manager packs them: each port with all pods that serve it."""
+    named = [{"name": "web", "port": 80, "targetPort": "web"}, {"name": "admin", "port": 81, "targetPort": "admin"}]
+    cluster = Cluster(1)
+    cluster.create("services", service(ports=named))
+    for name, ports in (("a", {"web": 8080, "admin": 9090}), ("b", {"web": 8080})):
+        body = pod(name)
+        body["metadata"]["labels"] = {"app": "web"}
+        body["spec"]["containers"][0]["ports"] = [{"name": key, "containerPort": ports[key]} for key in ports]
+        cluster.create("pods", body)
+    cluster.run(5)
+    found = {
+        tuple(port["name"] for port in subset["ports"]): {one["targetRef"]["name"] for one in subset["addresses"]}
+        for subset in cluster.get("endpoints", "web")["subsets"]
+    }
+    assert found == {("web",): {"a", "b"}, ("admin",): {"a"}}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([(600, 0), (300, 100)], [(600, 0), (300, 100)]),
+        ([(1000, 0), (500, 30)], [(667, 0), (333, 0)]),
+        ([(400, 300), (400, 100)], [(400, 150), (400, 50)]),
+        ([(0, 900), (0, 300)], [(0, 750), (0, 250)]),
+    ],
+    ids=["a thousand", "more that are ready", "more of both", "none is ready"],
+)
+def test_endpoints_have_a_thousand_addresses_at_most(
+    sizes: list[tuple[int, int]], expected: list[tuple[int, int]]
+) -> None:
+    """Of the whole object: larger ones are beyond what etcd and the watches of many nodes carry."""
+    names = ("addresses", "notReadyAddresses")
+    subsets = [{name: [{}] * count for name, count in zip(names, size, strict=True) if count} for size in sizes]
+    assert endpoint_subsets.truncate(subsets) is (sizes != expected)
+    assert [tuple(len(subset.get(name, ())) for name in names) for subset in subsets] == expected
+
+
+def test_truncated_endpoints_say_so_until_they_fit_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that read the annotation turn to the slices."""
+    monkeypatch.setattr(endpoint_subsets, "MAX_ADDRESSES", 3)
+    cluster = Cluster(1)
+    cluster.create("services", service())
+    cluster.create("deployments.apps", workload("web", 5))
+    cluster.run(5)
+    found = cluster.get("endpoints", "web")
+    assert found["metadata"]["annotations"] == {"endpoints.kubernetes.io/over-capacity": "truncated"}
+    assert len(found["subsets"][0]["addresses"]) == 3
+    cluster.edit("deployments.apps", "web", {"spec": {"replicas": 2}})
+    cluster.run(5)
+    found = cluster.get("endpoints", "web")
+    assert "annotations" not in found["metadata"]
+    assert len(found["subsets"][0]["addresses"]) == 2
