@@ -563,3 +563,23 @@ async def test_json_is_requested_from_then_on() -> None:
         assert log.kinds.count("LISTED") == 2
     assert {seen.headers["Accept"] for seen in server.seen[:before]} == {ACCEPT}
     assert {seen.headers["Accept"] for seen in server.seen[before:]} == {content_types.JSON}
+
+
+async def test_a_list_that_was_requested_is_made_though_the_caller_gave_up() -> None:
+    """A reload gives up after two minutes; pods of its new profile must be listed, or none is scheduled."""
+    first_list = asyncio.Event()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if _is_watch(seen):
+            return await _open_for_ever(request)
+        await first_list.wait()
+        return listing(100, thing("a", 1))
+
+    async with _following(without_streams(script)) as (server, followed, log):
+        while not server.seen:
+            await asyncio.sleep(0.001)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await followed.relist()  # waits for the first list, which does not end
+        first_list.set()
+        await log.until(lambda: log.kinds.count("LIST_END") == 2)

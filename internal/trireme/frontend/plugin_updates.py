@@ -89,6 +89,8 @@ class PluginUpdates:
         self._links = links
         self._streams = streams
         self._queue_executor = queue_executor
+        # Whether the cache lacks fields that have been added to what is read.
+        self._pods_outdated = self._nodes_outdated = False
 
     async def apply(self, infos: Mapping[str, plugin_pb2.PluginInfo], changed: str) -> None:
         """Apply the plugins' new descriptions; `changed` is the plugin that joined, changed or was rejected.
@@ -104,11 +106,15 @@ class PluginUpdates:
     async def read_more(self, infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str] = ()) -> None:
         """Read of pods and nodes what these plugins read, and in-tree plugins with these `pod_fields`.
 
-        Returns once the cache has it. Pods get the classes that follow from it.
+        Returns once the cache has it, also if an earlier call was cancelled before that; one call at a time. Pods get
+        the classes that follow from it.
         """
         if self._pod_reads.extend(infos, self._registry, in_tree_fields):
             log.info("reading all pods again: plugins read more of them than before")
+            self._pods_outdated = True
+        if self._pods_outdated:
             await self.list_pods_again()
+            self._pods_outdated = False
         await self._read_node_json(infos)
 
     async def list_pods_again(self) -> None:
@@ -126,12 +132,13 @@ class PluginUpdates:
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
-        if self._nodes.enabled or not remote_plugins.any_reads_node_json(infos):
-            return
-        self._nodes.enabled = True
-        log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")
-        self._node_informer.request_json()
-        await self._node_informer.relist()
+        if not self._nodes.enabled and remote_plugins.any_reads_node_json(infos):
+            log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")
+            self._nodes.enabled = self._nodes_outdated = True
+            self._node_informer.request_json()
+        if self._nodes_outdated:
+            await self._node_informer.relist()
+            self._nodes_outdated = False
 
     def _configure_phases(self, configuration: snapshot_pb2.Configuration) -> None:
         """Send the phases the configuration, if it is another one; what is cached of their answers is dropped."""

@@ -25,6 +25,7 @@ from trireme_kube.client.informers import list_prefetch, listwatch, pages, proto
 from trireme_kube.client.informers.watch import Event, EventKind, Raw
 from trireme_kube.client.rest import client, content_types, transport
 from trireme_kube.client.rest.errors import ApiError, ApiSilent, ApiUnreachable
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,8 @@ class Informer(Generic[T]):
         self._running = False
         self._stream: transport.ByteStream | list_prefetch.ListPrefetch | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._relist_requested: asyncio.Future[None] | None = None  # done when a list not yet begun was delivered
+        self._background = supervision.Supervisor()
         self._undecodable = 0
         self._warned_at = 0.0  # when a failed request was last a warning
 
@@ -153,6 +156,8 @@ class Informer(Generic[T]):
                     case listwatch.StreamList() | listwatch.OpenWatch():
                         await self._watch_to_end(step)
         finally:
+            await self._background.close()
+            self._relist_requested, self._running = None, False
             await self._close_pages()
             if self._prefetch is not None:
                 await self._prefetch.end()
@@ -169,19 +174,32 @@ class Informer(Generic[T]):
     async def relist(self) -> None:
         """Read the whole collection again, and return when all of it has been delivered.
 
-        For callers whose decoding has changed. An informer that does not run yet has nothing to read again.
+        For callers whose decoding has changed. An informer that does not run yet has nothing to read again. The
+        collection is read again even if the caller is cancelled meanwhile.
         """
         if not self._running:
             return
-        while not self._is_idle():  # noqa: ASYNC110  # rare, and its parts change in many places
-            await asyncio.sleep(POLL_SECONDS)
-        before = self._protocol.counters.lists
-        self._protocol.relist()
-        self._interrupt.set()
-        if self._stream is not None:
-            self._stream.close()
-        while self._protocol.counters.lists == before or not self._is_idle():  # noqa: ASYNC110  # as above
-            await asyncio.sleep(POLL_SECONDS)
+        if self._relist_requested is None:
+            self._relist_requested = asyncio.get_running_loop().create_future()
+            self._background.start(self._relist(self._relist_requested))
+        await asyncio.shield(self._relist_requested)
+
+    async def _relist(self, delivered: asyncio.Future[None]) -> None:
+        """Have the collection listed once no list is under way, and set the future when it has been delivered."""
+        try:
+            while not self._is_idle():  # noqa: ASYNC110  # rare, and its parts change in many places
+                await asyncio.sleep(POLL_SECONDS)
+            self._relist_requested = None  # who requests a list from now on needs another one
+            before = self._protocol.counters.lists
+            self._protocol.relist()
+            self._interrupt.set()
+            if self._stream is not None:
+                self._stream.close()
+            while self._protocol.counters.lists == before or not self._is_idle():  # noqa: ASYNC110  # as above
+                await asyncio.sleep(POLL_SECONDS)
+            delivered.set_result(None)
+        finally:
+            delivered.cancel()  # of no effect once it is set
 
     def _is_idle(self) -> bool:
         """Whether no list is in progress or waiting for delivery."""

@@ -180,7 +180,7 @@ class EndpointsController:
         if service.object["spec"].get("clusterIP") == "None":
             labels[_HEADLESS] = ""
         before = self._store.get(ENDPOINTS, *service.key)
-        metadata = before.object["metadata"] if before is not None else {"name": service.name}
+        metadata: Object = before.object["metadata"] if before is not None else {"name": service.name}
         annotations = {**(metadata.get("annotations") or {}), _OVER_CAPACITY: "truncated"}
         if not endpoint_subsets.truncate(subsets):
             del annotations[_OVER_CAPACITY]
