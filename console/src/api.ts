@@ -79,7 +79,7 @@ export interface Loaded<T> {
 // After an error.
 const RETRY_MS = 2_000;
 
-// What `ask` returns, again after each period, while the page is visible. `key` says what is asked for: with another one
+// What `ask` returns, again after each period, while the page is visible. `key` says what is requested: with another one
 // what was there before is dropped.
 export function usePolled<T>(
   key: string | null,
@@ -133,7 +133,7 @@ export function usePolled<T>(
   };
 }
 
-// A view, asked for again after each period; what has not changed is not sent again.
+// A view, requested again after each period; what has not changed is not sent again.
 export function useView<T>(path: string | null, periodMs = 2000): Loaded<T> {
   const tag = useRef({ path: "", etag: "" });
   return usePolled<T>(

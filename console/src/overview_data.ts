@@ -1,4 +1,4 @@
-// The overview is asked for once a second for the whole page, and only with the samples that are new.
+// The overview is requested once a second for the whole page, and only with the samples that are new.
 import { useEffect } from "preact/hooks";
 import { login, request } from "./api.ts";
 import type { Overview, Series } from "./documents.ts";

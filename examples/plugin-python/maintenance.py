@@ -20,7 +20,7 @@ PREFERENCE = "example.com/preference"
 
 
 class Maintenance:
-    """Its answers depend on the node alone, so it is asked once for each node and class of pods."""
+    """Its answers depend on the node alone, so it is called once for each node and class of pods."""
 
     info = sdk.Info(
         "Maintenance",

@@ -25,7 +25,7 @@ type arguments struct {
 	URL string `json:"url"`
 	// WaitSeconds is how long a pod waits for quota, on its node; then it is tried again.
 	WaitSeconds int `json:"waitSeconds"`
-	// PollMilliseconds is how often the service is asked for pods that wait.
+	// PollMilliseconds is how often the service is called for pods that wait.
 	PollMilliseconds int `json:"pollMilliseconds"`
 }
 
@@ -112,7 +112,7 @@ func (t *teamQuota) poll(ctx context.Context) {
 	}
 }
 
-// retry asks for one pod again. A pod that the scheduler does not know to wait yet is asked for the next time.
+// retry asks for one pod again. A pod that the scheduler does not know to wait yet is allowed the next time.
 func (t *teamQuota) retry(ctx context.Context, uid types.UID) {
 	pod := t.handle.GetWaitingPod(uid)
 	if pod == nil {

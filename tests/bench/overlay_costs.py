@@ -72,7 +72,7 @@ def measure(nodes: int, pods_per_node: int) -> dict[str, float]:
     chosen = snap.class_mask([1])
     rows = some.astype(np.intp)
 
-    def changed(removed: arrays.SlotArray) -> None:
+    def changed(removed: arrays.RowArray) -> None:
         with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as over:
             over.remove(removed)
 

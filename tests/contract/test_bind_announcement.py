@@ -147,5 +147,5 @@ async def test_a_replica_that_restarts_is_not_waited_for_again(setting: Setting)
     setting.client.set_endpoints([setting.first, setting.second])
     await _until(lambda: len(setting.client.answering()) == 2)
     setting.binds[1].answering.clear()
-    setting.client.restart()
+    setting.client.announce_again()
     assert await asyncio.wait_for(setting.announce(), DEADLINE) == 0

@@ -102,7 +102,7 @@ async def test_an_answer_to_the_former_configuration_does_not_count(setting: Set
     setting.bind.answering.clear()
     assert await setting.bind.fences.get() == 1
     setting.config_hash = 2
-    setting.replicas.restart()
+    setting.replicas.announce_again()
     announced = asyncio.create_task(setting.replicas.wait_until_announced(DEADLINE))
     setting.bind.answering.set()
     assert await setting.bind.fences.get() == 2

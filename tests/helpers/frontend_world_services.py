@@ -76,7 +76,7 @@ class FakeBinders(fake_binder.FakeBinder):
         self._respond = respond
         self.restarts = 0
 
-    def restart(self) -> None:
+    def announce_again(self) -> None:
         """The configuration changed."""
         self.restarts += 1
 

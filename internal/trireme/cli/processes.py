@@ -26,7 +26,7 @@ def end_text(code: int) -> str:
     return f"was ended by {_SIGNAL_NAMES.get(-code, f'signal {-code}')}"
 
 
-class Output:
+class SharedOutput:
     """Standard output for several writers: whole lines, and a status line that stays last on a terminal."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:

@@ -109,7 +109,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
     kubeconfig = _kubeconfig_path(options, folder, alone=not free.is_relative_to(folder))
     layout = Layout(folder, kubeconfig, _admin_socket_path(options, free))
     stopping = asyncio.Event()
-    output = processes.Output(stopping.set)
+    output = processes.SharedOutput(stopping.set)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     running: list[processes.Process] = []
@@ -169,7 +169,7 @@ def _kubeconfig_path(options: argparse.Namespace, folder: pathlib.Path, *, alone
     return folder / "kubeconfig"
 
 
-async def _report_standby(layout: Layout, output: processes.Output) -> None:
+async def _report_standby(layout: Layout, output: processes.SharedOutput) -> None:
     """Report who leads while this scheduler does not, and when it does."""
     asking = argparse.Namespace(socket=str(layout.admin), server="")
     waited, standing_by = 0.0, False
@@ -198,7 +198,7 @@ async def _show_status_until_stopped(
     options: argparse.Namespace,
     layout: Layout,
     running: Sequence[processes.Process],
-    output: processes.Output,
+    output: processes.SharedOutput,
     stopping: asyncio.Event,
 ) -> int:
     """Show the status until a signal to stop, or until a process ends for good."""
@@ -233,7 +233,7 @@ async def _show_status_until_stopped(
         await asyncio.gather(counting, reporting, stop, *ends, return_exceptions=True)
 
 
-async def _keep_running(process: processes.Process, output: processes.Output) -> None:
+async def _keep_running(process: processes.Process, output: processes.SharedOutput) -> None:
     """Restart a process whenever it ends, as a kubelet would; return, having said why, if that is of no use."""
     clock = asyncio.get_running_loop().time
     while True:
@@ -254,7 +254,7 @@ async def _keep_running(process: processes.Process, output: processes.Output) ->
 
 
 def _processes_by_start_order(
-    options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.Output
+    options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.SharedOutput
 ) -> list[list[processes.Process]]:
     """The processes in the order of their start: the cluster, then all others together."""
     cluster = []

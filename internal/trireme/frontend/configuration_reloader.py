@@ -153,7 +153,7 @@ class ConfigurationReloader:
             self._record_success(content)
 
     def _load(self) -> commandline.CompletedConfig:
-        """Read the configuration again. Raises: ConfigurationError, also for what the checks did not foresee."""
+        """Read the configuration again. Raises: ConfigurationError, also for an error that the checks did not find."""
         try:
             return reloading.load_again(self._current(), lambda line: log.info("%s", line))
         except ConfigurationError:

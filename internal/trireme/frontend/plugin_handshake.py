@@ -87,7 +87,7 @@ class Handshake:
 
     def _rpc_error(self, plugin: monitored_plugin.MonitoredPlugin, error: aio.AioRpcError, step: str = "") -> Exception:
         """The exception for a failed call: Unreachable if a later one may succeed, else HandshakeError."""
-        text = f"{step}{remote_endpoint.describe(error, plugin.connection.connection)}"
+        text = f"{step}{remote_endpoint.error_line(error, plugin.connection.connection)}"
         if error.code() in remote_client.UNREACHABLE:
             return Unreachable(text)
         return remote_client.HandshakeError(f"{self._profiles_prefix(plugin)}{plugin.where}: {text}")

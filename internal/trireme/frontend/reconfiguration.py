@@ -52,11 +52,11 @@ class Reconfiguration:
             configuration before stays in force.
         """
         async with self._monitor.lock:
-            # Whether a profile that is removed is in use is known at the switch.
-            removed = frozenset(profile.scheduler_name for profile in self._current.profiles)
-            prepared = await self._monitor.prepare(reloading.with_retired_profiles(new, self._current, removed))
+            # Whether a profile that is maybe_in_use is in use is known at the switch.
+            maybe_in_use = frozenset(profile.scheduler_name for profile in self._current.profiles)
+            prepared = await self._monitor.prepare(reloading.with_retired_profiles(new, self._current, maybe_in_use))
             try:
-                await self._read_more(new, prepared)
+                await self._read_fields_of_new_plugins(new, prepared)
                 known = self._app.scheduling.handlers.profiles
                 await self._switch_between_cycles(new, prepared)
             except BaseException:
@@ -70,7 +70,9 @@ class Reconfiguration:
             except TimeoutError:
                 log.warning("the pods of a new profile are not listed yet: the API server does not answer")
 
-    async def _read_more(self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins) -> None:
+    async def _read_fields_of_new_plugins(
+        self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins
+    ) -> None:
         """Read of pods and nodes what the new plugins read. Raises: HandshakeError: the API server does not answer."""
         fields = IN_TREE.pod_fields({name for profile in new.profiles for name in profile.all_names()})
         try:

@@ -138,7 +138,7 @@ def _add_pods_of_node(
     priority: int,
 ) -> None:
     """Add the victims, and the pods of the node that stay, with the reason of each."""
-    potential = potential_victims.on_slots(snap, np.array([chosen.slot]), priority=priority).tolist()
+    potential = potential_victims.rows_on_slots(snap, np.array([chosen.slot]), priority=priority).tolist()
     violating = disruption_budgets.DisruptionBudgets(snap).violating_rows(potential)
     evicted, lower = frozenset(chosen.rows), frozenset(potential)
     for row in chosen.rows:
@@ -165,7 +165,7 @@ def _reason_to_stay(
     return _Reason.PREEMPTION_POD_REASON_REPRIEVED
 
 
-def _most_important_first(snap: snapshot.Snapshot, rows: arrays.SlotArray) -> list[int]:
+def _most_important_first(snap: snapshot.Snapshot, rows: arrays.RowArray) -> list[int]:
     """The rows in the order of their pods' priorities, the highest first. Shape: rows (n,)."""
     priority = class_priorities.priorities_by_class(snap)[snap.pods.pod_class[rows]]
     found: list[int] = rows[np.argsort(-priority, kind="stable")].tolist()

@@ -154,7 +154,7 @@ class FilterPlugin(Protocol):
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: StatusTable
     ) -> PreFilterResult:
-        """Prepare, narrow, skip or refuse. Asked again when what the plugin depends on has changed."""
+        """Prepare, narrow, skip or refuse. Called again when what the plugin depends on has changed."""
         ...
 
     def filter(

@@ -33,10 +33,10 @@ class PreEnqueueContext:
 
 
 class PreEnqueuePlugin(Protocol):
-    """Asked again after each event that the plugin's hints name."""
+    """Called again after each event that the plugin's hints name."""
 
     def refuses(self, pod: PodToEnqueue) -> bool:
-        """Whether the pod has to wait. Asked of each pod that arrives, so it must be cheap."""
+        """Whether the pod has to wait. Called for each pod that arrives, so it must be cheap."""
         ...
 
     def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:

@@ -207,11 +207,11 @@ class VolumeIndex:
                 break
             new.append(class_id)
         for class_id in new:
-            self._index_class(known[class_id])
+            self._index_pod_class(known[class_id])
         self._indexed_classes += len(new)
         self._last_class = max([self._last_class, *new])
 
-    def _index_class(self, pod_class: classes.PodClass) -> None:
+    def _index_pod_class(self, pod_class: classes.PodClass) -> None:
         """Index a class by the claims that it names, and by its disks."""
         for use in volumes_claims.claims_of(pod_class):
             if not use.ephemeral:

@@ -141,7 +141,7 @@ class QueueContents:
         """Count the queue: pods by state, and what `Transitions`, hints and events in flight have counted.
 
         With groups, members count as pods, and a group that is queued as one does not
-        (`group_statistics.count_group_members`).
+        (`group_statistics.by_pod`).
         """
         transitions = self._transitions
         whole = QueueStatistics(
@@ -163,7 +163,7 @@ class QueueContents:
             refused_by={key: count for key, count in transitions.refused_by.items() if count},
             hints=dict(self._hints.results),
         )
-        return whole if self._groups is None else group_statistics.count_group_members(whole, self._groups.registry)
+        return whole if self._groups is None else group_statistics.by_pod(whole, self._groups.registry)
 
     def _waiting_members(self) -> Iterable[QueuedPodInfo]:
         """The members of groups that have no node."""

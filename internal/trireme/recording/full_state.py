@@ -57,7 +57,7 @@ def _parts(snap: snapshot.Snapshot) -> Iterator[snapshot_pb2.Delta]:
         yield snapshot_pb2.Delta(nominations=[nomination])
 
 
-def _pod_columns(snap: snapshot.Snapshot, rows: arrays.SlotArray) -> snapshot_pb2.PodColumns:
+def _pod_columns(snap: snapshot.Snapshot, rows: arrays.RowArray) -> snapshot_pb2.PodColumns:
     """The pods of these rows. Shape: rows (n,)."""
     pods = snap.pods
     numbers = rows.tolist()

@@ -140,7 +140,7 @@ async def handshake(
     except (ValueError, message.DecodeError) as error:
         raise HandshakeError(f"{prefix}: {error}") from error
     except aio.AioRpcError as error:
-        raise HandshakeError(f"{prefix}: {remote_endpoint.describe(error, connection)}") from error
+        raise HandshakeError(f"{prefix}: {remote_endpoint.error_line(error, connection)}") from error
     finally:
         await connection.close()
 
@@ -179,7 +179,7 @@ async def configure(
     except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
         raise HandshakeError(f"plugin {name} at {address}: {error}") from error
     except aio.AioRpcError as error:
-        text = f"Configure: {remote_endpoint.describe(error, connection)}"
+        text = f"Configure: {remote_endpoint.error_line(error, connection)}"
         raise HandshakeError(f"plugin {name} at {address}: {text}") from error
     finally:
         await connection.close()

@@ -447,10 +447,10 @@ class PluginConnection:
     ) -> PluginError:
         """Record a call that gRPC failed, and return what to raise; a rejected request is no failure of the plugin."""
         if error.code() in _REQUEST_ERRORS:
-            text = f"{endpoint.target}: {endpoint.describe(error)}"
+            text = f"{endpoint.target}: {endpoint.error_line(error)}"
             self._health.record_rejected_request(method.name, text)
             return PluginError(text)
-        text = endpoint.describe(error)
+        text = endpoint.error_line(error)
         self._avoid_for_a_while(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             text = f"no answer within {self._deadline * 1000:g} ms"

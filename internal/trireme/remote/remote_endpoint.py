@@ -91,9 +91,9 @@ class Endpoint:
         if self._connection.renew():
             self._calls.clear()
 
-    def describe(self, error: aio.AioRpcError) -> str:
+    def error_line(self, error: aio.AioRpcError) -> str:
         """The error of a call here, on one line; to be read before `renew`."""
-        return describe(error, self._connection)
+        return error_line(error, self._connection)
 
     @property
     def is_idle(self) -> bool:
@@ -124,7 +124,7 @@ def check_target(target: str, field: str) -> None:
     raise ValueError(f"{field}: {target!r} is neither host:port, dns:///name:port nor unix:/path")
 
 
-def describe(error: aio.AioRpcError, connection: dialing.RenewableChannel) -> str:
+def error_line(error: aio.AioRpcError, connection: dialing.RenewableChannel) -> str:
     """The error of a call on one line: its code, the reason in its trailing metadata if there is one, and its details.
 
     Where TLS refused, these are in words.

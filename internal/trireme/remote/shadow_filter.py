@@ -1,4 +1,4 @@
-"""Filter plugins in shadow mode: asked about the nodes that the plugins of the profile let pass, and compared."""
+"""Filter plugins in shadow mode: called for the nodes that the plugins of the profile let pass, and compared."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 

@@ -63,7 +63,7 @@ def _share(
     return float(requested[resource, :size][alive].sum()) / whole if whole else 0.0
 
 
-def _fragmentation(snap: snapshot.Snapshot, rows: arrays.SlotArray, alive: arrays.BoolArray) -> float:
+def _fragmentation(snap: snapshot.Snapshot, rows: arrays.RowArray, alive: arrays.BoolArray) -> float:
     """The share of the free CPU where a large pod does not fit; 0 without pods. Shapes: rows (pod,), alive (slot,)."""
     if not rows.size:
         return 0.0
@@ -94,7 +94,7 @@ def _cpu_and_memory(pod_class: classes.PodClass, names: resources.ResourceNames)
     return int(vector[resources.CPU]), int(vector[resources.MEMORY])
 
 
-def _spread(snap: snapshot.Snapshot, rows: arrays.SlotArray, alive: arrays.BoolArray) -> tuple[float, float]:
+def _spread(snap: snapshot.Snapshot, rows: arrays.RowArray, alive: arrays.BoolArray) -> tuple[float, float]:
     """How evenly controllers' pods are spread over nodes and over zones. Shapes: rows (pod,), alive (slot,)."""
     owners: dict[tuple[str, str, str], int] = {}
     numbers = np.zeros(snap.class_capacity, dtype=np.int64)

@@ -22,7 +22,7 @@ class EmptiedNode:
     """A node that can be emptied, and where its pods go: the new pod, the pod in whose place it is, its node."""
 
     node_name: str
-    moves: Sequence[tuple[simulation.SimulatedPod, str]]
+    moves: Sequence[tuple[simulation.OncePendingPod, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ async def plan(start: simulation.Simulation, *, max_nodes: int, max_tried: int, 
     return Plan(empty, tries, len(candidates), emptied, sim)
 
 
-async def _moves_if_emptied(sim: simulation.Simulation, name: str) -> list[tuple[simulation.SimulatedPod, str]] | None:
+async def _moves_if_emptied(
+    sim: simulation.Simulation, name: str
+) -> list[tuple[simulation.OncePendingPod, str]] | None:
     """Drain the node; return where its pods go. None: not all of them have a node then, or another pod has to leave."""
     leaving = sum(drains.may_leave(sim.class_pod(uid)) for uid in sim.uids_on(name))
     if await drains.drain(sim, [name]):

@@ -25,7 +25,7 @@ from trireme.in_process import in_process_evaluators
 from trireme.queueing import pending_pod, scheduling_queue
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.scheduling import ports
-from trireme.simulation import budgets, claims, forked_cache, known_classes, scheduler_assembly, simulated_writes
+from trireme.simulation import budgets, claim_release, forked_cache, known_classes, scheduler_assembly, simulated_writes
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, snapshot_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -74,7 +74,7 @@ class Setup:
 
 
 @dataclass(slots=True)
-class SimulatedPod:
+class OncePendingPod:
     """A pod that was pending at some time."""
 
     parsed: ParsedPod
@@ -112,17 +112,17 @@ class Simulation:
         self.evaluators = in_process_evaluators.InProcessEvaluators(self.engine, setup.caller)
         self.writes = simulated_writes.Writes()
         #: All pods that were pending, by UID, in the order in which they came.
-        self.pods: dict[str, SimulatedPod] = {}
+        self.pods: dict[str, OncePendingPod] = {}
         #: Pods that nobody replaces, though they have a controller, as claims of their own cannot be made again.
         self.not_replaced: list[str] = []
         self._due: collections.deque[Callable[[], None]] = collections.deque()
         self._clock = scheduler_assembly.StoppedClock(1_000_000_000.0)
         self.names = Names() if names is None else names
         self.budgets = budgets.Budgets(self.cache, lambda budget: self.set_object(budgets.KIND, budget))
-        self._claims = claims.Claims(
+        self._claims = claim_release.ClaimRelease(
             self.cache,
-            lambda claim: self.set_object(claims.KIND, claim),
-            lambda claim: self.remove_object(claims.KIND, claim.metadata.namespace, claim.metadata.name),
+            lambda claim: self.set_object(claim_release.KIND, claim),
+            lambda claim: self.remove_object(claim_release.KIND, claim.metadata.namespace, claim.metadata.name),
         )
         self._parts = scheduler_assembly.assemble(
             self.cache,
@@ -154,7 +154,7 @@ class Simulation:
         added = list(pods)
         for pod in added:
             if not pod.node_name:
-                self.pods[pod.uid] = SimulatedPod(pod, origin, replaces)
+                self.pods[pod.uid] = OncePendingPod(pod, origin, replaces)
         self._parts.handlers.on_pods([Event(EventKind.ADDED, pod) for pod in added])
 
     async def add_many_pods(self, pods: Iterable[ParsedPod], origin: Origin) -> None:

@@ -15,6 +15,7 @@ Int32Array: TypeAlias = npt.NDArray[np.int32]
 Int16Array: TypeAlias = npt.NDArray[np.int16]
 UInt8Array: TypeAlias = npt.NDArray[np.uint8]
 SlotArray: TypeAlias = npt.NDArray[np.intp]
+RowArray: TypeAlias = npt.NDArray[np.intp]
 
 MIN_CAPACITY = 64
 
@@ -23,7 +24,7 @@ FEW = 16
 
 
 def no_slots() -> SlotArray:
-    """An empty array of slots or rows."""
+    """An empty array of slots."""
     return np.zeros(0, dtype=np.intp)
 
 

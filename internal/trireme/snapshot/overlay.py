@@ -90,13 +90,13 @@ class SnapshotOverlay:
 
     # Changes
 
-    def remove(self, rows: arrays.SlotArray) -> None:
+    def remove(self, rows: arrays.RowArray) -> None:
         """Remove the pods of these present rows. Shape: (n,)."""
         if rows.size:
             self.overlaid_pods.remove(rows)
             self._count_pods_on_nodes(self.base.pods.pod_class[rows], self.base.pods.slot[rows], -1)
 
-    def restore(self, rows: arrays.SlotArray) -> None:
+    def restore(self, rows: arrays.RowArray) -> None:
         """Restore the pods of these removed rows. Shape: (n,)."""
         if rows.size:
             self.overlaid_pods.restore(rows)

@@ -87,14 +87,14 @@ class OverlaidPods:
         added = [slot for kind, slot in zip(self._added_classes, self._added_slots, strict=True) if chosen[kind]]
         return np.array([*restored, *added], dtype=np.intp)
 
-    def remove(self, rows: arrays.SlotArray) -> None:
+    def remove(self, rows: arrays.RowArray) -> None:
         """Remove the pods of these present rows. Shape: (n,)."""
         slots = self._table.slot[rows]
         self._removed.update(zip(rows.tolist(), slots.tolist(), strict=True))
         self._touched.update(self._removed)
         self._invalidate_columns()
 
-    def restore(self, rows: arrays.SlotArray) -> None:
+    def restore(self, rows: arrays.RowArray) -> None:
         """Restore the pods of these removed rows. Shape: (n,)."""
         for row in rows.tolist():
             del self._removed[row]

@@ -59,7 +59,7 @@ class PodTable:
         rows = np.flatnonzero(self.slot[: self.size] == slot).tolist()
         return next((row for row in rows if self.uids[row] == uid), None)
 
-    def rows_of(self, classes: arrays.BoolArray) -> arrays.SlotArray:
+    def rows_of(self, classes: arrays.BoolArray) -> arrays.RowArray:
         """Rows of pods whose class is marked. Shape: classes (class,), indexed by class number."""
         placed = self.slot[: self.size] >= 0
         return np.flatnonzero(placed & classes[self.pod_class[: self.size]])

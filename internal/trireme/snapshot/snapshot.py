@@ -75,7 +75,7 @@ class Snapshot:
         self._derived: derived.DerivedTable[Snapshot] = derived.DerivedTable()
         self.nominations = nominations.Nominations()
 
-    def fork(self, removed: arrays.SlotArray, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> "Snapshot":
+    def fork(self, removed: arrays.RowArray, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> "Snapshot":
         """Copy the snapshot without the pods of the removed rows, and with pods of these classes on these slots.
 
         Deltas of the copy and of this snapshot do not concern each other. The copy is of this generation, and follows
@@ -289,7 +289,7 @@ class Snapshot:
         for row in rows.tolist():
             self.pods.uids[row] = self.pods.names[row] = ""
 
-    def _add_or_subtract_pods_on_nodes(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
+    def _add_or_subtract_pods_on_nodes(self, rows: arrays.RowArray, sign: int, generation: int) -> None:
         """Add the pods of these rows to their nodes (or subtract them), vectorised per class if they are many."""
         if not rows.size:
             return

@@ -11,16 +11,16 @@ import time
 
 def rfc3339_seconds(nanoseconds: int) -> str:
     """Format nanoseconds since 1970 to the second: `2026-01-02T03:04:05Z`."""
-    return f"{_date_and_time(nanoseconds // 1_000_000_000)}Z"
+    return f"{_format_whole_seconds(nanoseconds // 1_000_000_000)}Z"
 
 
 def rfc3339_micros(nanoseconds: int) -> str:
     """Format nanoseconds since 1970 to the microsecond: `2026-01-02T03:04:05.123456Z`."""
     whole, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{_date_and_time(whole)}.{rest // 1000:06d}Z"
+    return f"{_format_whole_seconds(whole)}.{rest // 1000:06d}Z"
 
 
 @functools.lru_cache(maxsize=16)
-def _date_and_time(whole: int) -> str:
+def _format_whole_seconds(whole: int) -> str:
     """Format seconds since 1970, without the final Z; cached, since many times fall into one second."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))

@@ -79,7 +79,7 @@ async def test_a_service_that_ends_is_started_again(
     """The embedded cluster ended with it, and with it all that was tried out there."""
     monkeypatch.setattr(up, "_RESTART_SECONDS", seconds)
     said: list[str] = []
-    output = processes.Output(lambda: None)
+    output = processes.SharedOutput(lambda: None)
     monkeypatch.setattr(output, "print_message", said.append)
     ending: Any = process
     await up._keep_running(ending, output)
@@ -88,7 +88,7 @@ async def test_a_service_that_ends_is_started_again(
 
 async def test_a_process_can_be_started_again(capsys: pytest.CaptureFixture[str]) -> None:
     """The end of its first output was taken for the end of the second process."""
-    output = processes.Output(lambda: None)
+    output = processes.SharedOutput(lambda: None)
     process = processes.Process("one", [sys.executable, "-c", "print('listening on x')"], output, ready="listening on ")
     for _ in range(2):
         assert await process.start() == "x"
@@ -100,7 +100,7 @@ async def test_a_process_can_be_started_again(capsys: pytest.CaptureFixture[str]
 async def test_what_a_process_announces_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     """The address of insight's HTTP API, which the system chose, would be lost among the lines of the log."""
     program = "print('serving HTTP on http://127.0.0.1:1'); print('listening on x')"
-    output = processes.Output(lambda: None)
+    output = processes.SharedOutput(lambda: None)
     process = processes.Process(
         "one", [sys.executable, "-c", program], output, ready="listening on ", announcement="serving HTTP on "
     )

@@ -64,7 +64,7 @@ class PluginRun:
         self._nodes = nodes
         self._folder = folder
         self._stopping = asyncio.Event()
-        self._output = processes.Output(self._stopping.set)
+        self._output = processes.SharedOutput(self._stopping.set)
         self._running: list[processes.Process] = []
         self._builds = 0
 

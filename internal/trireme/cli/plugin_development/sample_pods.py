@@ -71,12 +71,12 @@ async def _evaluation(socket: pathlib.Path) -> Mapping[str, Any]:
             while "feasibleNodes" not in report:
                 await asyncio.sleep(0.2)
                 try:
-                    asked = await frontend_connection.fetch_report(
+                    answer = await frontend_connection.fetch_report(
                         options, "/trireme/v1/explain", {"pod": f"default/{_PROBE}"}
                     )
                 except frontend_connection.ReportUnavailable:
                     continue
-                report = asked.get("evaluation", {})
+                report = answer.get("evaluation", {})
     except TimeoutError:
         return report
     return report

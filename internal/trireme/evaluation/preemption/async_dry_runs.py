@@ -56,7 +56,7 @@ class AsyncDryRuns:
         """Whether a change on one node may change the verdict on another."""
         return any(plugin.depends_on is interfaces.Dependency.CLUSTER for plugin in self._plugins)
 
-    async def filter_slots(self, slots: arrays.SlotArray, removed: arrays.SlotArray) -> arrays.Int16Array:
+    async def filter_slots(self, slots: arrays.SlotArray, removed: arrays.RowArray) -> arrays.Int16Array:
         """Filter each slot with these rows removed. Shape of the result: (slot,), numbers of the class's statuses."""
         on = self._snap.pods.slot[removed]
         return await self.run([interfaces.DryRun(slot, removed[on == slot].tolist()) for slot in slots.tolist()])

@@ -19,7 +19,7 @@ def has_victims(snap: snapshot.Snapshot, priority: int) -> arrays.BoolArray:
     return out[:-1]
 
 
-def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority: int) -> arrays.SlotArray:
+def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority: int) -> arrays.RowArray:
     """Return the rows of the pods of lower priority on these slots: by slot, the most important first.
 
     Of two pods of one priority the one that started earlier is more important; one that has not started is the least.
@@ -37,6 +37,6 @@ def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority: int)
     return rows[np.lexsort(keys)]
 
 
-def restricted_to(snap: snapshot.Snapshot, victims: arrays.SlotArray, slots: arrays.SlotArray) -> arrays.SlotArray:
+def restricted_to(snap: snapshot.Snapshot, victims: arrays.RowArray, slots: arrays.SlotArray) -> arrays.RowArray:
     """Return those of the victims (rows) that are on these slots, in their order. Shape: (victim,)."""
     return victims[np.isin(snap.pods.slot[victims], slots)]

@@ -124,8 +124,8 @@ def has_no_groups(snap: snapshot.Snapshot) -> bool:
     return not (group_membership_of(snap).rank > _POD).any()
 
 
-def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
-    """Return the rows of the potential victims on these slots, as potential_victims.on_slots does.
+def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.RowArray:
+    """Return the rows of the potential victims on these slots, as potential_victims.rows_on_slots does.
 
     Priority and importance are those of their groups, where they have one. Shape: (victim,).
     """

@@ -362,7 +362,7 @@ class BindPhaseClient:
         except aio.AioRpcError as error:
             raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
-    def restart(self) -> None:
+    def announce_again(self) -> None:
         """Announce the leader again, because the configuration changed."""
         for link in self._links.values():
             link.fenced = False

@@ -123,7 +123,7 @@ class InsightReplicas:
         """Return the answer of the first replica that has one; there are no retries after the last.
 
         Raises:
-            InsightRefusal: insight knows no such pod or node; another replica is not asked.
+            InsightRefusal: insight knows no such pod or node; no other replica is called.
             InsightUnavailable: no replica is in step, or all of them failed.
         """
         problem = "no replica of insight is in step"

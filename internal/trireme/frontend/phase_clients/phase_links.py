@@ -40,7 +40,7 @@ class PhaseLinks(NamedTuple):
         """Send all replicas the new configuration, before they are called again."""
         for each in self.followers().values():
             each.restart()
-        self.binders.restart()
+        self.binders.announce_again()
 
     async def close(self) -> None:
         """End all links."""

@@ -47,9 +47,9 @@ async def add_insight(
     BadQuery.
     """
     if insight is None:
-        asked = [name for name in ("nodes", "proposals", "all_nodes") if getattr(wanted, name)]
-        if asked:
-            field = "allNodes" if asked[0] == "all_nodes" else asked[0]
+        requested = [name for name in ("nodes", "proposals", "all_nodes") if getattr(wanted, name)]
+        if requested:
+            field = "allNodes" if requested[0] == "all_nodes" else requested[0]
             raise BadQuery(f"{field}: this takes insight, and insight.endpoints names none")
         return
     if "attempts" not in report and report["place"] != "bound":

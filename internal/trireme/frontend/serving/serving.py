@@ -16,7 +16,7 @@ from trireme.config import commandline
 from trireme.config import serving as serving_config
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
-from trireme.frontend.serving import admin_socket, serving_site
+from trireme.frontend.serving import admin_socket_file, serving_site
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.server import connection_limits, https_server
@@ -67,7 +67,7 @@ async def _serve_on_socket(
             await stack.enter_async_context(_listen_on_socket(path, served))
         except OSError as error:
             raise ServingError(f"admin.socket: {path}: {error.strerror or error}") from error
-        except admin_socket.SocketInUse:
+        except admin_socket_file.SocketInUse:
             log.error(
                 "admin.socket: %s: another process listens there, so this frontend has no admin socket until that one "
                 "ends: configure another path",
@@ -81,7 +81,7 @@ async def _serve_on_socket(
 @contextlib.asynccontextmanager
 async def _listen_on_socket(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
     """Serve the site at the path within the block. Raises: SocketInUse, OSError."""
-    own = admin_socket.AdminSocket(path)
+    own = admin_socket_file.AdminSocket(path)
     runner = connection_limits.make_runner(served.site.application(None), https_server.SHUTDOWN_SECONDS)
     try:
         await runner.setup()
@@ -98,7 +98,7 @@ async def _take_over_socket(path: str, served: serving_site.FrontendSite) -> Non
     while True:
         await asyncio.sleep(SOCKET_RETRY_SECONDS)
         # OSError: the folder is gone, for example. The start was no better, and the frontend works without the socket.
-        with contextlib.suppress(admin_socket.SocketInUse, OSError):
+        with contextlib.suppress(admin_socket_file.SocketInUse, OSError):
             async with _listen_on_socket(path, served):
                 log.info("admin.socket: %s: this frontend listens there now", path)
                 await asyncio.Event().wait()

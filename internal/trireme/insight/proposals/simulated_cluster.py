@@ -33,7 +33,7 @@ class SimulatedCluster:
         snap: snapshot.Snapshot,
         profiles: filter_engine.FilterProfiles,
         cycle: cycle_pb2.Cycle,
-        removed: arrays.SlotArray = _NO_ROWS,
+        removed: arrays.RowArray = _NO_ROWS,
     ) -> None:
         """`cycle` names the pod that is filtered, its profile and its class. Shape: removed (n,)."""
         self.snap = snap.fork(removed, _NO_PODS, _NO_PODS)
@@ -41,7 +41,7 @@ class SimulatedCluster:
         self.cycle = cycle
         self.engine = filter_engine.FilterEngine(self.snap, profiles)
 
-    def fork(self, removed: arrays.SlotArray = _NO_ROWS) -> "SimulatedCluster":
+    def fork(self, removed: arrays.RowArray = _NO_ROWS) -> "SimulatedCluster":
         """The same cluster without the pods of these rows, to be changed by itself. Shape: removed (n,)."""
         return SimulatedCluster(self.snap, self.profiles, self.cycle, removed)
 

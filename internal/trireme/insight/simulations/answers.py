@@ -130,7 +130,7 @@ async def _write_reasons(
     group.refusals.extend(_status(each) for each in reasons.refusals_of(filtered, sim.snap))
 
 
-def _placement(pod: simulation.SimulatedPod, node_name: str) -> simulation_pb2.PodPlacement:
+def _placement(pod: simulation.OncePendingPod, node_name: str) -> simulation_pb2.PodPlacement:
     """A pod on its node; of a replacement with the pod whose place it takes."""
     parsed = pod.parsed
     out = simulation_pb2.PodPlacement(

@@ -155,11 +155,11 @@ class DefaultPreemption:
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
-    def _potential_victims(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
+    def _potential_victims(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.RowArray:
         """Rows of the potential victims on these slots: by slot, the most important first. Shape: (victim,)."""
         if self._groups and not victims_with_groups.has_no_groups(snap):
-            return victims_with_groups.on_slots(snap, slots, priority)
-        return potential_victims.on_slots(snap, slots, priority=priority)
+            return victims_with_groups.rows_on_slots(snap, slots, priority)
+        return potential_victims.rows_on_slots(snap, slots, priority=priority)
 
     async def _search_candidates(
         self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
@@ -206,12 +206,12 @@ class _DryRunsOfPod:
         # The slots with pods that are evicted with all of their group.
         self._group_slots = slots[:0]
         if groups and not victims_with_groups.has_no_groups(snap):
-            victims = victims_with_groups.on_slots(snap, slots, priority)
+            victims = victims_with_groups.rows_on_slots(snap, slots, priority)
             self._group_slots = _slots_of_whole_groups(snap, victims)
             find_victims: dry_run.FindVictims = functools.partial(potential_victims.restricted_to, snap, victims)
             self.has_victims = np.isin(slots, snap.pods.slot[victims])
         else:
-            find_victims = functools.partial(potential_victims.on_slots, snap, priority=priority)
+            find_victims = functools.partial(potential_victims.rows_on_slots, snap, priority=priority)
             self.has_victims = potential_victims.has_victims(snap, priority)[slots]
         nominees = nominated_pods.nominees_of_at_least(snap, priority, context.cycle.pod.metadata.uid)
         pending = context.pending
@@ -255,7 +255,7 @@ def _with_class_cache(
     )
 
 
-def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
+def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.RowArray) -> arrays.SlotArray:
     """Return the slots with a victim that would be evicted together with all of its group. Shape: (slot,)."""
     whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.pod_class[victims]]
     return np.unique(snap.pods.slot[victims[whole_group > 0]])

@@ -10,9 +10,8 @@ from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme.plugins.dynamic_resources import features
-from trireme_kube.apimachinery import durations, golang
+from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, invalid
-from trireme_kube.apimachinery.golang import SECOND, Duration, parse_duration
 from trireme_kube.apimachinery.schema import OPTIONAL_DURATION, Field, struct
 
 _SCHEMA = struct(
@@ -27,9 +26,9 @@ _SCHEMA = struct(
 def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
     """Set the two time-outs to kube-scheduler's defaults, each where its feature gates are on."""
     if gates.enabled("DRASchedulerFilterTimeout"):
-        value.setdefault("filterTimeout", Duration(10 * golang.SECOND))
+        value.setdefault("filterTimeout", golang.Duration(10 * golang.SECOND))
     if gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus"):
-        value.setdefault("bindingTimeout", Duration(600 * golang.SECOND))
+        value.setdefault("bindingTimeout", golang.Duration(600 * golang.SECOND))
 
 
 def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
@@ -39,14 +38,14 @@ def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> 
     if timeout is not None:
         if not gates.enabled("DRASchedulerFilterTimeout"):
             problems.append(forbidden(where, "DRASchedulingFilterTimeout feature gate is disabled"))
-        elif parse_duration(timeout).nanoseconds < 0:
+        elif golang.parse_duration(timeout).nanoseconds < 0:
             problems.append(invalid(where, timeout, "must be zero or positive"))
     timeout, where = args.get("bindingTimeout"), child(path, "bindingTimeout")
     if timeout is not None:
         if not (gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")):
             rule = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
             problems.append(forbidden(where, rule))
-        elif parse_duration(timeout).nanoseconds < SECOND:
+        elif golang.parse_duration(timeout).nanoseconds < golang.SECOND:
             problems.append(invalid(where, timeout, "must be at least 1 second"))
     return problems
 
@@ -64,8 +63,8 @@ def read(args: JsonArgs, gates: Mapping[str, bool]) -> Args:
     """Read a profile's checked arguments; a gate that `gates` does not name is at its default."""
     return Args(
         # Null without the gate DRASchedulerFilterTimeout: no limit.
-        filter_timeout=durations.parse_seconds(args.get("filterTimeout", "10s") or "0"),
-        binding_timeout=durations.parse_seconds(args.get("bindingTimeout") or "600s"),
+        filter_timeout=golang.parse_duration(args.get("filterTimeout", "10s") or "0").seconds,
+        binding_timeout=golang.parse_duration(args.get("bindingTimeout") or "600s").seconds,
         on=features.of_gates(gates),
     )
 

@@ -34,7 +34,7 @@ from trireme.plugins.dynamic_resources import (
 )
 from trireme.v1 import bind_pb2, resource_pb2, status_pb2
 from trireme.wire.status import to_message
-from trireme_kube.apimachinery import api_writes, decode, durations, timestamps
+from trireme_kube.apimachinery import api_writes, decode, golang, timestamps
 
 NAME = "DynamicResources"
 
@@ -53,7 +53,7 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
     If the gates say so, it waits until devices are prepared, as long as the profile's arguments allow.
     """
     timeouts = {
-        profile: durations.parse_seconds(args["bindingTimeout"])
+        profile: golang.parse_duration(args["bindingTimeout"]).seconds
         if args.get("bindingTimeout")
         else DEFAULT_TIMEOUT_SECONDS
         for profile, args in context.args.items()

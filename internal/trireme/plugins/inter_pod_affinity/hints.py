@@ -15,7 +15,7 @@ _Term = affinity_terms.AffinityTerm
 
 _Labels = Mapping[str, str]
 
-# Hints do not look up which namespaces a selector means: what is asked is whether it takes one without labels.
+# Hints do not look up which namespaces a selector means: they check whether it selects one without labels.
 _UNKNOWN: _Labels = {}
 
 

@@ -1,6 +1,6 @@
 """What may help a pod that NodeLabel refused.
 
-The plugin is older than queueing hints: these are its Filter, asked about the node of the event.
+The plugin is older than queueing hints: these are its Filter, run on the node of the event.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 A volume that was chosen gets the claim's name; a claim whose volume is to be made gets the node's. Both are patches
 that hold only for the version that was looked at when the node was chosen: where somebody was faster, the pod goes
 back. The rest is done by the volume controller and by provisioners. The frontend, which watches, calls again whenever
-one of the objects has changed; each call reads them afresh, so it does not matter which replica is asked.
+one of the objects has changed; each call reads them afresh, so it does not matter which replica is called.
 
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
 Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
@@ -186,7 +186,7 @@ class _PodVolumesToBind:
         """Patch the object and return its resourceVersion; after a conflict, `done` says whether it is so already."""
         outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS, content_type=api_writes.MERGE)
         if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
-            # It may have been this very write, asked for before.
+            # It may have been this very write, sent before.
             found = await self._writer.get(path, DEADLINE_SECONDS)
             if isinstance(found, api_writes.Written) and done(found.obj):
                 outcome = found

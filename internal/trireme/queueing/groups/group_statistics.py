@@ -25,7 +25,7 @@ _QUEUES: dict[str, tuple[type[QueueState], ...]] = {
 }
 
 
-def count_group_members(whole: QueueStatistics, groups: PodGroups) -> QueueStatistics:
+def by_pod(whole: QueueStatistics, groups: PodGroups) -> QueueStatistics:
     """The statistics, which count a group that is queued as one pod and its members not at all, with the members.
 
     Members of a group that backs off count by how the group's last attempt failed. The group itself is in `whole` among

@@ -280,7 +280,7 @@ class ApiServer:
                 await channel.send(refusal)
             else:
                 await self._stream_events(channel, target, watch)
-            await channel.close()
+            await channel.finish()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client went away, which is how most watches end
         finally:

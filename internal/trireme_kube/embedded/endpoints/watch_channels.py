@@ -27,7 +27,7 @@ class Channel(Protocol):
     async def send(self, lines: bytes) -> None:
         """Send whole lines; raises ConnectionError if the client is gone."""
 
-    async def close(self) -> None:
+    async def finish(self) -> None:
         """End the watch after what has been sent."""
 
 
@@ -41,7 +41,7 @@ class _ChunkedResponse:
     async def send(self, lines: bytes) -> None:
         await self.response.write(lines)
 
-    async def close(self) -> None:
+    async def finish(self) -> None:
         """Nothing to do: the response ends with the request handler."""
 
 
@@ -68,7 +68,7 @@ class _WebSocketMessages:
         for line in lines.splitlines(keepends=True):
             await self.response.send_str(line.decode())
 
-    async def close(self) -> None:
+    async def finish(self) -> None:
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.wait((self._reader,))

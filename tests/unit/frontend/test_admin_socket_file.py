@@ -14,7 +14,7 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from trireme.frontend.serving import admin_socket, serving
+from trireme.frontend.serving import admin_socket_file, serving
 from trireme_kube.componentbase import supervision
 
 
@@ -26,9 +26,9 @@ def _is_listening(path: pathlib.Path) -> bool:
 def test_a_second_frontend_leaves_the_first_one_s(tmp_path: pathlib.Path) -> None:
     """It took the socket without a word and removed it at its end: nobody could reach the first one any more."""
     path = tmp_path / "admin.sock"
-    with contextlib.closing(admin_socket.AdminSocket(str(path))):
-        with pytest.raises(admin_socket.SocketInUse):
-            admin_socket.AdminSocket(str(path))
+    with contextlib.closing(admin_socket_file.AdminSocket(str(path))):
+        with pytest.raises(admin_socket_file.SocketInUse):
+            admin_socket_file.AdminSocket(str(path))
         assert _is_listening(path)
     assert not path.exists()
 
@@ -91,8 +91,8 @@ def test_a_socket_with_a_full_queue_is_in_use(tmp_path: pathlib.Path) -> None:
         busy.bind(str(path))
         busy.listen(0)
         waits.connect(str(path))
-        with pytest.raises(admin_socket.SocketInUse):
-            admin_socket.AdminSocket(str(path))
+        with pytest.raises(admin_socket_file.SocketInUse):
+            admin_socket_file.AdminSocket(str(path))
     assert path.exists()
 
 
@@ -102,7 +102,7 @@ def test_the_socket_of_a_killed_process_is_replaced(tmp_path: pathlib.Path) -> N
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
         stale.listen()
-    with contextlib.closing(admin_socket.AdminSocket(str(path))):
+    with contextlib.closing(admin_socket_file.AdminSocket(str(path))):
         assert _is_listening(path)
         assert path.stat().st_mode & 0o777 == 0o600
     assert not path.exists()
@@ -111,7 +111,7 @@ def test_the_socket_of_a_killed_process_is_replaced(tmp_path: pathlib.Path) -> N
 def test_another_file_at_the_end_stays(tmp_path: pathlib.Path) -> None:
     """Somebody removed ours and listens there now."""
     path, other = tmp_path / "admin.sock", tmp_path / "other.sock"
-    with contextlib.closing(admin_socket.AdminSocket(str(path))), socket.socket(socket.AF_UNIX) as successor:
+    with contextlib.closing(admin_socket_file.AdminSocket(str(path))), socket.socket(socket.AF_UNIX) as successor:
         successor.bind(str(other))
         successor.listen()
         other.replace(path)
@@ -121,4 +121,4 @@ def test_another_file_at_the_end_stays(tmp_path: pathlib.Path) -> None:
 def test_a_folder_that_does_not_exist(tmp_path: pathlib.Path) -> None:
     """The caller names the field."""
     with pytest.raises(OSError, match="No such file"):
-        admin_socket.AdminSocket(str(tmp_path / "none" / "admin.sock"))
+        admin_socket_file.AdminSocket(str(tmp_path / "none" / "admin.sock"))

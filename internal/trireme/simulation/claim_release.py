@@ -8,8 +8,11 @@ from trireme.v1 import bind_pb2, resource_pb2
 KIND = "resource_claim"
 
 
-class Claims:
-    """The claims of a simulation. `store` puts a changed claim in place of the one before; `remove` deletes one."""
+class ClaimRelease:
+    """Releases the claims of pods that leave a simulation.
+
+    `store` puts a changed claim in place of the one before; `remove` deletes one.
+    """
 
     def __init__(
         self,
