@@ -51,7 +51,7 @@ class _Phase:
 
 class _Monitor:
     def statuses(self) -> list[monitored_plugin.PluginStatus]:
-        return [monitored_plugin.PluginStatus("P", "a", "1", "Ignore", True, True, "", False, False)]
+        return [monitored_plugin.PluginStatus("P", "a", "1", "Ignore", True, True, "", False, "", 0, False)]
 
 
 def _calls(

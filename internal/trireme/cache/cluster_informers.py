@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from trireme.cache import extender_objects, node_json, object_kinds, pod_projection
+from trireme.framework import canaries
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers import informer, list_prefetch, listwatch, protobuf, resources
@@ -51,16 +52,17 @@ def make_informers(
     handlers: EventHandlers,
     *,
     json: node_json.NodeJson,
+    shares: canaries.Shares,
 ) -> list[informer.Informer[Any]]:
     """Make the informers of pods, of nodes and of each kind whose feature gates are on, in this order.
 
     `prefetched` are lists that were requested already, as streams: none while the gate for streaming lists is off.
     `paths` are the fields of pods that plugins read in addition, which may grow; `extender_cache` stores objects for
-    extenders, and `json` the JSON of nodes for plugins.
+    extenders, and `json` the JSON of nodes for plugins. `shares` are those of the plugins' canaries.
     """
     pods: Decoders = (
-        functools.partial(pod_projection.parse, extra=paths),
-        functools.partial(pod_projection.parse_protobuf, extra=paths),
+        functools.partial(pod_projection.parse, extra=paths, shares=shares),
+        functools.partial(pod_projection.parse_protobuf, extra=paths, shares=shares),
     )
     nodes = _decoders_for(core_pb2.Node)
     pod_consumers, node_consumers = [_FunctionConsumer(handlers.on_pods)], [_FunctionConsumer(handlers.on_nodes)]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from trireme.framework import resizes
+from trireme.framework import canaries, resizes
 from trireme.plugin_api import pod_fields
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
 from trireme_kube.apimachinery import decode, json_values, normalization
@@ -30,6 +30,8 @@ PREEMPTED = 2
 
 # Cached base keys, of some 500 bytes each.
 _REMEMBERED = 8192
+
+_NO_CANARIES = canaries.Shares()
 
 
 class ParsedPod(NamedTuple):
@@ -61,22 +63,24 @@ class ParsedPod(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-def parse(raw: Json, extra: Set[str] = frozenset()) -> ParsedPod:
+def parse(raw: Json, extra: Set[str] = frozenset(), shares: canaries.Shares = _NO_CANARIES) -> ParsedPod:
     """Project the pod; `extra` are the paths of further fields that plugins read, such as spec.nodeName.
+
+    `shares` says which plugins' canaries answer for it: pods for which others do are of another class.
 
     Raises: FieldError.
     """
     read = decode.decode_unchecked(raw, projection_pb2.ProjectedPod)
-    return _parse_projected(read, decode.decode_unchecked(raw, core_pb2.Pod) if extra else None, extra)
+    return _parse_projected(read, decode.decode_unchecked(raw, core_pb2.Pod) if extra else None, extra, shares)
 
 
-def parse_protobuf(raw: bytes, extra: Set[str] = frozenset()) -> ParsedPod:
+def parse_protobuf(raw: bytes, extra: Set[str] = frozenset(), shares: canaries.Shares = _NO_CANARIES) -> ParsedPod:
     """Project the pod from its protobuf bytes, as `parse` does from JSON.
 
     Raises: FieldError.
     """
     read = protobuf.decode_unchecked(raw, projection_pb2.ProjectedPod)
-    return _parse_projected(read, protobuf.decode_unchecked(raw, core_pb2.Pod) if extra else None, extra)
+    return _parse_projected(read, protobuf.decode_unchecked(raw, core_pb2.Pod) if extra else None, extra, shares)
 
 
 def missing_fields(paths: Iterable[str]) -> frozenset[str]:
@@ -113,7 +117,9 @@ def base_of_deferred_resize(parsed: ParsedPod) -> bytes:
     return parsed.base + own.SerializeToString(deterministic=True)
 
 
-def _parse_projected(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[str]) -> ParsedPod:
+def _parse_projected(
+    pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[str], shares: canaries.Shares
+) -> ParsedPod:
     """Take a projected pod apart into a ParsedPod; `whole` is for the `extra` fields of its base key.
 
     What is the pod's own is read and removed, field by field. What is left is what equal pods share: its bytes are the
@@ -160,6 +166,7 @@ def _parse_projected(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | Non
         base += core_pb2.Pod(metadata=meta_pb2.ObjectMeta(name=name, uid=uid)).SerializeToString()
     if whole is not None:
         base = _with_extra_fields(base, whole, extra)
+    base = _with_canaries(base, shares.chosen(shared.scheduler_name, uid))
     return ParsedPod(
         namespace,
         name,
@@ -316,6 +323,17 @@ def _with_extra_fields(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> byt
     }
     _pod_fields_of_paths(frozenset(paths) - present).complete(whole, pod)
     _normalize_quantities(pod)
+    canaries.remove_marks(pod.metadata.annotations)
+    return pod.SerializeToString(deterministic=True)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _with_canaries(base: bytes, plugins: tuple[str, ...]) -> bytes:
+    """The base key of pods for which the canaries of these plugins answer."""
+    if not plugins:
+        return base
+    pod = core_pb2.Pod.FromString(base)
+    canaries.mark(pod.metadata.annotations, plugins)
     return pod.SerializeToString(deterministic=True)
 
 

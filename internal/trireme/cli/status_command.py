@@ -177,7 +177,14 @@ def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
     problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
     right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
     shadows = [_shadow_line(plugin) for plugin in plugins if plugin.get("shadow")]
-    return console.Group(display.table_of_rows(headers, entries, right=right), *problems, *shadows)
+    shares = [_canary_line(plugin) for plugin in plugins if plugin.get("canary")]
+    return console.Group(display.table_of_rows(headers, entries, right=right), *problems, *shadows, *shares)
+
+
+def _canary_line(plugin: Report) -> text.Text:
+    """For how many pods a canary answers."""
+    canary = plugin["canary"]
+    return text.Text(f"plugin {plugin['name']} answers for {canary['percent']}% of the pods of {canary['of']}")
 
 
 def _shadow_line(plugin: Report) -> text.Text:

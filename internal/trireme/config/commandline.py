@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from trireme.config import (
+    canary_profiles,
     command_flags,
     conversion,
     options,
@@ -297,7 +298,7 @@ class Start:
             raise self._log_failure("construct", str(error)) from error
         completed = CompletedConfig(
             constructed.configuration,
-            constructed.profiles,
+            canary_profiles.profiles_with_canaries(constructed.profiles, trireme),
             gates,
             settings,
             trireme,

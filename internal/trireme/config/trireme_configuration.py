@@ -7,9 +7,10 @@ children of the frontend, on Unix sockets. This module defines the settings; `tr
 and `trireme_configuration_validation` checks them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trireme.config.loading import ConfigurationError
+from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Registry
 from trireme_kube.apimachinery.golang import MILLISECOND, SECOND, Duration
 
@@ -119,6 +120,25 @@ class CircuitBreaker:
 
 
 @dataclass(frozen=True, slots=True)
+class Canary:
+    """Another version of a plugin, which answers for a share of the pods."""
+
+    #: Where it is, as the plugin's own `address`. Empty, and no `addresses`: there is no canary.
+    address: str = ""
+    #: Several addresses, instead of one, as the plugin's own `addresses`.
+    addresses: tuple[str, ...] = ()
+    #: The percentage of the pods that it answers for, from 0 to 100. Which ones follows from their UIDs.
+    percent: int = 0
+    #: What follows for its pods when a call to it fails; unset: the plugin's own `failurePolicy`.
+    failure_policy: str = ""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is one."""
+        return bool(self.address or self.addresses)
+
+
+@dataclass(frozen=True, slots=True)
 class RemotePlugin:
     """A plugin that is a service of its own. A profile names it like any other plugin."""
 
@@ -142,6 +162,9 @@ class RemotePlugin:
     #: `Enforce`: its answers count; `Shadow`: it is called beside the others, measured and compared, and no pod waits
     #: for it or is decided by it. For `preFilter`, `filter`, `preScore` and `score` alone.
     mode: str = "Enforce"
+    #: Another version of the plugin, which answers for a share of the pods instead of this one. For `preFilter`,
+    #: `filter`, `preScore` and `score` alone.
+    canary: Canary = Canary()
     #: `Fail`: a pod whose call failed is tried again later; `Ignore`: it is scheduled without the plugin.
     failure_policy: str = "Fail"
     #: When calls of an RPC pause after failures; each RPC of a process has a circuit breaker of its own.
@@ -151,6 +174,10 @@ class RemotePlugin:
     #: Names (URI, DNS name, common name) of the certificate with which this plugin calls the frontend (`handle`).
     #: Empty: the `allowedIdentities` of its own `tls`.
     handle_identities: tuple[str, ...] = ()
+    #: Not in the file: the plugin that this one is the canary of; empty: it is none.
+    canary_of: str = ""
+    #: Not in the file: for how many percent of the pods a canary answers.
+    canary_percent: int = 0
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -169,8 +196,16 @@ class RemotePlugin:
 
     @property
     def required(self) -> bool:
-        """Whether pods of the profiles that name it wait while it does not take part."""
-        return self.failure_policy != "Ignore" and not self.in_shadow
+        """Whether pods of the profiles that name it wait while it does not take part.
+
+        Without a canary that does not take part, the plugin answers for all of them.
+        """
+        return self.failure_policy != "Ignore" and not self.in_shadow and not self.canary_of
+
+    @property
+    def served_name(self) -> str:
+        """The name by which its service knows it."""
+        return self.canary_of or self.name
 
     @property
     def caller_identities(self) -> frozenset[str]:
@@ -246,8 +281,36 @@ def registry_with_remote_plugins(in_tree: Registry, config: TriremeConfiguration
     remote = (
         PluginSpec(plugin.name, frozenset(plugin.extension_points), supports_signature=False, remote=True)
         for plugin in config.remote_plugins
+        if not plugin.canary_of
     )
     try:
         return in_tree.with_remote(remote)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def with_canaries(config: TriremeConfiguration) -> TriremeConfiguration:
+    """The configuration with the canaries as plugins of their own, each after its plugin."""
+    plugins: list[RemotePlugin] = []
+    for plugin in config.remote_plugins:
+        plugins.append(plugin)
+        if plugin.canary.enabled:
+            plugins.append(_canary_plugin(plugin))
+    return replace(config, remote_plugins=tuple(plugins))
+
+
+def _canary_plugin(plugin: RemotePlugin) -> RemotePlugin:
+    """The plugin's canary: all but what `canary` says is as the plugin's own."""
+    canary = plugin.canary
+    policy = canary.failure_policy or plugin.failure_policy
+    return replace(
+        plugin,
+        name=canaries.canary_name(plugin.name),
+        address=canary.address,
+        addresses=canary.addresses,
+        failure_policy=policy,
+        budget_per_second=plugin.budget_per_second if policy == "Ignore" else _NO_BUDGET,
+        canary=Canary(),
+        canary_of=plugin.name,
+        canary_percent=canary.percent,
+    )

@@ -18,12 +18,14 @@ from trireme.config.trireme_configuration import (
     REMOTE_POINTS,
     TLS,
     Batch,
+    Canary,
     CircuitBreaker,
     Fallback,
     Insight,
     Phase,
     RemotePlugin,
     TriremeConfiguration,
+    with_canaries,
 )
 from trireme.config.trireme_configuration_schema import CONFIGURATION
 from trireme.config.trireme_configuration_validation import validate
@@ -72,7 +74,7 @@ def parse(data: bytes) -> TriremeConfiguration:
     problems = validate(config) + _point_problems(decoded.value)
     if problems:
         raise ConfigurationError(join_messages(problems), problems)
-    return config
+    return with_canaries(config)
 
 
 def _decode_error_text(error: DecodeError) -> str:
@@ -117,6 +119,16 @@ def _to_tls(value: Value) -> TLS:
     )
 
 
+def _to_canary(value: Value) -> Canary:
+    """A plugin's canary from its decoded fields."""
+    return Canary(
+        address=value.get("address", ""),
+        addresses=tuple(value.get("addresses") or ()),
+        percent=value.get("percent", 0),
+        failure_policy=value.get("failurePolicy", ""),
+    )
+
+
 def _to_remote_plugin(value: Value) -> RemotePlugin:
     """A remote plugin from its decoded fields; what is missing has its default."""
     default = CircuitBreaker()
@@ -136,6 +148,7 @@ def _to_remote_plugin(value: Value) -> RemotePlugin:
         plugin,
         deadline=value.get("deadline", plugin.deadline),
         mode=value.get("mode", plugin.mode),
+        canary=_to_canary(value.get("canary") or {}),
         addresses=tuple(value.get("addresses") or ()),
         hedging=value.get("hedging", plugin.hedging),
         budget_per_second=value.get("budgetPerSecond", plugin.budget_per_second),

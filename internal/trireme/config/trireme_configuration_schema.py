@@ -28,6 +28,17 @@ REMOTE_PLUGIN = struct(
     Field("extensionPoints", Many(STRING)),
     Field("deadline", DURATION),
     Field("mode", STRING),
+    Field(
+        "canary",
+        struct(
+            "v1alpha1",
+            "Canary",
+            Field("address", STRING),
+            Field("addresses", Many(STRING)),
+            Field("percent", INT32),
+            Field("failurePolicy", STRING),
+        ),
+    ),
     Field("failurePolicy", STRING),
     Field(
         "circuitBreaker",

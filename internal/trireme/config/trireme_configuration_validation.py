@@ -15,13 +15,24 @@ from trireme.config.trireme_configuration import (
     PHASES,
     SHADOW_POINTS,
     TLS,
+    Canary,
     Insight,
     Phase,
     RemotePlugin,
     TriremeConfiguration,
 )
+from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme_kube.apimachinery.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
+from trireme_kube.apimachinery.field_errors import (
+    Problem,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    not_supported,
+    required,
+)
 from trireme_kube.apimachinery.golang import Duration
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?):([0-9]{1,5})")
@@ -169,11 +180,16 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
         problems.append(required(child(path, "name")))
     elif plugin.name == "*" or plugin.name != plugin.name.strip():
         problems.append(invalid(child(path, "name"), plugin.name, "is no name that a profile can use"))
+    elif canaries.is_canary(plugin.name):
+        rule = f"must not end with {canaries.SUFFIX}: such names are those of canaries"
+        problems.append(invalid(child(path, "name"), plugin.name, rule))
     problems.extend(_plugin_address_problems(path, plugin))
+    problems.extend(_budget_problems(path, plugin))
     problems.extend(_not_positive_problems(child(path, "deadline"), plugin.deadline))
     if plugin.failure_policy not in FAILURE_POLICIES:
         problems.append(not_supported(child(path, "failurePolicy"), plugin.failure_policy, FAILURE_POLICIES))
     problems.extend(_mode_problems(path, plugin))
+    problems.extend(_canary_problems(child(path, "canary"), plugin))
     breaker = plugin.circuit_breaker
     if breaker.failures < 0:
         where = child(path, "circuitBreaker", "failures")
@@ -184,8 +200,8 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
     return problems
 
 
-def _plugin_address_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
-    """What is wrong with where a plugin is, with how its replicas are called, and with its budget."""
+def _plugin_address_problems(path: str, plugin: RemotePlugin | Canary) -> list[Problem]:
+    """What is wrong with where a plugin, or its canary, is."""
     problems: list[Problem] = []
     if plugin.address and plugin.addresses:
         problems.append(invalid(child(path, "addresses"), list(plugin.addresses), "address is given as well"))
@@ -200,6 +216,12 @@ def _plugin_address_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
         elif address in known:
             problems.append(duplicate(where, address))
         known.add(address)
+    return problems
+
+
+def _budget_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
+    """What is wrong with a plugin's budget."""
+    problems: list[Problem] = []
     budget = plugin.budget_per_second
     where = child(path, "budgetPerSecond")
     if budget < Duration():
@@ -218,6 +240,25 @@ def _mode_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
     others = sorted(point.value for point in plugin.extension_points if point not in SHADOW_POINTS)
     rule = f"has side effects at {', '.join(others)}; Shadow is for preFilter, filter, preScore and score"
     return [invalid(child(path, "mode"), plugin.mode, rule)] if others else []
+
+
+def _canary_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
+    """What is wrong with a plugin's canary: at points with side effects, and in shadow mode, there is none."""
+    canary = plugin.canary
+    if canary == Canary():
+        return []
+    problems = _plugin_address_problems(path, canary)
+    if not 0 <= canary.percent <= 100:
+        problems.append(invalid(child(path, "percent"), canary.percent, "must be from 0 to 100"))
+    if canary.failure_policy and canary.failure_policy not in FAILURE_POLICIES:
+        problems.append(not_supported(child(path, "failurePolicy"), canary.failure_policy, FAILURE_POLICIES))
+    if plugin.in_shadow:
+        problems.append(forbidden(path, "the plugin is in shadow mode, so neither version's answers count"))
+    others = sorted(point.value for point in plugin.extension_points if point not in SHADOW_POINTS)
+    if others:
+        rule = f"the plugin has side effects at {', '.join(others)}, which another version would not know"
+        problems.append(forbidden(path, f"{rule}; a canary is for preFilter, filter, preScore and score"))
+    return problems
 
 
 def _tls_problems(path: str, tls: TLS) -> list[Problem]:

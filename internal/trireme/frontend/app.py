@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, cluster_cache, cluster_informers, node_json, object_waits
-from trireme.config import commandline
+from trireme.config import canary_profiles, commandline
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts, resizes
 from trireme.frontend import (
@@ -147,6 +147,7 @@ def build(
         None if cluster.extender_parts is None else cluster.extender_parts.objects,
         events_in,
         json=cluster.node_json,
+        shares=cluster.pod_reads.shares,
     )
     pod_informer, node_informer, *_ = informers
     updates = plugin_updates.PluginUpdates(
@@ -195,7 +196,8 @@ def build_cluster(
     comes after the first handshake with remote plugins. `infos` are the descriptions of those that answered, by name.
     """
     enabled = {name for profile in completed.profiles for name in profile.all_names()}
-    reads = plugin_updates.PodReads(infos, IN_TREE.pod_fields(enabled))
+    shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
+    reads = plugin_updates.PodReads(infos, IN_TREE.pod_fields(enabled), shares)
     registry = class_registry.ClassRegistry(
         all_labels=reads.label_keys is None,
         rules=amounts.rules_of(completed.gates.all()),

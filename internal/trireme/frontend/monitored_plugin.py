@@ -20,6 +20,8 @@ class PluginStatus:
     reachable: bool  # at the last check
     problem: str  # why it does not take part, is unreachable or runs with an older description; else empty
     in_shadow: bool  # its answers are compared and do not count
+    canary_of: str  # the plugin that it is the canary of; empty: it is none
+    canary_percent: int  # the percentage of the pods that a canary answers for
     changing: bool  # its description changes again and again, and a new one has no effect for a while
 
 
@@ -70,5 +72,7 @@ class MonitoredPlugin:
             self.reachable,
             self.changes.problem() if changing else self.problem,
             config.in_shadow,
+            config.canary_of,
+            config.canary_percent,
             changing,
         )

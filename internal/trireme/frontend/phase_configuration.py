@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from trireme.config import commandline, model, trireme_configuration
+from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import plugin_pb2, snapshot_pb2
@@ -90,7 +91,7 @@ def plugin_configurations(completed: commandline.CompletedConfig, plugin: str) -
     """The remote plugin's configuration for each profile that names it, without the configuration's hash."""
     return [
         plugin_pb2.ConfigureRequest(
-            plugin=plugin,
+            plugin=canaries.served_name(plugin),
             profile=profile.scheduler_name,
             args_json=profile.args_json(plugin),
             feature_gates=completed.gates.all(),

@@ -115,11 +115,12 @@ def one_line(row: Json) -> str:
     follows = f", follows at generation {row['follows']['generation']}" if row["follows"] else ""
     shadow = row["shadow"]
     budget = f", {row['bypassedCalls']} not made: over its budget" if row["bypassedCalls"] else ""
+    canary = f", canary for {row['canary']['percent']}% of the pods" if row["canary"] else ""
     mode = "" if shadow is None else f", in shadow: {shadow['differed']} of {shadow['compared']} would differ"
     return (
         f"plugin {row['name']} {row['health']}{problem}: {row['address']}, version {row['version'] or 'unknown'}, "
         f"breaker {row['breaker']}, failure policy {row['failurePolicy']}, {row['calls']} calls, "
-        f"{row['failedCalls']} failed, p99 {p99}{follows}{budget}{mode}"
+        f"{row['failedCalls']} failed, p99 {p99}{follows}{budget}{canary}{mode}"
     )
 
 
@@ -180,6 +181,7 @@ def _plugin_row(
         "bypassedCalls": sum(entry.bypassed for entry in found),
         "overBudget": any(entry.over_budget for entry in found),
         "shadow": _shadow_json(found) if status.in_shadow else None,
+        "canary": {"of": status.canary_of, "percent": status.canary_percent} if status.canary_of else None,
         "breaker": breaker,
         "calls": failed + sum(entry.answered for entry in found),
         "failedCalls": failed,

@@ -97,7 +97,7 @@ class Handshake:
     ) -> tuple[plugin_pb2.PluginInfo, str]:
         """The plugin's description in the normal form, and its version. Raises: HandshakeError."""
         try:
-            info = remote_client.select_info(plugin.config.name, response)
+            info = remote_client.select_info(plugin.config.served_name, response)
         except ValueError as error:
             raise remote_client.HandshakeError(f"{self._profiles_prefix(plugin)}{plugin.where}: {error}") from error
         self.check_fits_profiles(plugin, info)

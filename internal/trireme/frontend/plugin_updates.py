@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, node_json, pod_projection
-from trireme.config import commandline
+from trireme.config import canary_profiles, commandline
+from trireme.framework import canaries
 from trireme.frontend import phase_configuration, plugin_membership, queue_executor, remote_plugins
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
@@ -20,11 +21,18 @@ log = logging.getLogger(__name__)
 class PodReads:
     """The fields of pods that plugins read, beside those of the projection. The set only grows."""
 
-    def __init__(self, infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str]) -> None:
-        """`in_tree_fields`: the `pod_fields` of the in-tree plugins."""
+    def __init__(
+        self,
+        infos: Mapping[str, plugin_pb2.PluginInfo],
+        in_tree_fields: Sequence[str],
+        shares: Mapping[str, Sequence[tuple[str, int]]] | None = None,
+    ) -> None:
+        """`in_tree_fields`: the `pod_fields` of the in-tree plugins; `shares`: those of canaries, by profile."""
         self._reads = remote_plugins.pod_reads(infos).union(_reads_of_in_tree(in_tree_fields))
         #: Fields of pods; informers look them up for each pod.
         self.paths = set(self._reads.paths)
+        #: For which pods canaries of plugins answer.
+        self.shares = canaries.Shares(shares)
 
     @property
     def label_keys(self) -> frozenset[str] | None:
@@ -121,9 +129,14 @@ class PluginUpdates:
         """Read all pods again, and return once they have been delivered."""
         await self._pod_informer.relist()
 
-    def configure(self, completed: commandline.CompletedConfig) -> None:
-        """Build the phases' configuration from this one from now on."""
+    def configure(self, completed: commandline.CompletedConfig) -> bool:
+        """Build the phases' configuration from this one from now on.
+
+        Returns whether shares of canaries differ: then pods get their classes once they are listed again.
+        """
         self._completed = completed
+        shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
+        return self._pod_reads.shares.replace(shares)
 
     def follow_unsynced(self, unsynced: frozenset[str]) -> None:
         """Have pods wait whose profiles need one of these plugins, which have not received the cluster, under Fail."""

@@ -58,17 +58,19 @@ class Reconfiguration:
             try:
                 await self._read_fields_of_new_plugins(new, prepared)
                 known = self._app.scheduling.handlers.profiles
-                await self._switch_between_cycles(new, prepared)
+                shares_differ = await self._switch_between_cycles(new, prepared)
             except BaseException:
                 await self._monitor.discard(prepared)
                 raise
-        if new.scheduler_names - known:
-            # Pods that wait for a profile which is new have been seen, and ignored.
+        if shares_differ or new.scheduler_names - known:
+            # A canary's pods are a class of their own. Pods of a profile which is new have been seen, and ignored.
             try:
                 async with asyncio.timeout(RELIST_SECONDS):
                     await self._app.plugin_updates.list_pods_again()
             except TimeoutError:
-                log.warning("the pods of a new profile are not listed yet: the API server does not answer")
+                log.warning(
+                    "pods are not listed again, as a new profile or share takes: the API server does not answer"
+                )
 
     async def _read_fields_of_new_plugins(
         self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins
@@ -85,8 +87,11 @@ class Reconfiguration:
 
     async def _switch_between_cycles(
         self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins
-    ) -> None:
-        """Switch as soon as no cycle is under way. Raises: HandshakeError: a cycle does not end."""
+    ) -> bool:
+        """Switch as soon as no cycle is under way; returns whether shares of canaries differ.
+
+        Raises: HandshakeError: a cycle does not end.
+        """
         scheduling = self._app.scheduling
         try:
             async with asyncio.timeout(CYCLE_SECONDS) as waiting, scheduling.scheduler.between_cycles():
@@ -94,15 +99,15 @@ class Reconfiguration:
                 in_use = scheduling.binding.profiles_in_use()
                 completed = reloading.with_retired_profiles(new, self._current, in_use)
                 self._monitor.commit(prepared, completed)
-                self._switch(completed)
+                return self._switch(completed)
         except TimeoutError as error:
             raise remote_client.HandshakeError(
                 f"the scheduling cycle under way has not ended for {CYCLE_SECONDS:g} s: see `trireme status` for the "
                 "phase that does not answer"
             ) from error
 
-    def _switch(self, completed: commandline.CompletedConfig) -> None:
-        """Have all parts follow the configuration, in one step."""
+    def _switch(self, completed: commandline.CompletedConfig) -> bool:
+        """Have all parts follow the configuration, in one step; returns whether shares of canaries differ."""
         app, infos = self._app, self._monitor.infos()
         context, scheduling, phases = app.context, app.scheduling, app.phases
         self._current = completed
@@ -111,7 +116,7 @@ class Reconfiguration:
         context.roles.replace(profile_roles_of.roles_of(completed))
         context.metrics.set_profiles(completed.profiles)
         context.membership.configure(completed, infos)
-        app.plugin_updates.configure(completed)
+        shares_differ = app.plugin_updates.configure(completed)
         self._configure_handle(completed.trireme)
         scheduling.limit.max_pods = completed.trireme.batch.max_pods
         scheduling.pacer.linger_seconds = completed.trireme.batch.linger.seconds
@@ -127,3 +132,4 @@ class Reconfiguration:
             phases.links.restart()
             scheduling.queue_executor.retry_all()
         context.wakeup.set()
+        return shares_differ

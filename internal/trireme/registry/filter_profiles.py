@@ -7,7 +7,7 @@ from trireme.evaluation.filtering import filter_chain
 from trireme.evaluation.preemption import post_filter_plugins
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
-from trireme.registry import filter_sides, sides
+from trireme.registry import canary_sides, filter_sides, sides
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
@@ -33,7 +33,8 @@ def make_filter_chains(
                 plugins.append(plugin)
             elif entry.name in remotes:
                 if not remotes[entry.name].shadow:
-                    plugins.append(make_remote(remotes[entry.name], profile.scheduler_name))
+                    made = make_remote(remotes[entry.name], profile.scheduler_name)
+                    plugins.append(canary_sides.one_side_filter(made, remotes))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {entry.name}")
         out[profile.scheduler_name] = filter_chain.FilterChain(plugins, not_for_resizes)

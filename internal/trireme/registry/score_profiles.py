@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.plugin_api import interfaces
-from trireme.registry import score_sides
+from trireme.registry import canary_sides, score_sides
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
@@ -33,7 +33,8 @@ def make_score_chains(
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
-                plugins.append(make_remote(remotes[entry.name], profile.scheduler_name))
+                made = make_remote(remotes[entry.name], profile.scheduler_name)
+                plugins.append(canary_sides.one_side_score(made, remotes))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no score plugin {entry.name}")
         percentage = profile.percentage_of_nodes_to_score

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trireme.framework import status
+from trireme.framework import canaries, status
 from trireme.remote import remote_client, remote_connection, remote_results
 from trireme.v1 import core_pb2, plugin_pb2, queue_pb2
 
@@ -55,7 +55,7 @@ class RemoteQueuePlugin:
         The failure policy does not matter here.
         """
         request = queue_pb2.QueueingHintRequest(
-            plugin=self.name,
+            plugin=canaries.served_name(self.name),
             event=event,
             old_json=old_json,
             new_json=new_json,

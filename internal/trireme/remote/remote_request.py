@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from trireme.framework import canaries
 from trireme.plugin_api import interfaces, pod_fields
 from trireme.snapshot import arrays, classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2
@@ -85,7 +86,9 @@ class PodBytes:
 
     def project(self, pod: core_pb2.Pod) -> core_pb2.Pod:
         """Project a pod to the fields that the plugin reads."""
-        return self._fields.project(pod)
+        projected = self._fields.project(pod)
+        canaries.remove_marks(projected.metadata.annotations)
+        return projected
 
 
 class NodeSelectionBuilder:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from trireme.framework import status
+from trireme.framework import canaries, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
 from trireme.v1 import filter_pb2, score_pb2, status_pb2
@@ -37,8 +37,9 @@ def read_status(
 
     Raises: ValueError, also for a status with another plugin's name.
     """
-    if message.plugin not in ("", plugin):
-        raise ValueError(f"{field}.plugin: {message.plugin!r} is another plugin; allowed: {plugin!r}, or unset")
+    served = canaries.served_name(plugin)
+    if message.plugin not in ("", served):
+        raise ValueError(f"{field}.plugin: {message.plugin!r} is another plugin; allowed: {served!r}, or unset")
     if message.code == status_pb2.CODE_UNSPECIFIED:
         raise ValueError(f"{field}.code is not set")
     if message.code not in status_pb2.Code.values():

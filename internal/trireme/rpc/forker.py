@@ -44,6 +44,7 @@ SHARED = (
     "trireme.phases.answering",
     "trireme.phases.phase_metrics",
     "trireme.phases.phase_process",
+    "trireme.registry.canary_sides",
     "trireme.remote.remote_plugins",
     "trireme.remote.remote_results",
     "trireme.remote.shadow_queue",

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from trireme.cache import cluster_informers
+from trireme.framework import canaries
 from trireme.scheduling import ports
 from trireme.shadow import (
     decision_comparison,
@@ -81,7 +82,14 @@ class ShadowRun:
         self.own = own_world.OwnWorld(completed, clock) if chosen.own_world else None
         self.inbox = inbox.Inbox(self.comparison, self.own)
         self.informers = cluster_informers.make_informers(
-            api, {}, completed.gates.enabled, observed.extra_pod_fields, None, self.inbox, json=observed.node_json
+            api,
+            {},
+            completed.gates.enabled,
+            observed.extra_pod_fields,
+            None,
+            self.inbox,
+            json=observed.node_json,
+            shares=canaries.Shares(),
         )
         self._history = time_series.History(_SAMPLE_SECONDS)
         self._findings: list[Finding] = []

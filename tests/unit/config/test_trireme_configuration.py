@@ -194,6 +194,38 @@ remotePlugins:
             'remotePlugins[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"',
         ),
         (
+            f"remotePlugins: [{{{PLUGIN}, canary: {{percent: 5}}}}]",
+            "remotePlugins[0].canary.address: Required value: or addresses",
+        ),
+        (
+            f"remotePlugins: [{{{PLUGIN}, canary: {{address: nowhere, percent: 5}}}}]",
+            'remotePlugins[0].canary.address: Invalid value: "nowhere": must be host:port, unix:/path or '
+            "dns:///name:port",
+        ),
+        (
+            f"remotePlugins: [{{{PLUGIN}, canary: {{address: 'unix:/c', percent: 101}}}}]",
+            "remotePlugins[0].canary.percent: Invalid value: 101: must be from 0 to 100",
+        ),
+        (
+            f"remotePlugins: [{{{PLUGIN}, canary: {{address: 'unix:/c', failurePolicy: Maybe}}}}]",
+            'remotePlugins[0].canary.failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"',
+        ),
+        (
+            f"remotePlugins: [{{{PLUGIN}, mode: Shadow, canary: {{address: 'unix:/c'}}}}]",
+            "remotePlugins[0].canary: Forbidden: the plugin is in shadow mode, so neither version's answers count",
+        ),
+        (
+            "remotePlugins: [{name: P, address: 'unix:/p', extensionPoints: [filter, reserve], "
+            "canary: {address: 'unix:/c'}}]",
+            "remotePlugins[0].canary: Forbidden: the plugin has side effects at reserve, which another version would "
+            "not know; a canary is for preFilter, filter, preScore and score",
+        ),
+        (
+            "remotePlugins: [{name: P/canary, address: 'unix:/p', extensionPoints: [filter]}]",
+            'remotePlugins[0].name: Invalid value: "P/canary": must not end with /canary: such names are those of '
+            "canaries",
+        ),
+        (
             f"remotePlugins: [{{{PLUGIN}, circuitBreaker: {{failures: -1}}}}]",
             "remotePlugins[0].circuitBreaker.failures: Invalid value: -1: must be zero (never opens) or positive",
         ),

@@ -1,0 +1,93 @@
+"""A canary of a plugin beside the whole scheduler: it decides for its share of the pods, which a reload changes."""
+
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+import installation
+import orjson
+import pytest
+import witness
+import yaml
+from installation import pod
+from test_e2e_plugins import plugin, profile, read, remote
+
+from trireme.framework import canaries
+
+pytestmark = pytest.mark.timeout(180)
+
+SCRIPT = pathlib.Path(__file__).parent / "prefers.py"
+
+
+@contextlib.asynccontextmanager
+async def _prefers(folder: pathlib.Path, node: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """The plugin that prefers the node; answers its address."""
+    (folder / node).mkdir()
+    monkeypatch.setenv("PREFERRED_NODE", node)
+    async with plugin(folder / node, SCRIPT) as address:
+        yield address
+
+
+def _profile() -> dict[str, Any]:
+    """A profile in which nothing else scores."""
+    configuration = profile("Prefers", "score")
+    configuration["profiles"][0]["plugins"]["score"]["disabled"] = [{"name": "*"}]
+    return configuration
+
+
+def _set_percent(here: installation.Installation, percent: int) -> None:
+    """Change the share in the frontend's file."""
+    path = here.folder / "own-0.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["remotePlugins"][0]["canary"]["percent"] = percent
+    new = path.with_suffix(".new")
+    new.write_text(yaml.safe_dump(document))
+    new.replace(path)
+
+
+def _wrong(pods: Iterable[Mapping[str, Any]], nodes: tuple[str, str], percent: int) -> list[str]:
+    """The pods that are not where the version prefers it that answers for them."""
+    return [
+        each["metadata"]["name"]
+        for each in pods
+        if each["spec"]["nodeName"] != nodes[canaries.is_chosen("Prefers", each["metadata"]["uid"], percent)]
+    ]
+
+
+async def test_each_pod_is_decided_by_the_version_that_its_uid_chooses(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, a new version decides about more pods than it should, or about none, or its share takes a restart."""
+    async with (
+        installation.embedded(tmp_path, "--nodes", "2", "--cpu", "64") as here,
+        witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+    ):
+        nodes = tuple(node["metadata"]["name"] for node in await here.nodes())
+        async with (
+            _prefers(tmp_path, nodes[0], monkeypatch) as stable,
+            _prefers(tmp_path, nodes[1], monkeypatch) as next_version,
+        ):
+            socket = here.folder / "admin.sock"
+            own = remote("Prefers", stable, "score", canary={"address": next_version, "percent": 30})
+            await here.start(configuration=_profile(), own={**own, "admin": {"socket": str(socket)}})
+            await here.create_pods(pod(f"a-{number}", cpu="10m") for number in range(40))
+            first = await here.bound(40)
+            assert _wrong(first, (nodes[0], nodes[1]), 30) == []
+            assert {each["spec"]["nodeName"] for each in first} == set(nodes)
+
+            async def has_both_sides() -> bool:
+                rows = {row["name"]: row for row in orjson.loads(await read(socket, "/trireme/v1/status"))["plugins"]}
+                assert rows["Prefers/canary"]["canary"] == {"of": "Prefers", "percent": 30}
+                assert rows["Prefers"]["canary"] is None
+                versions = {name: row["version"] for name, row in rows.items()}
+                assert versions == {"Prefers": nodes[0], "Prefers/canary": nodes[1]}
+                return all(row["calls"] and not row["failedCalls"] for row in rows.values())
+
+            await installation.until(has_both_sides, 30, here.story)
+
+            _set_percent(here, 100)
+            await here.logged(here.frontends[0], "Configuration reloaded")
+            await here.create_pods(pod(f"b-{number}", cpu="10m") for number in range(20))
+            later = [each for each in await here.bound(60) if each["metadata"]["name"].startswith("b-")]
+            assert {each["spec"]["nodeName"] for each in later} == {nodes[1]}
