@@ -52,7 +52,7 @@ class Reconfiguration:
             configuration before stays in force.
         """
         async with self._monitor.lock:
-            # Whether a profile that is maybe_in_use is in use is known at the switch.
+            # Which of the profiles that the new configuration lacks are in use is known at the switch.
             maybe_in_use = frozenset(profile.scheduler_name for profile in self._current.profiles)
             prepared = await self._monitor.prepare(reloading.with_retired_profiles(new, self._current, maybe_in_use))
             try:
@@ -68,9 +68,7 @@ class Reconfiguration:
                 async with asyncio.timeout(RELIST_SECONDS):
                     await self._app.plugin_updates.list_pods_again()
             except TimeoutError:
-                log.warning(
-                    "pods are not listed again, as a new profile or share takes: the API server does not answer"
-                )
+                log.warning("pods of a new profile or share have to be listed again: once the API server answers")
 
     async def _read_fields_of_new_plugins(
         self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins
