@@ -1,7 +1,7 @@
 """Puts the scheduler together for a simulation: queue, cycles and event handlers, with nothing outside the process.
 
 The parts are those of the frontend. What differs is what they are given: evaluators in this process, writes that are
-kept in memory, a clock that stands still between attempts.
+kept in memory, a clock that is moved by hand.
 """
 
 import random
@@ -40,15 +40,22 @@ from trireme.v1 import cycle_pb2, snapshot_pb2
 # Pods of one batch, at most.
 MAX_PODS = 100
 
+# By how much the clock moves with a reading. Units: seconds.
+_STEP = 1e-6
 
-class StoppedClock:
-    """A clock that is moved by hand, in Unix seconds."""
+
+class SteppedClock:
+    """A clock that is moved by hand, in Unix seconds, and a little with each reading: what is later has a later time.
+
+    The queue orders pods by when their attempts ended, and by when they may be tried again.
+    """
 
     def __init__(self, now: float) -> None:
         self.time = now
 
     def now(self) -> float:
-        """The time."""
+        """The time, later than the time before."""
+        self.time += _STEP
         return self.time
 
 
@@ -92,7 +99,7 @@ class _Assembly:
         *,
         profiles: Sequence[model.CompletedProfile],
         features: gates.FeatureGates,
-        clock: StoppedClock,
+        clock: SteppedClock,
     ) -> None:
         self._cache = cache
         self._publish = publish
@@ -327,7 +334,7 @@ def assemble(
     *,
     profiles: Sequence[model.CompletedProfile],
     features: gates.FeatureGates,
-    clock: StoppedClock,
+    clock: SteppedClock,
 ) -> SimulatedScheduler:
     """The scheduler over this cache. `publish` brings what the evaluators see up to date; returns its generation."""
     made = _Assembly(cache, publish, evaluators, effects, profiles=profiles, features=features, clock=clock)

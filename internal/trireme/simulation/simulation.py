@@ -1,7 +1,8 @@
 """A simulation: a fork of a snapshot, the scheduler on it, and what the cluster's controllers would do meanwhile.
 
 Changes come as the events that a watch would show; `run` schedules until nothing more happens. Pods that are bound run
-at once, pods that are evicted are gone at once, and a pod that has a controller comes again under another name.
+at once; victims of preemption leave when no other pod can be tried; and a pod that has a controller comes again under
+another name.
 
 The scheduler is that of the frontend, from the event handlers on (`scheduler_assembly`). What a simulation does not
 have: HTTP extenders, remote plugins at other points than Filter and Score, and time between attempts.
@@ -116,7 +117,9 @@ class Simulation:
         #: Pods that nobody replaces, though they have a controller, as claims of their own cannot be made again.
         self.not_replaced: list[str] = []
         self._due: collections.deque[Callable[[], None]] = collections.deque()
-        self._clock = scheduler_assembly.StoppedClock(1_000_000_000.0)
+        # UIDs of pods that preemption evicted, and that are still there.
+        self._leaving: list[str] = []
+        self._clock = scheduler_assembly.SteppedClock(1_000_000_000.0)
         self.names = Names() if names is None else names
         self.budgets = budgets.Budgets(self.cache, lambda budget: self.set_object(budgets.KIND, budget))
         self._claims = claim_release.ClaimRelease(
@@ -268,6 +271,9 @@ class Simulation:
             if batch is not None:
                 await self._run_cycle(batch)
                 continue
+            if self._leaving:
+                self._remove_evicted()
+                continue
             # Pods that failed by error are tried again only if something happened since.
             done = len(self.writes.bound) + len(self.writes.evicted)
             expiry = queue.next_backoff()
@@ -333,8 +339,14 @@ class Simulation:
                 self.budgets.on_replaced(self.class_pod(item.pod.uid))
 
     def _on_evicted(self, pod: cycle_pb2.PodIdentity) -> None:
-        """Delete a pod, in a moment."""
-        self._due.append(lambda: self.remove_pod(pod.uid, replace=True))
+        """Have the pod deleted when no other pod can be tried: an attempt takes less time than a victim to leave."""
+        self._leaving.append(pod.uid)
+
+    def _remove_evicted(self) -> None:
+        """Delete the pods that preemption evicted."""
+        leaving, self._leaving = self._leaving, []
+        for uid in leaving:
+            self.remove_pod(uid, replace=True)
 
     def _replacement(self, placed: PlacedPod, of_class: core_pb2.Pod) -> ParsedPod | None:
         """The pod that a placed one's controller makes in its place; None: nobody makes one that is scheduled."""

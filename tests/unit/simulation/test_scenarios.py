@@ -3,7 +3,7 @@
 import grpc
 import pytest
 from google.protobuf import json_format
-from simulated_insight import SimulatedInsight, budget, manifest, nodes_of, pending_in, stored
+from simulated_insight import Json, SimulatedInsight, budget, manifest, nodes_of, pending_in, stored
 from snapshot_views import view
 
 from trireme.v1 import simulation_pb2, snapshot_pb2
@@ -76,6 +76,46 @@ async def test_a_pod_of_higher_priority_evicts_and_is_placed_there() -> None:
     assert nodes_of(answer) == {"p": "n0"}
     (eviction,) = answer.evictions
     assert (eviction.pod.name, eviction.node_name, eviction.preemptor.name) == ("pod-0", "n0", "p")
+
+
+async def test_victims_are_there_until_all_other_pods_were_tried() -> None:
+    """A cluster takes seconds to delete them: pods that are tried meanwhile would be said to go where they are."""
+    insight = await SimulatedInsight(n0="16", n1="3").start()
+    insight.builder.add_class(1, stored(cpu="16", priority=1))
+    insight.builder.place(1, "n0")
+    answer = await insight.change(
+        {"addPods": {"manifest": manifest("urgent", cpu="4", priority=10)}},
+        {"addPods": {"manifest": manifest("other", cpu="2")}},
+    )
+    assert nodes_of(answer) == {"urgent": "n0", "other": "n1"}
+
+
+async def test_pods_that_were_tried_first_are_tried_first_again() -> None:
+    """The second copy may only follow the first one: before that no preemption helps it, and nothing wakes it again.
+
+    It is woken by the first victim that leaves, the first copy by the last one of both.
+    """
+    nodes = {
+        f"n-{zone}": {
+            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "20"},
+            "labels": {"zone": zone, "kubernetes.io/hostname": f"n-{zone}"},
+        }
+        for zone, cpu in (("a", "2"), ("b", "3"))
+    }
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    of_pods: Json = {"labels": {"app": "web"}, "priority": 10, "topologySpreadConstraints": [spread]}
+    insight = await SimulatedInsight(**nodes).start()
+    insight.builder.add_class(1, stored(cpu="1", priority=1))
+    insight.builder.add_class(2, stored(cpu="1", **of_pods))
+    insight.builder.place(1, "n-a", "n-a", "n-b", "n-b")
+    insight.builder.place(2, "n-b")
+    answer = await insight.change({"addPods": {"count": 2, "manifest": manifest(cpu="2", **of_pods)}})
+    assert nodes_of(answer) == {"p-0": "n-a", "p-1": "n-b"}
 
 
 async def test_a_victim_with_a_controller_comes_again() -> None:
