@@ -40,6 +40,8 @@ class ColumnCache(Generic[ColumnsT]):
         # How many classes were not in the cache when they were evaluated.
         self.made = 0
         self._measure_at = 0  # so many made
+        # The last change of the set of classes for which no class in the cache is gone.
+        self._classes_generation = 0
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -69,8 +71,10 @@ class ColumnCache(Generic[ColumnsT]):
 
     def _drop_oldest(self) -> None:
         """Drop the columns of classes that are gone, then the least recently used while memory is over the limit."""
-        for key in [key for key in self._columns if key[1] not in self._snap.classes]:
-            del self._columns[key]
+        if self._classes_generation != self._snap.classes_generation:
+            self._classes_generation = self._snap.classes_generation
+            for key in [key for key in self._columns if key[1] not in self._snap.classes]:
+                del self._columns[key]
         if self.made < self._measure_at:
             return
         limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)

@@ -22,7 +22,8 @@ class Columns:
 
 def make_cache(classes: int) -> tuple[column_cache.ColumnCache[Columns], Any]:
     """A cache for a snapshot without nodes that has so many classes."""
-    snap: Any = SimpleNamespace(incarnation=1, classes=set(range(classes)), nodes=SimpleNamespace(capacity=0))
+    known = {"classes": set(range(classes)), "classes_generation": 1}
+    snap: Any = SimpleNamespace(incarnation=1, nodes=SimpleNamespace(capacity=0), **known)
     return column_cache.ColumnCache(snap, Columns), snap
 
 
@@ -53,5 +54,6 @@ def test_columns_of_classes_that_are_gone_are_dropped() -> None:
     for number in range(50):
         cache.columns_of("default", SimpleNamespace(id=number))
     snap.classes -= set(range(40))
+    snap.classes_generation += 1
     cache.columns_of("default", SimpleNamespace(id=99))
     assert len(cache) == 11

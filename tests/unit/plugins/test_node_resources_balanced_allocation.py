@@ -1,5 +1,6 @@
 """NodeResourcesBalancedAllocation: how evenly a node's resources are used."""
 
+import numpy as np
 import pytest
 from plugin_answers import Answers
 from snapshot_views import one_node, pod_of, requesting
@@ -25,6 +26,16 @@ def test_balance_is_scored_by_what_the_pod_changes(requests: dict[str, str], sco
     builder = one_node({"cpu": "4", "memory": "8Gi", "pods": "9"}, pod_of(requesting(cpu="1", memory="2Gi")))
     scores = Answers(builder, BALANCED, pod_of(requesting(**requests))).scores()
     assert scores == (None if score is None else {"n0": score})
+
+
+def test_two_resources_are_balanced_as_any_number_of_them() -> None:
+    """A third resource that does not count on any node changes no score, but the formula that is used."""
+    random = np.random.default_rng(7)
+    fractions, counted = random.random((2, 500, 3)), random.random((2, 500, 3)) < 0.8
+    alone = node_resources_balanced_allocation._balance_score(fractions, counted)
+    uncounted = np.concatenate([counted, np.zeros((1, 500, 3), dtype=bool)])
+    of_three = node_resources_balanced_allocation._balance_score(np.concatenate([fractions, fractions[:1]]), uncounted)
+    assert alone.tolist() == of_three.tolist()
 
 
 LEAST_ALLOCATED = fit_score.NodeResourcesFitScore(fit_args.Args("LeastAllocated", (("cpu", 1), ("memory", 1))))
