@@ -492,3 +492,10 @@ async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
     assert isinstance(answer, np.ndarray)
     assert answer.tolist() == [25, 100]
     assert seen == [([5, 20], ["node-0", "node-2"])]
+
+
+async def test_a_call_where_no_endpoint_is_ready_fails_at_once(bench: Bench) -> None:
+    """Broken, a Service whose last pod is not ready breaks the phase instead of its plugin's pods."""
+    failed = await bench.filter(bench.filter_plugin(1))
+    assert isinstance(failed, status.Status)
+    assert failed.message == 'running "P" filter plugin: none of its endpoints is ready'

@@ -123,7 +123,6 @@ async def test_a_plugin_without_arguments_need_not_serve_configure(bench: Bench)
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"endpoints": []}, "plugin P: endpoints: there is none"),
         ({"endpoints": ["nowhere"]}, "plugin P: endpoints: 'nowhere' is neither host:port"),
         ({"endpoints": ["host:99999"]}, "plugin P: endpoints: 'host:99999' is neither host:port"),
         ({"deadline_ms": 0}, "plugin P: deadline_ms: must be above 0"),
@@ -131,7 +130,7 @@ async def test_a_plugin_without_arguments_need_not_serve_configure(bench: Bench)
         ({"info": {"depends_on": 99}}, "plugin P: info: depends_on: 99 is not known here"),
         ({"info": {"extension_points": []}}, "plugin P: info: extension_points: there is none"),
     ],
-    ids=["no endpoint", "no address", "no port", "no deadline", "no field", "no dependency", "no step"],
+    ids=["no address", "no port", "no deadline", "no field", "no dependency", "no step"],
 )
 async def test_a_wrong_configuration_names_its_field(bench: Bench, fields: dict[str, Any], words: str) -> None:
     """Broken, a mistyped address shows as a pod that is never scheduled."""

@@ -21,6 +21,7 @@ from trireme.config import (
     canary_profiles,
     command_flags,
     conversion,
+    discovered_endpoints,
     options,
     serving,
     trireme_configuration,
@@ -95,6 +96,10 @@ class CompletedConfig:
     version: str = versions.KUBERNETES
     #: The profiles that a reload removed: the phases keep them for pods that are being bound, no other pod uses them.
     retired_profiles: frozenset[str] = frozenset()
+    #: What the Services of remote plugins stand for now, found while the frontend runs; it outlives reloads.
+    discovered: discovered_endpoints.DiscoveredEndpoints = field(
+        default_factory=discovered_endpoints.DiscoveredEndpoints, compare=False, repr=False
+    )
 
     @property
     def pod_max_in_unschedulable_pods_seconds(self) -> float:

@@ -137,6 +137,11 @@ class Canary:
         """Whether there is one."""
         return bool(self.address or self.addresses)
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """All of its addresses."""
+        return self.addresses or ((self.address,) if self.address else ())
+
 
 @dataclass(frozen=True, slots=True)
 class RemotePlugin:
@@ -144,7 +149,8 @@ class RemotePlugin:
 
     #: The name by which profiles enable it; no in-tree plugin has it.
     name: str
-    #: `host:port`, `unix:/path` or `dns:///name:port` (every address of the name). Or `addresses` instead.
+    #: `host:port`, `unix:/path`, `dns:///name:port` (every address of the name) or
+    #: `endpointslice:///namespace/service:port` (every ready endpoint of the Service). Or `addresses` instead.
     address: str
     #: Where profiles may enable it; checked against the plugin's own description at the handshake.
     extension_points: tuple[ExtensionPoint, ...]

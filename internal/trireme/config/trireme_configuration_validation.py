@@ -7,6 +7,7 @@ mutual TLS.
 import re
 from collections.abc import Sequence
 
+from trireme.config.discovered_endpoints import SCHEME, is_service
 from trireme.config.trireme_configuration import (
     FAILURE_POLICIES,
     FALLBACKS,
@@ -38,7 +39,7 @@ from trireme_kube.apimachinery.golang import Duration
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?):([0-9]{1,5})")
 _SLICE = re.compile(r"endpointslice:///[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?:[A-Za-z0-9-]+")
 _IDENTITY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]+")
-_RESOLVED = ("dns:///", "endpointslice:///")
+_RESOLVED = ("dns:///", SCHEME)
 _LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\]):[0-9]+")
 
 
@@ -75,7 +76,7 @@ def _remote_plugin_problems(config: TriremeConfiguration) -> list[Problem]:
     names: set[str] = set()
     for position, plugin in enumerate(config.remote_plugins):
         path = index("remotePlugins", position)
-        problems.extend(_plugin_problems(path, plugin))
+        problems.extend(_plugin_problems(path, plugin, config.tls))
         if plugin.name in names:
             problems.append(duplicate(child(path, "name"), plugin.name))
         names.add(plugin.name)
@@ -173,8 +174,8 @@ def _endpoint_problems(path: str, config: TriremeConfiguration, name: str, servi
     return problems
 
 
-def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
-    """What is wrong with one remote plugin."""
+def _plugin_problems(path: str, plugin: RemotePlugin, between_services: TLS) -> list[Problem]:
+    """What is wrong with one remote plugin, which has the TLS settings between the services if none of its own."""
     problems: list[Problem] = []
     if not plugin.name:
         problems.append(required(child(path, "name")))
@@ -184,6 +185,7 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
         rule = f"must not end with {canaries.SUFFIX}: such names are those of canaries"
         problems.append(invalid(child(path, "name"), plugin.name, rule))
     problems.extend(_plugin_address_problems(path, plugin))
+    problems.extend(_service_problems(path, plugin, between_services))
     problems.extend(_budget_problems(path, plugin))
     problems.extend(_not_positive_problems(child(path, "deadline"), plugin.deadline))
     if plugin.failure_policy not in FAILURE_POLICIES:
@@ -211,12 +213,23 @@ def _plugin_address_problems(path: str, plugin: RemotePlugin | Canary) -> list[P
     named += [(index(child(path, "addresses"), at), address) for at, address in enumerate(plugin.addresses)]
     known: set[str] = set()
     for where, address in named:
-        if address_problem(address) or address.startswith(_RESOLVED[1]):
-            problems.append(invalid(where, address, "must be host:port, unix:/path or dns:///name:port"))
+        rule = address_problem(address)
+        if rule:
+            problems.append(invalid(where, address, rule))
         elif address in known:
             problems.append(duplicate(where, address))
         known.add(address)
     return problems
+
+
+def _service_problems(path: str, plugin: RemotePlugin, between_services: TLS) -> list[Problem]:
+    """Whom to expect at the endpoints of a Service, whose addresses no certificate names."""
+    tls = between_services if plugin.tls is None else plugin.tls
+    services = [address for address in (*plugin.endpoints, *plugin.canary.endpoints) if is_service(address)]
+    if not services or not tls.enabled or tls.allowed_identities:
+        return []
+    why = f"no certificate names the addresses that {services[0]} stands for"
+    return [required(child(path, "tls", "allowedIdentities"), why)]
 
 
 def _budget_problems(path: str, plugin: RemotePlugin) -> list[Problem]:

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from trireme.config import trireme_configuration
+from trireme.config.discovered_endpoints import is_service
 from trireme.frontend import plugin_changes, replica_channels
 from trireme.v1 import plugin_pb2
 
@@ -63,9 +64,10 @@ class MonitoredPlugin:
         """Its state as status shows it."""
         config = self.config
         changing = self.reachable and not self.problem and self.changes.is_repeating
+        ready = f" ({len(self.connection.targets)} ready)" if any(map(is_service, config.endpoints)) else ""
         return PluginStatus(
             config.name,
-            config.where,
+            config.where + ready,
             self.version,
             config.failure_policy,
             self.takes_part,

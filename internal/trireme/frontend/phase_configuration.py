@@ -50,7 +50,11 @@ def make_configuration(
         feature_gates=completed.gates.all(),
         remote_plugins=[
             remote_plugin(
-                plugin, completed.trireme.tls, infos.get(plugin.name), plugin_configurations(completed, plugin.name)
+                plugin,
+                completed.trireme.tls,
+                infos.get(plugin.name),
+                plugin_configurations(completed, plugin.name),
+                completed.discovered.targets(plugin.endpoints),
             )
             for plugin in completed.trireme.remote_plugins
             if plugin.name in infos
@@ -106,11 +110,15 @@ def remote_plugin(
     between_services: trireme_configuration.TLS,
     info: plugin_pb2.PluginInfo | None = None,
     configurations: Sequence[plugin_pb2.ConfigureRequest] = (),
+    targets: Sequence[str] = (),
 ) -> snapshot_pb2.RemotePlugin:
-    """How to reach and configure a plugin. Without TLS settings of its own, those between the services apply."""
+    """How to reach, at these addresses, and configure a plugin.
+
+    Without TLS settings of its own, those between the services apply.
+    """
     message = snapshot_pb2.RemotePlugin(
         name=plugin.name,
-        endpoints=plugin.endpoints,
+        endpoints=targets,
         deadline_ms=max(1, round(plugin.deadline.seconds * 1000)),
         failure_policy=_FAILURE_POLICIES[plugin.failure_policy],
         breaker_failures=plugin.circuit_breaker.failures,

@@ -32,22 +32,37 @@ class Handshake:
         Raises: HandshakeError if its address or TLS settings cannot be used.
         """
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
+        targets = self._completed.discovered.targets(config.endpoints)
         try:
-            for target in config.endpoints:
+            for target in targets:
                 remote_endpoint.check_target(target, "address")
             dialer = dialing.Dialer(dialing.remote_settings(message))
         except ValueError as error:
             raise remote_client.HandshakeError(f"plugin {config.name} at {config.where}: {error}") from error
         return replica_channels.ReplicaChannels(
-            [dialer.open(target, remote_endpoint.OPTIONS) for target in config.endpoints]
+            {target: dialer.open(target, remote_endpoint.OPTIONS) for target in targets}
         )
+
+    async def follow_addresses(self, plugin: monitored_plugin.MonitoredPlugin) -> None:
+        """Have the channels of a plugin that is found by a Service lead to its endpoints of now.
+
+        Raises: HandshakeError, as `open_channel`.
+        """
+        if self._completed.discovered.targets(plugin.config.endpoints) != plugin.connection.targets:
+            await plugin.connection.replace(self.open_channel(plugin.config))
+
+    def _channel(self, plugin: monitored_plugin.MonitoredPlugin) -> aio.Channel:
+        """The channel to call the plugin by. Raises: Unreachable: none of its endpoints is ready."""
+        if not plugin.connection.targets:
+            raise Unreachable(self._completed.discovered.explain_none(plugin.config.endpoints))
+        return plugin.connection.channel
 
     async def request_info(
         self, plugin: monitored_plugin.MonitoredPlugin, seconds: float
     ) -> plugin_pb2.GetPluginInfoResponse:
         """Ask the plugin for its description. Raises: HandshakeError, Unreachable."""
         try:
-            return await plugin_control.get_plugin_info(plugin.connection.channel, seconds)
+            return await plugin_control.get_plugin_info(self._channel(plugin), seconds)
         except message.DecodeError as error:
             raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
         except aio.AioRpcError as error:
@@ -65,7 +80,7 @@ class Handshake:
         if info.node_data != plugin_pb2.NODE_DATA_SNAPSHOT:
             return
         try:
-            serves = await plugin_control.serves_snapshot_follower(plugin.connection.channel, CHECK_TIMEOUT_SECONDS)
+            serves = await plugin_control.serves_snapshot_follower(self._channel(plugin), CHECK_TIMEOUT_SECONDS)
         except aio.AioRpcError as error:
             raise self._rpc_error(plugin, error, "Sync: ") from error
         if not serves:
@@ -79,7 +94,7 @@ class Handshake:
         configurations = phase_configuration.plugin_configurations(self._completed, plugin.config.name)
         seconds = plugin.config.deadline.seconds + CHECK_TIMEOUT_SECONDS
         try:
-            await plugin_control.configure(plugin.connection.channel, configurations, config_hash, seconds)
+            await plugin_control.configure(self._channel(plugin), configurations, config_hash, seconds)
         except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
             raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
         except aio.AioRpcError as error:

@@ -153,6 +153,12 @@ class PluginMonitor:
         for plugin in prepared.added:
             await plugin.connection.close()
 
+    async def follow_addresses(self) -> None:
+        """Have plugins that are found by a Service called at its endpoints of now, in the handshake."""
+        async with self.lock:
+            for plugin in self._plugins:
+                await self._handshake.follow_addresses(plugin)
+
     def commit(self, prepared: prepared_plugins.PreparedPlugins, completed: commandline.CompletedConfig) -> None:
         """Put a prepared configuration in force; plugins that `completed` leaves out are not watched any more.
 

@@ -111,6 +111,10 @@ class PluginUpdates:
         self._membership.replace(infos)
         self._queue_executor.plugin_changed(changed)
 
+    def follow_addresses(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """Have the phases call plugins at the addresses of now; `infos`: the descriptions of those that take part."""
+        self._configure_phases(phase_configuration.make_configuration(self._completed, infos))
+
     async def read_more(self, infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str] = ()) -> None:
         """Read of pods and nodes what these plugins read, and in-tree plugins with these `pod_fields`.
 

@@ -12,7 +12,13 @@ from collections.abc import Callable
 
 from trireme.config import commandline, reloading, trireme_configuration
 from trireme.frontend import app as frontend_app
-from trireme.frontend import phase_configuration, plugin_monitor, prepared_plugins, profile_roles_of
+from trireme.frontend import (
+    phase_configuration,
+    plugin_discovery,
+    plugin_monitor,
+    prepared_plugins,
+    profile_roles_of,
+)
 from trireme.registry.in_tree import IN_TREE
 from trireme.remote import remote_client
 
@@ -33,12 +39,14 @@ class Reconfiguration:
         app: frontend_app.App,
         monitor: plugin_monitor.PluginMonitor,
         configure_handle: Callable[[trireme_configuration.TriremeConfiguration], None] = lambda config: None,
+        discovery: plugin_discovery.PluginDiscovery | None = None,
     ) -> None:
-        """`configure_handle` has HandleService admit the configuration's plugins."""
+        """`configure_handle` has HandleService admit the configuration's plugins; `discovery` follows Services."""
         self._current = completed
         self._app = app
         self._monitor = monitor
         self._configure_handle = configure_handle
+        self._discovery = discovery
 
     @property
     def current(self) -> commandline.CompletedConfig:
@@ -51,6 +59,21 @@ class Reconfiguration:
         Raises: HandshakeError: a remote plugin refuses it or is not there, or the switch was not possible in time; the
             configuration before stays in force.
         """
+        if self._discovery is not None:
+            await self._discovery.follow(new.trireme)
+        try:
+            await self._apply(new)
+        finally:
+            if self._discovery is not None:
+                self._discovery.follow_only(self._current.trireme)
+
+    async def follow_addresses(self) -> None:
+        """Have plugins that are found by a Service called at its endpoints of now."""
+        await self._monitor.follow_addresses()
+        self._app.plugin_updates.follow_addresses(self._monitor.infos())
+
+    async def _apply(self, new: commandline.CompletedConfig) -> None:
+        """As `apply`, once the Services of the configuration's plugins are followed."""
         async with self._monitor.lock:
             # Which of the profiles that the new configuration lacks are in use is known at the switch.
             maybe_in_use = frozenset(profile.scheduler_name for profile in self._current.profiles)

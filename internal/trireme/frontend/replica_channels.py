@@ -3,7 +3,7 @@
 All replicas are the same plugin, so the description of one is that of all. After a failure the next one is called.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from grpc import aio
 
@@ -11,16 +11,18 @@ from trireme.rpc import dialing
 
 
 class ReplicaChannels:
-    """The channels to the replicas of one plugin."""
+    """The channels to the replicas of one plugin. There may be none while none of its endpoints is ready."""
 
-    def __init__(self, connections: Sequence[dialing.RenewableChannel]) -> None:
-        """`connections` has one at least."""
-        self._connections = connections
+    def __init__(self, connections: Mapping[str, dialing.RenewableChannel]) -> None:
+        """`connections` are the channels by address."""
+        #: The addresses of the replicas.
+        self.targets = tuple(connections)
+        self._connections = tuple(connections.values())
         self._current = 0
 
     @property
     def connection(self) -> dialing.RenewableChannel:
-        """The one that is called now."""
+        """The one that is called now. There has to be one."""
         return self._connections[self._current]
 
     @property
@@ -30,8 +32,16 @@ class ReplicaChannels:
 
     def renew(self) -> None:
         """A call failed: call the next replica from now on."""
-        self.connection.renew()
-        self._current = (self._current + 1) % len(self._connections)
+        if self._connections:
+            self.connection.renew()
+            self._current = (self._current + 1) % len(self._connections)
+
+    async def replace(self, others: "ReplicaChannels") -> None:
+        """Have the channels of `others`, and disconnect from those before."""
+        before = self._connections
+        self.targets, self._connections, self._current = others.targets, others._connections, 0
+        for connection in before:
+            await connection.close()
 
     async def close(self) -> None:
         """Disconnect from all."""

@@ -22,6 +22,7 @@ from trireme.frontend import (
     handle,
     leadership_runner,
     plugin_calls,
+    plugin_discovery,
     plugin_monitor,
     reconfiguration,
     reload_signal,
@@ -74,7 +75,8 @@ async def run(
     Raises: KubeconfigError, naming the file and the field at fault.
     """
     try:
-        reason = await _run_until_ended(completed, early, local, stop, reload)
+        async with plugin_discovery.following(early.api, completed) as discovery:
+            reason = await _run_until_ended(completed, early, local, stop, reload, discovery)
     except (
         forker_client.LocalPhaseError,
         remote_client.HandshakeError,
@@ -106,6 +108,7 @@ async def _run_until_ended(
     local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
     reload: reload_signal.ReloadSignal | None,
+    discovery: plugin_discovery.PluginDiscovery,
 ) -> _EndReason:
     """Assemble the frontend and its servers, run it until something ends it, and return what that was.
 
@@ -148,7 +151,8 @@ async def _run_until_ended(
             handles = handle.HandleService(
                 completed.trireme, built.scheduling.waiting, built.scheduling.queue_executor.activate
             )
-            changes = reconfiguration.Reconfiguration(completed, built, monitor, handles.configure)
+            changes = reconfiguration.Reconfiguration(completed, built, monitor, handles.configure, discovery)
+            supervisor.keep("endpoints of plugins", functools.partial(discovery.run, changes.follow_addresses))
             reloader = _make_reloader(built, changes)
             supervisor.keep("configuration", reloader.run)
             if reload is not None:

@@ -139,8 +139,6 @@ class PluginConnection:
         """
         if not config.name:
             raise ValueError("remote_plugins: a plugin has no name")
-        if not config.endpoints:
-            raise ValueError(f"plugin {config.name}: endpoints: there is none")
         if not config.deadline_ms:
             raise ValueError(f"plugin {config.name}: deadline_ms: must be above 0")
         for target in config.endpoints:
@@ -412,7 +410,12 @@ class PluginConnection:
         await plugin_control.configure(endpoint.channel, self._configurations, self._config_hash(), seconds)
 
     def _choose_endpoint(self, endpoints: Sequence[remote_endpoint.Endpoint]) -> remote_endpoint.Endpoint:
-        """The endpoint with the fewest calls; those that failed lately come last."""
+        """The endpoint with the fewest calls; those that failed lately come last.
+
+        Raises: PluginError: there is none, because none of those that its Service has is ready.
+        """
+        if not endpoints:
+            raise PluginError("none of its endpoints is ready")
         now = self._clock()
         return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
 

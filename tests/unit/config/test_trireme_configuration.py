@@ -171,9 +171,15 @@ remotePlugins:
             "tls: Required value: 10.0.0.1:70 of phases.bind is beyond loopback and Unix sockets",
         ),
         (
-            "remotePlugins: [{name: P, address: 'endpointslice:///ns/p:grpc', extensionPoints: [filter]}]",
-            'remotePlugins[0].address: Invalid value: "endpointslice:///ns/p:grpc": must be host:port, unix:/path or '
-            "dns:///name:port",
+            "remotePlugins: [{name: P, address: 'endpointslice:///p:grpc', extensionPoints: [filter]}]",
+            'remotePlugins[0].address: Invalid value: "endpointslice:///p:grpc": must be host:port, unix:/path, '
+            "dns:///name:port or endpointslice:///namespace/service:port",
+        ),
+        (
+            "remotePlugins: [{name: P, address: 'endpointslice:///ns/p:grpc', extensionPoints: [filter], "
+            "tls: {caFile: /a}}]",
+            "remotePlugins[0].tls.allowedIdentities: Required value: no certificate names the addresses that "
+            "endpointslice:///ns/p:grpc stands for",
         ),
         ("remotePlugins: [{address: 'unix:/p', extensionPoints: [filter]}]", "remotePlugins[0].name: Required value"),
         (
@@ -199,8 +205,8 @@ remotePlugins:
         ),
         (
             f"remotePlugins: [{{{PLUGIN}, canary: {{address: nowhere, percent: 5}}}}]",
-            'remotePlugins[0].canary.address: Invalid value: "nowhere": must be host:port, unix:/path or '
-            "dns:///name:port",
+            'remotePlugins[0].canary.address: Invalid value: "nowhere": must be host:port, unix:/path, '
+            "dns:///name:port or endpointslice:///namespace/service:port",
         ),
         (
             f"remotePlugins: [{{{PLUGIN}, canary: {{address: 'unix:/c', percent: 101}}}}]",

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trireme.config import discovered_endpoints
 from trireme_kube.client.informers import informer, resources, small_collection, watch
 from trireme_kube.client.rest import client
 
-SCHEME = "endpointslice:///"
+SCHEME = discovered_endpoints.SCHEME
 
 
 @dataclass(frozen=True, slots=True)

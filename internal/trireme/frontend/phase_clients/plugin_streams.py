@@ -49,6 +49,7 @@ class PluginStreams:
         return {
             stream.plugin: min(stream.replicas.statistics(), key=lambda link: (link.in_step, link.acknowledged))
             for stream in self._streams.values()
+            if stream.replicas.statistics()
         }
 
     def configure(

@@ -1,0 +1,123 @@
+"""Follows the Services behind which remote plugins run: the phases get the addresses of their ready endpoints.
+
+Phases cannot do that themselves, because they have no access to the API server. Addresses are part of the configuration
+that phases receive, so a change costs what another description of a plugin costs: streams begin anew, and classes are
+evaluated again. Changes within a moment, as in a rollout, are therefore passed on together.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from trireme.config import commandline, discovered_endpoints, trireme_configuration
+from trireme.frontend.phase_clients import endpoints
+from trireme_kube.client.rest import client
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+# How long a start, or a reload, waits for the endpoints of a Service that it is the first to name.
+LIST_SECONDS = 3.0
+# How long changes are collected before they are passed on.
+SETTLE_SECONDS = 1.0
+
+
+class PluginDiscovery:
+    """Watches the EndpointSlices of the Services that remote plugins have as their address."""
+
+    def __init__(self, api: client.ApiClient, discovered: discovered_endpoints.DiscoveredEndpoints) -> None:
+        self._api = api
+        self._discovered = discovered
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._listed: set[str] = set()
+        self._progress = asyncio.Condition()
+        self._changed = asyncio.Event()
+        self._notifying: set[asyncio.Task[None]] = set()
+
+    async def follow(self, config: trireme_configuration.TriremeConfiguration) -> None:
+        """Watch the configuration's Services too, and return once they have been listed, or after a few seconds."""
+        services = _services_of(config)
+        for service in services - self._watches.keys():
+            self._watches[service] = self._watch(service)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LIST_SECONDS), self._progress:
+                await self._progress.wait_for(lambda: services <= self._listed)
+
+    def follow_only(self, config: trireme_configuration.TriremeConfiguration) -> None:
+        """Stop watching the Services that this configuration does not name."""
+        for service in self._watches.keys() - _services_of(config):
+            self._watches.pop(service).cancel()
+            self._listed.discard(service)
+            self._discovered.forget(service)
+
+    async def run(self, apply: Callable[[], Awaitable[None]]) -> None:
+        """Call `apply` after each change of endpoints, until cancelled."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(SETTLE_SECONDS)
+            self._changed.clear()
+            await apply()
+
+    async def close(self) -> None:
+        """Stop watching."""
+        tasks = [*self._watches.values(), *self._notifying]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _watch(self, service: str) -> asyncio.Task[None]:
+        """Follow one Service in the background."""
+        lookups: endpoints.Lookups = {}
+        self._discovered.watch(service, lambda: lookups[service].error() if service in lookups else "")
+        follow = functools.partial(
+            endpoints.follow_endpoints,
+            [service],
+            (),
+            functools.partial(self._take, service),
+            self._api,
+            functools.partial(self._observe, service),
+            lookups,
+        )
+        return asyncio.create_task(supervision.supervise(service, follow), name=service)
+
+    def _take(self, service: str, addresses: Sequence[str]) -> None:
+        """Have other ready endpoints of the Service from now on."""
+        if self._discovered.replace(service, addresses):
+            log.info("%s has %d ready endpoints: %s", service, len(addresses), ", ".join(addresses))
+            self._changed.set()
+
+    def _observe(self, service: str, discovery: endpoints.Discovery) -> None:
+        """Note that all EndpointSlices of the Service have been read."""
+        if discovery.complete and service not in self._listed:
+            self._listed.add(service)
+            task = asyncio.create_task(self._notify())
+            self._notifying.add(task)
+            task.add_done_callback(self._notifying.discard)
+
+    async def _notify(self) -> None:
+        """Wake who waits for a list."""
+        async with self._progress:
+            self._progress.notify_all()
+
+
+@contextlib.asynccontextmanager
+async def following(api: client.ApiClient, completed: commandline.CompletedConfig) -> AsyncIterator[PluginDiscovery]:
+    """Follow the Services of a configuration's plugins while the block lasts; at its begin they have been listed."""
+    discovery = PluginDiscovery(api, completed.discovered)
+    try:
+        await discovery.follow(completed.trireme)
+        yield discovery
+    finally:
+        await discovery.close()
+
+
+def _services_of(config: trireme_configuration.TriremeConfiguration) -> set[str]:
+    """The Services that plugins have as their address."""
+    return {
+        address
+        for plugin in config.remote_plugins
+        for address in plugin.endpoints
+        if discovered_endpoints.is_service(address)
+    }
