@@ -182,12 +182,13 @@ console: ## Build the console's page from console/ into the package (needs npm)
 	@cd console && npm ci --silent --ignore-scripts && npm run --silent check && npm run --silent build
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification
+docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins
 	@PYTHONPATH=tests/helpers:tests/controlplane $(BIN)/python tests/contract/metrics_document.py
 	@$(BIN)/python tests/helpers/configuration_document.py
 	@$(BIN)/python tests/helpers/gates_document.py
 	@$(BIN)/python tests/helpers/queue_document.py
 	@$(BIN)/python tests/helpers/verification_document.py
+	@$(BIN)/python tests/helpers/contract_document.py
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)

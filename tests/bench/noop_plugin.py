@@ -1,0 +1,44 @@
+"""A plugin that lets every node pass and scores all alike: what calling a remote plugin costs, without its own work.
+
+What it declares is a flag. How many calls it had, and about how many nodes, is in a file once it has ended.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from trireme import sdk
+
+
+class Noop:
+    """Filter and Score without any work."""
+
+    def __init__(self, depends_on: sdk.Dependency) -> None:
+        self.info = sdk.Info("Noop", depends_on=depends_on, pod_fields=("metadata.namespace",))
+        self.calls = self.nodes = 0
+
+    async def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
+        """Every node passes."""
+        self._count(nodes)
+        return [None] * len(nodes)
+
+    async def score_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[int]:
+        """Every node has 50."""
+        self._count(nodes)
+        return [50] * len(nodes)
+
+    def _count(self, nodes: Sequence[sdk.Node]) -> None:
+        self.calls += 1
+        self.nodes += len(nodes)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--depends-on", choices=[each.name for each in sdk.Dependency], default="NODE")
+    parser.add_argument("--counted", type=Path)
+    options, rest = parser.parse_known_args()
+    plugin = Noop(sdk.Dependency[options.depends_on])
+    code = sdk.main(plugin, rest)
+    if options.counted is not None:
+        options.counted.write_text(f"{plugin.calls} {plugin.nodes}")
+    raise SystemExit(code)
