@@ -1,6 +1,6 @@
 """Makes the filter, Reserve and PostFilter plugins of each profile in a configuration."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trireme.evaluation import filter_engine, reserving
 from trireme.evaluation.filtering import filter_chain
@@ -37,8 +37,21 @@ def make_filter_chains(
                     plugins.append(canary_sides.one_side_filter(made, remotes))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {entry.name}")
+        plugins += [make_remote(remote, profile.scheduler_name) for remote in _with_pre_filter_alone(profile, remotes)]
         out[profile.scheduler_name] = filter_chain.FilterChain(plugins, not_for_resizes)
     return out
+
+
+def _with_pre_filter_alone(
+    profile: snapshot_pb2.Profile, remotes: Mapping[str, snapshot_pb2.RemotePlugin]
+) -> Iterator[snapshot_pb2.RemotePlugin]:
+    """The remote plugins that the profile names at PreFilter and that have no Filter, in order."""
+    for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER):
+        remote = remotes.get(entry.name)
+        if remote is None or remote.shadow:
+            continue
+        if plugin_pb2.EXTENSION_POINT_FILTER not in remote.info.extension_points:
+            yield remote
 
 
 def make_post_filters(

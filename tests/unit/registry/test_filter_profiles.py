@@ -1,0 +1,47 @@
+"""The filter plugins of a profile's chain."""
+
+from typing import Any
+
+import pytest
+
+from trireme.registry import filter_profiles
+from trireme.v1 import plugin_pb2, snapshot_pb2
+
+_PRE_FILTER = plugin_pb2.EXTENSION_POINT_PRE_FILTER
+_FILTER = plugin_pb2.EXTENSION_POINT_FILTER
+
+
+class _Remote:
+    """A plugin that is a service of its own; its other methods are not called here."""
+
+    def __init__(self, remote: snapshot_pb2.RemotePlugin, profile: str) -> None:
+        self.name = remote.name
+        self.depends_on = 0
+
+
+@pytest.mark.parametrize(
+    ("served", "shadow", "expected"),
+    [
+        ([_PRE_FILTER], False, ["NodeName", "Licences"]),
+        ([_PRE_FILTER, plugin_pb2.EXTENSION_POINT_RESERVE], False, ["NodeName", "Licences"]),
+        ([_PRE_FILTER, _FILTER], False, ["NodeName"]),
+        ([_PRE_FILTER], True, ["NodeName"]),
+    ],
+)
+def test_a_remote_plugin_with_pre_filter_alone_takes_part(served: list[Any], shadow: bool, expected: list[str]) -> None:
+    """Broken, a plugin that refuses pods before Filter is never called, and nobody hears of it.
+
+    One with Filter, which this profile does not name there, is left out, and so is one in shadow mode.
+    """
+    sets = [
+        snapshot_pb2.PluginSet(extension_point=point, plugins=[snapshot_pb2.WeightedPlugin(name=name)])
+        for point, name in ((_PRE_FILTER, "Licences"), (_FILTER, "NodeName"))
+    ]
+    info = plugin_pb2.PluginInfo(name="Licences", extension_points=served)
+    configuration = snapshot_pb2.Configuration(
+        profiles=[snapshot_pb2.Profile(scheduler_name="default-scheduler", plugin_sets=sets)],
+        remote_plugins=[snapshot_pb2.RemotePlugin(name="Licences", info=info, shadow=shadow)],
+    )
+    make: Any = _Remote
+    chain = filter_profiles.make_filter_chains(configuration, make)["default-scheduler"]
+    assert [plugin.name for plugin in chain.plugins] == expected
