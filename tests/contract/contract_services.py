@@ -59,6 +59,7 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "maintenance-windows-typescript": frozenset({PLUGIN, FILTER, "trireme.v1.QueueService", "trireme.v1.BindPlugin"}),
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
     "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
+    "floating-licences-java": frozenset({PLUGIN, SNAPSHOT, FILTER, "trireme.v1.QueueService"}),
 }
 PLUGINS = ("python", "go", "typescript", "java")
 PHASES = ("filter", "score")
@@ -69,6 +70,7 @@ EXAMPLES = (
     "gpu-memory-rust",
     "maintenance-windows-typescript",
     "data-locality-typescript",
+    "floating-licences-java",
 )
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "follower in java")

@@ -35,11 +35,13 @@ COMMANDS: Mapping[str, tuple[str, str, Sequence[str]]] = {
 }
 TYPESCRIPT_EXAMPLES = sorted({example for example, _, _ in COMMANDS.values()})
 
-# For each plugin of examples/plugin-java its class.
-JAVA_CLASSES: Mapping[str, str] = {
-    "java": "dev.trireme.examples.Maintenance",
-    "follower in java": "dev.trireme.examples.PodLimit",
+# For each plugin in Java the example, and its class.
+JAVA_CLASSES: Mapping[str, tuple[str, str]] = {
+    "java": ("plugin-java", "dev.trireme.examples.Maintenance"),
+    "follower in java": ("plugin-java", "dev.trireme.examples.PodLimit"),
+    "floating-licences-java": ("floating-licences-java", "dev.trireme.examples.licences.FloatingLicences"),
 }
+JAVA_EXAMPLES = sorted({example for example, _ in JAVA_CLASSES.values()})
 
 _NPM_FLAGS = ("--ignore-scripts", "--no-progress", "--prefer-offline")
 
@@ -47,8 +49,9 @@ _NPM_FLAGS = ("--ignore-scripts", "--no-progress", "--prefer-offline")
 def command(name: str) -> Sequence[str | Path]:
     """What starts the plugin, whose example is built if need be."""
     if name in JAVA_CLASSES:
-        target = java_example("plugin-java") / "target"
-        return ("java", "-XX:+UseSerialGC", "-cp", f"{target}/classes:{target}/lib/*", JAVA_CLASSES[name])
+        example, main_class = JAVA_CLASSES[name]
+        target = java_example(example) / "target"
+        return ("java", "-XX:+UseSerialGC", "-cp", f"{target}/classes:{target}/lib/*", main_class)
     example, file, flags = COMMANDS[name]
     return ("node", typescript_example(example) / file, *flags)
 

@@ -24,7 +24,10 @@ _OBJECTS = """
 """
 
 # Arguments of examples that need some. Nobody listens on the discard port, so pods wait for quota.
-_ARGS = {"quota-permit-go": '{"url": "http://127.0.0.1:9"}'}
+_ARGS = {
+    "quota-permit-go": '{"url": "http://127.0.0.1:9"}',
+    "floating-licences-java": '{"products": {"cad": 1}}',
+}
 
 # Examples that treat nodes or pods differently by something of their own: such objects, and the specification that says
 # whether they did.
@@ -49,6 +52,15 @@ _OWN_OBJECTS = {
   spec: {containers: [{name: main, image: x}]}}
 """,
         "P095",
+    ),
+    "floating-licences-java": (
+        """
+{apiVersion: v1, kind: Node, metadata: {name: node-1}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: designer, namespace: verify, labels: {example.com/licence: cad}},
+  spec: {containers: [{name: main, image: x}]}}
+""",
+        "",
     ),
 }
 

@@ -1,0 +1,90 @@
+"""Example plugins have their effect in a whole scheduler, on an embedded cluster."""
+
+import asyncio
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import contract_services
+import installation
+import pytest
+import witness
+from installation import pod
+
+# The first test of an example builds it.
+pytestmark = pytest.mark.timeout(600)
+
+
+@contextlib.asynccontextmanager
+async def _cluster(folder: pathlib.Path, nodes: int) -> AsyncIterator[installation.Installation]:
+    """An embedded cluster of this many nodes, node-0 and so on; nothing of the scheduler runs yet."""
+    async with (
+        installation.embedded(folder, "--nodes", "0") as here,
+        witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+    ):
+        for number in range(nodes):
+            await here.add_node(f"node-{number}")
+        yield here
+
+
+@contextlib.asynccontextmanager
+async def _example(folder: pathlib.Path, name: str, *flags: str) -> AsyncIterator[installation.Process]:
+    """The example's process, which listens on plugin.sock in the folder."""
+    command = await asyncio.to_thread(contract_services.command, name)
+    listen = ("--listen", f"unix:{folder}/plugin.sock")
+    process = installation.Process(name, [*map(str, command), *listen, *flags], folder / "plugin.log")
+    process.start()
+    try:
+        await process.listening()
+        yield process
+    finally:
+        process.stop()
+
+
+async def _places(here: installation.Installation) -> dict[str, str]:
+    """The node of each pod, empty where it has none."""
+    return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in await here.pods()}
+
+
+def _profile(name: str, *points: str, args: Mapping[str, Any] | None = None, **others: Any) -> dict[str, Any]:
+    """A configuration whose profile has the plugin at these points, and no other plugin that scores."""
+    enabled = {point: {"enabled": [{"name": name}]} for point in points}
+    plugins = {"score": {}} | enabled | others
+    plugins["score"]["disabled"] = [{"name": "*"}]
+    config = [{"name": name, "args": args}] if args is not None else []
+    return {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": config}]}
+
+
+def _remote(folder: pathlib.Path, name: str, *points: str) -> dict[str, Any]:
+    """Trireme's configuration that names the plugin."""
+    entry = {"name": name, "address": f"unix:{folder}/plugin.sock", "extensionPoints": list(points), "deadline": "5s"}
+    return {"remotePlugins": [entry]}
+
+
+async def test_pods_wait_for_floating_licences(tmp_path: pathlib.Path) -> None:
+    """As many pods run as there are licences, also after a restart of the plugin, and the next one when one is free."""
+    points = ("preFilter", "reserve")
+    async with _cluster(tmp_path, 2) as here:
+        async with _example(tmp_path, "floating-licences-java"):
+            await here.start(
+                configuration=_profile("FloatingLicences", *points, args={"products": {"cad": 2}}),
+                own=_remote(tmp_path, "FloatingLicences", *points),
+            )
+            await here.create_pods(pod(f"p{number}", labels={"example.com/licence": "cad"}) for number in range(3))
+            await here.create_pods([pod("free")])
+            holders = [each["metadata"]["name"] for each in await here.bound(3) if each["metadata"]["labels"]]
+            (waiting,) = {"p0", "p1", "p2"} - set(holders)
+            await here.condition(waiting, "all licences of cad were in use")
+            await here.create_pods([pod("other", labels={"example.com/licence": "simulation"})])
+            await here.condition("other", "there are no licences of simulation")
+        async with _example(tmp_path, "floating-licences-java"):
+            await here.create_pods([pod("late", labels={"example.com/licence": "cad"})])
+            await here.condition("late", "all licences of cad were in use")
+            await here.request("DELETE", f"/api/v1/namespaces/default/pods/{holders[0]}?gracePeriodSeconds=0")
+
+            async def taken() -> bool:
+                with_licence = {name for name, node in (await _places(here)).items() if node and name != "free"}
+                return holders[0] not in with_licence and len(with_licence) == 2
+
+            await installation.until(taken, 20, lambda: here.story(waiting))
