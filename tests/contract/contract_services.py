@@ -59,10 +59,11 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "maintenance-windows-typescript": frozenset({PLUGIN, FILTER, "trireme.v1.QueueService", "trireme.v1.BindPlugin"}),
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
     "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
+    "score-phase-go": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.ScorePhase"}),
     "floating-licences-java": frozenset({PLUGIN, SNAPSHOT, FILTER, "trireme.v1.QueueService"}),
 }
 PLUGINS = ("python", "go", "typescript", "java")
-PHASES = ("filter", "score")
+PHASES = ("filter", "score", "score-phase-go")
 # Further examples, each with a purpose of its own.
 EXAMPLES = (
     "allocatable-go",

@@ -83,11 +83,13 @@ async def test_the_filter_phase_answers_by_slot(
     assert [entry.name for entry in info.plugins] == ["NodeUnschedulable"]
 
 
+@pytest.mark.timeout(600)  # the first test of an example builds it
+@pytest.mark.parametrize("name", ["score", "score-phase-go"])
 async def test_the_score_phase_places_by_slot(
-    running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
+    name: str, running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Broken, as for filter."""
-    async with synced(get("score", running, tmp_path_factory), 1) as (channel, cycle):
+    async with synced(get(name, running, tmp_path_factory), 1) as (channel, cycle):
         stub: Any = score_phase_pb2_grpc.ScorePhaseStub(channel)
         capacities = filter_pb2.NodeColumns(generation=3, size=3, status_index=[0, 0, 0], capacity=[0, 1, 1])
         request = score_phase_pb2.PlaceRequest(cycle=cycle, count=3, capacities=capacities)

@@ -88,3 +88,45 @@ async def test_pods_wait_for_floating_licences(tmp_path: pathlib.Path) -> None:
                 return holders[0] not in with_licence and len(with_licence) == 2
 
             await installation.until(taken, 20, lambda: here.story(waiting))
+
+
+async def test_a_score_phase_in_go_takes_the_place_of_ours(tmp_path: pathlib.Path) -> None:
+    """Whole decisions go by its scores: pods are spread over empty nodes, and a soft taint counts.
+
+    Pods under a topology constraint, which it places one by one, are bound as well.
+    """
+    enabled = [
+        {"name": "NodeResourcesFit"},
+        {"name": "NodeResourcesBalancedAllocation"},
+        {"name": "TaintToleration", "weight": 9},
+    ]
+    score = {"disabled": [{"name": "*"}], "enabled": enabled}
+    profiles = [{"schedulerName": "default-scheduler", "plugins": {"score": score}}]
+    async with _cluster(tmp_path, 4) as here:
+        taints = {"spec": {"taints": [{"key": "slow", "effect": "PreferNoSchedule"}]}}
+        await here.request("PATCH", "/api/v1/nodes/node-3", taints, "application/merge-patch+json")
+        command = await asyncio.to_thread(contract_services.command, "score-phase-go")
+        listen = ["--listen", here.socket("score", 0)]
+        here.phases["score"].append(
+            installation.Process("score-0", [*map(str, command), *listen], tmp_path / "score-0.log")
+        )
+        here.phases["score"][0].start()
+        await here.start(scores=0, configuration={"profiles": profiles})
+        await here.create_pods(pod(f"p{number}", cpu="1") for number in range(6))
+        await here.bound(6)
+        assert sorted((await _places(here)).values()) == [f"node-{number}" for number in (0, 0, 1, 1, 2, 2)]
+        spread = {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "spread"}},
+        }
+        labels = {"app": "spread"}
+        await here.create_pods(
+            pod(f"s{number}", labels=labels, topologySpreadConstraints=[spread]) for number in range(8)
+        )
+        await here.bound(14)
+        places = await _places(here)
+        assert sorted(node for name, node in places.items() if name[0] == "s") == sorted(
+            f"node-{number % 4}" for number in range(8)
+        )
