@@ -59,6 +59,7 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "maintenance-windows-typescript": frozenset({PLUGIN, FILTER, "trireme.v1.QueueService", "trireme.v1.BindPlugin"}),
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
     "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
+    "cost-carbon-python": frozenset({PLUGIN, SCORE}),
     "score-phase-go": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.ScorePhase"}),
     "floating-licences-java": frozenset({PLUGIN, SNAPSHOT, FILTER, "trireme.v1.QueueService"}),
 }
@@ -72,10 +73,16 @@ EXAMPLES = (
     "maintenance-windows-typescript",
     "data-locality-typescript",
     "floating-licences-java",
+    "cost-carbon-python",
 )
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "follower in java")
 
+
+# Of examples in Python the file that runs.
+PYTHON_FILES: Mapping[str, str] = {
+    "cost-carbon-python": "cost_carbon.py",
+}
 
 WITH_GO_PACKAGE = ROOT / "sdk" / "go" / "with-package.sh"
 
@@ -117,6 +124,8 @@ def command(name: str) -> Sequence[str | Path]:
     """What starts it."""
     if name == "python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "maintenance.py")
+    if name in PYTHON_FILES:
+        return (sys.executable, ROOT / "examples" / name / PYTHON_FILES[name])
     if name == "go":
         return (go_plugin("plugin-go"),)
     if name == "follower in go":

@@ -53,6 +53,16 @@ _OWN_OBJECTS = {
 """,
         "P095",
     ),
+    "cost-carbon-python": (
+        """
+{apiVersion: v1, kind: Node, metadata: {name: dear, labels: {node.kubernetes.io/instance-type: m7i.4xlarge,
+  topology.kubernetes.io/zone: eu-west-1a}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: cheap, labels: {node.kubernetes.io/instance-type: m7g.4xlarge,
+  topology.kubernetes.io/zone: eu-north-1a, karpenter.sh/capacity-type: spot}}}
+""",
+        "P095",
+    ),
     "floating-licences-java": (
         """
 {apiVersion: v1, kind: Node, metadata: {name: node-1}}

@@ -1,14 +1,15 @@
 """The Python SDK as a stranger gets it: the wheel in an environment of its own, without this repository."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from contract_services import ROOT
+from contract_services import PYTHON_FILES, ROOT
 
-_PLUGIN = ROOT / "examples" / "plugin-python" / "maintenance.py"
+_PLUGINS = {"plugin-python": "maintenance.py", **PYTHON_FILES}
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +27,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_plugin_runs_on_the_wheel_alone(python: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("example", _PLUGINS)
+def test_a_plugin_runs_on_the_wheel_alone(example: str, python: Path, tmp_path: Path) -> None:
     """Broken, a plugin author needs the scheduler's sources, or what the scheduler depends on."""
-    script = tmp_path / "plugin.py"
-    script.write_text(_PLUGIN.read_text())
+    folder = shutil.copytree(ROOT / "examples" / example, tmp_path / "plugin")
+    script = folder / _PLUGINS[example]
     socket = f"unix:{tmp_path}/plugin.sock"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with subprocess.Popen(

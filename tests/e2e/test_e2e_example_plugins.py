@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import itertools
+import json
 import pathlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -130,3 +132,38 @@ async def test_a_score_phase_in_go_takes_the_place_of_ours(tmp_path: pathlib.Pat
         assert sorted(node for name, node in places.items() if name[0] == "s") == sorted(
             f"node-{number % 4}" for number in range(8)
         )
+
+
+async def test_pods_go_where_it_is_cheap_also_after_prices_change(tmp_path: pathlib.Path) -> None:
+    """The cheaper node is chosen; once the file says otherwise, the other one, without a restart."""
+    instance_type = "node.kubernetes.io/instance-type"
+    prices = tmp_path / "prices.json"
+
+    def set_prices(**by_type: float) -> None:
+        entries = [{"instanceType": name, "onDemand": price} for name, price in by_type.items()]
+        new = tmp_path / "prices.new"
+        new.write_text(json.dumps({"prices": entries}))
+        new.replace(prices)
+
+    async with _cluster(tmp_path, 0) as here:
+        for name in ("one", "other"):
+            await here.add_node(name, labels={instance_type: name})
+        set_prices(one=1.0, other=2.0)
+        async with _example(tmp_path, "cost-carbon-python", "--prices", str(prices)):
+            await here.start(
+                configuration=_profile("CostAndCarbon", "score", args={"carbonWeight": 0}),
+                own=_remote(tmp_path, "CostAndCarbon", "score"),
+            )
+            await here.create_pods(pod(f"p{number}") for number in range(3))
+            await here.bound(3)
+            assert set((await _places(here)).values()) == {"one"}
+            set_prices(one=2.0, other=1.0)
+            counts = itertools.count(4)
+
+            async def goes_elsewhere() -> bool:
+                count = next(counts)
+                await here.create_pods([pod(f"p{count}")])
+                await here.bound(count)
+                return (await _places(here))[f"p{count}"] == "other"
+
+            await installation.until(goes_elsewhere, 40, here.story)

@@ -32,9 +32,10 @@ class Info:
     `metadata.labels['example.com/tier']`; without any it gets what the built-in plugins see of a pod. Which pods a call
     is about is known without them; `metadata.name` here would make each pod a class of its own. Without `events` any
     change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come. The scheduler
-    caches answers for as long as `version` stays: code or settings that answer otherwise are another version. A
-    scheduler that lacks one of the `required_features`, additions to the contract, rejects the plugin and says which.
-    `idempotent`: a call may be made twice, also at two replicas at once, without another effect than the two answers.
+    caches answers for as long as `version` stays: code or settings that answer otherwise are another version. `info` is
+    read at each handshake, every few seconds, so one that is a property may change it. A scheduler that lacks one of
+    the `required_features`, additions to the contract, rejects the plugin and says which. `idempotent`: a call may be
+    made twice, also at two replicas at once, without another effect than the two answers.
     """
 
     name: str

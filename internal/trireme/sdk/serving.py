@@ -37,19 +37,21 @@ from trireme_kube.componentbase.logs import process_output
 class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
     """The handshake and the configuration of one plugin."""
 
-    def __init__(self, info: plugin_pb2.PluginInfo, invoker: Invoker) -> None:
+    def __init__(self, plugin: description.Plugin, invoker: Invoker) -> None:
+        self._plugin = plugin
         self._invoker = invoker
-        self._response = plugin_pb2.GetPluginInfoResponse(plugins=[info], instance=uuid.uuid4().hex)
+        self._instance = uuid.uuid4().hex
 
     async def GetPluginInfo(
         self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginInfoResponse:
-        """Return the plugin's description; FAILED_PRECONDITION if the caller lacks a feature that it requires."""
-        missing = sorted(set(self._response.plugins[0].required_features) - set(request.features))
+        """Return the plugin's description now; FAILED_PRECONDITION if the caller lacks a feature that it requires."""
+        info = description.describe(self._plugin)
+        missing = sorted(set(info.required_features) - set(request.features))
         if missing:
             text = f"required_features: the caller does not know {', '.join(missing)}; update the scheduler"
             await grpc_server.abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
-        return self._response
+        return plugin_pb2.GetPluginInfoResponse(plugins=[info], instance=self._instance)
 
     async def Configure(
         self, request: plugin_pb2.ConfigureRequest, context: aio.ServicerContext[Any, Any]
@@ -82,7 +84,8 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
         ValueError: the plugin describes itself wrongly.
     """
     invoker = Invoker(plugin)
-    handshake = PluginServicer(description.describe(plugin), invoker)
+    description.describe(plugin)
+    handshake = PluginServicer(plugin, invoker)
     out = [_make_service(plugin_pb2, "PluginService", plugin_pb2_grpc.add_PluginServiceServicer_to_server, handshake)]
     for methods, module, name, add, servicer in _SERVICES:
         if any(hasattr(plugin, method) for method in methods):
