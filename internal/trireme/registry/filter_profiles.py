@@ -24,6 +24,10 @@ def make_filter_chains(
     features = dict(configuration.feature_gates)
     not_for_resizes = sides.plugins_ignoring_resizes() if features.get(resizes.GATE) else frozenset()
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
+
+    def make(remote: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncFilter:
+        return canary_sides.one_side_filter(make_remote(remote, profile), remotes)
+
     out = {}
     for profile in configuration.profiles:
         plugins: list[interfaces.AnyFilterPlugin] = []
@@ -33,11 +37,10 @@ def make_filter_chains(
                 plugins.append(plugin)
             elif entry.name in remotes:
                 if not remotes[entry.name].shadow:
-                    made = make_remote(remotes[entry.name], profile.scheduler_name)
-                    plugins.append(canary_sides.one_side_filter(made, remotes))
+                    plugins.append(make(remotes[entry.name], profile.scheduler_name))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {entry.name}")
-        plugins += [make_remote(remote, profile.scheduler_name) for remote in _with_pre_filter_alone(profile, remotes)]
+        plugins += [make(remote, profile.scheduler_name) for remote in _with_pre_filter_alone(profile, remotes)]
         out[profile.scheduler_name] = filter_chain.FilterChain(plugins, not_for_resizes)
     return out
 

@@ -45,3 +45,27 @@ def test_a_remote_plugin_with_pre_filter_alone_takes_part(served: list[Any], sha
     make: Any = _Remote
     chain = filter_profiles.make_filter_chains(configuration, make)["default-scheduler"]
     assert [plugin.name for plugin in chain.plugins] == expected
+
+
+def test_a_canary_with_pre_filter_alone_answers_for_its_own_pods() -> None:
+    """Broken, both versions are called about each pod, and either may refuse it."""
+    names = ["Licences", "Licences/canary"]
+    entries = [snapshot_pb2.WeightedPlugin(name=name) for name in names]
+    configuration = snapshot_pb2.Configuration(
+        profiles=[
+            snapshot_pb2.Profile(
+                scheduler_name="default-scheduler",
+                plugin_sets=[snapshot_pb2.PluginSet(extension_point=_PRE_FILTER, plugins=entries)],
+            )
+        ],
+        remote_plugins=[
+            snapshot_pb2.RemotePlugin(
+                name=name, info=plugin_pb2.PluginInfo(name="Licences", extension_points=[_PRE_FILTER])
+            )
+            for name in names
+        ],
+    )
+    make: Any = _Remote
+    chain = filter_profiles.make_filter_chains(configuration, make)["default-scheduler"]
+    assert [plugin.name for plugin in chain.plugins] == names
+    assert not any(isinstance(plugin, _Remote) for plugin in chain.plugins)
