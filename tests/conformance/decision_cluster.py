@@ -94,7 +94,7 @@ class DecisionCluster:
         """The class of a pod that waits."""
         parsed = pod_projection.parse(pod)
         base = self.registry.intern_base(
-            pod_projection.base_of_deferred_resize(parsed) if parsed.node_name else parsed.base
+            pod_projection.unique_base_of_deferred_resize(parsed) if parsed.node_name else parsed.base
         )
         class_id = self.registry.intern(base, parsed.labels)
         while self._intern_again():

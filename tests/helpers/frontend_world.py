@@ -97,12 +97,12 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
         configured: Sequence[model.Extender],
         registry: class_registry.ClassRegistry,
         cache: cluster_cache.ClusterCache,
-    ) -> extender_assembly.ExtenderParts | None:
+    ) -> extender_assembly.OpenExtenders | None:
         if not configured:
             return None
         made = [(config, frontend_world_services.FakeExtender(world.respond)) for config in configured]
         asking = extenders.Extenders(made, registry, cache, frontend_world_services.ObjectsOfPods(seen))
-        return extender_assembly.ExtenderParts(asking, extender_objects.ExtenderObjects(False, False), unused)
+        return extender_assembly.OpenExtenders(asking, extender_objects.ExtenderObjects(False, False), unused)
 
     built = app.build(
         completed,

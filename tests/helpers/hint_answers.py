@@ -124,7 +124,7 @@ class Hints:
     def _queued(self, waiting: Json) -> queued_pod.QueuedPodInfo:
         parsed = pod_projection.parse(waiting)
         resized = self._registry.keep_deferred and parsed.deferred
-        base = pod_projection.base_of_deferred_resize(parsed) if resized else parsed.base
+        base = pod_projection.unique_base_of_deferred_resize(parsed) if resized else parsed.base
         class_id = self._registry.intern(self._registry.intern_base(base), parsed.labels)
         record = pod_info.pod_info_by_priority(
             parsed.key,

@@ -1,6 +1,6 @@
 """What the tests of pod groups build them from: PodGroups, members, and a queue that knows groups."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from trireme.cache import pod_projection
@@ -82,11 +82,13 @@ def grouping_queue(
     preempting: Callable[[str], bool] = lambda key: False,
     composite: bool = False,
     nominator: Nominator | None = None,
+    *,
+    gang_profiles: Set[str] = frozenset({PROFILE}),
 ) -> SchedulingQueue:
-    """A queue of one profile with GangScheduling."""
+    """A queue of one profile, with GangScheduling if that is in `gang_profiles`."""
     notified = notified or Notified()
     groups = GroupSettings(
-        gang_profiles=frozenset({PROFILE}),
+        gang_profiles=gang_profiles,
         preempting=preempting,
         notify=lambda group, missing: notified.lacking.append(group.full_name),
         gone=notified.gone.append,

@@ -44,7 +44,7 @@ class LaggingWatchCache:
             return None
         version = self._pick.randint(seen, newest)
         # Of a collection whose history is gone nothing older can be told.
-        return version if version >= self._store._stored_resource(stored_as(target.resource)).dropped_until else None
+        return version if version >= self._store._bucket_of(stored_as(target.resource)).dropped_until else None
 
     def _prepend_list(self, watcher: Any, resource: Any, version: int) -> None:
         """Let the watcher begin with the objects as of the version."""

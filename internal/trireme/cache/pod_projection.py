@@ -105,7 +105,7 @@ def base_without_requests(namespace: str) -> bytes:
     return pod.SerializeToString(deterministic=True)
 
 
-def base_of_deferred_resize(parsed: ParsedPod) -> bytes:
+def unique_base_of_deferred_resize(parsed: ParsedPod) -> bytes:
     """The base key of a pod whose resize is deferred, for preemption on its behalf.
 
     It has a node, and is equal to no other pod.

@@ -54,12 +54,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run_command(argv: Sequence[str] | None) -> int:
-    """Parse the arguments and run the command; returns its exit code."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = argparse.ArgumentParser(prog="trireme", description="The Trireme scheduler, for people.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add_parser(commands)
+    return parser
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
+    """Parse the arguments and run the command; returns its exit code."""
+    parser = make_parser()
     argcomplete.autocomplete(parser)
     options = parser.parse_args(argv)
     code: int = options.run(options)

@@ -66,9 +66,9 @@ class TopScreen(app.App[None]):
 
     def on_mount(self) -> None:
         """Begin to fetch."""
-        self._pending().add_columns("PODS", "WAITING", "ATTEMPTS", "WHY", "EXAMPLE")
+        self._pending_table().add_columns("PODS", "WAITING", "ATTEMPTS", "WHY", "EXAMPLE")
         self._replicas().add_columns("PHASE", "STATE", "ADDRESS")
-        self._pending().focus()
+        self._pending_table().focus()
         self.set_interval(PERIOD_SECONDS, self.refresh_report)
         self.call_later(self.refresh_report)
 
@@ -119,7 +119,7 @@ class TopScreen(app.App[None]):
         """Show pending pods and replicas; the cursor stays in its row."""
         paused = ", paused" if self._paused else ""
         self._line("#pending-title", f"Pending pods by {top_figures.SORTINGS[self._sorting]}{paused}")
-        pending, at = self._pending(), self._pending().cursor_row
+        pending, at = self._pending_table(), self._pending_table().cursor_row
         pending.clear()
         for row in top_figures.pending_rows(report, top_figures.SORTINGS[self._sorting]):
             pending.add_row(*(text.Text(cell) for cell in row))
@@ -135,7 +135,7 @@ class TopScreen(app.App[None]):
         """Show a line of text, cut off where the screen ends."""
         self.query_one(selector, widgets.Static).update(text.Text(content, no_wrap=True, overflow="ellipsis"))
 
-    def _pending(self) -> "widgets.DataTable[text.Text]":
+    def _pending_table(self) -> "widgets.DataTable[text.Text]":
         """The table of pending pods."""
         return self.query_one("#pending", widgets.DataTable)
 

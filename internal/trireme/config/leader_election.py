@@ -14,7 +14,7 @@ _REMOVED = {
     "endpointsleases": "migrate",
     "configmapsleases": "migrated",
 }
-#: The longest time between attempts, in retry periods.
+#: By how much the time between attempts may exceed the retry period, in retry periods.
 _JITTER_FACTOR = 1.2
 
 

@@ -17,7 +17,7 @@ MAX_CONNECTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class ExtenderParts:
+class OpenExtenders:
     """The configured extenders with their HTTP session, and the objects stored for them; held by the frontend."""
 
     extenders: extenders.Extenders
@@ -33,7 +33,7 @@ def assemble_extenders(
     configured: Sequence[model.Extender],
     registry: class_registry.ClassRegistry,
     cache: cluster_cache.ClusterCache,
-) -> ExtenderParts | None:
+) -> OpenExtenders | None:
     """Make the clients of all extenders, and what stores objects for them; None without extenders.
 
     Raises: OSError or ValueError: a certificate or key cannot be used.
@@ -47,4 +47,4 @@ def assemble_extenders(
     )
     session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS))
     clients = [(each, extender_client.ExtenderClient(session, each)) for each in configured]
-    return ExtenderParts(extenders.Extenders(clients, registry, cache, objects), objects, session)
+    return OpenExtenders(extenders.Extenders(clients, registry, cache, objects), objects, session)

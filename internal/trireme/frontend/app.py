@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 CLOCKS = ports.Clocks(clocks.steady, time.monotonic, clocks.wall)
 
-MakeExtenders = Callable[..., extender_assembly.ExtenderParts | None]
+MakeExtenders = Callable[..., extender_assembly.OpenExtenders | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class ClusterState:
     waits: object_waits.ObjectWaits
     pod_reads: plugin_updates.PodReads
     node_json: node_json.NodeJson
-    extender_parts: extender_assembly.ExtenderParts | None
+    extender_parts: extender_assembly.OpenExtenders | None
 
     @property
     def extenders(self) -> extenders.Extenders | None:

@@ -58,7 +58,7 @@ def new_volumes(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, c
 def uses_volumes(pod: core_pb2.Pod) -> bool:
     """Whether the pod has a volume of a kind that may be attached."""
     return any(
-        volumes_objects.claim_use(pod, volume) is not None
+        volumes_objects.claim_of_volume(pod, volume) is not None
         or volumes_translation.in_tree_kind_of_inline(volume.volume_source) is not None
         for volume in pod.spec.volumes
     )
@@ -70,7 +70,7 @@ def _volumes_of(
     """What pods of the class attach; `new`: as `new_volumes`, else as pods that are on the node already."""
     out = set()
     for volume in pod_class.pod.spec.volumes:
-        use = volumes_objects.claim_use(pod_class.pod, volume)
+        use = volumes_objects.claim_of_volume(pod_class.pod, volume)
         if use is None:
             found = _attached_inline(volume, csi_node)
         else:

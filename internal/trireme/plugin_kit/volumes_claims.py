@@ -17,7 +17,7 @@ def claims_of(pod_class: classes.PodClass) -> tuple[volumes_objects.ClaimUse, ..
     """The claims that a class uses, in the order of its volumes; one that two volumes name is there twice."""
 
     def find_claim_uses(of: classes.PodClass) -> tuple[volumes_objects.ClaimUse, ...]:
-        uses = (volumes_objects.claim_use(of.pod, volume) for volume in of.pod.spec.volumes)
+        uses = (volumes_objects.claim_of_volume(of.pod, volume) for volume in of.pod.spec.volumes)
         return tuple(use for use in uses if use is not None)
 
     return pod_class.memo("volumes/claims", find_claim_uses)

@@ -28,7 +28,7 @@ class ClaimUse:
     ephemeral: bool = False
 
 
-def claim_use(pod: core_pb2.Pod, volume: core_pb2.Volume) -> ClaimUse | None:
+def claim_of_volume(pod: core_pb2.Pod, volume: core_pb2.Volume) -> ClaimUse | None:
     """The claim behind one volume of the pod, None where there is none."""
     source = volume.volume_source
     if source.HasField("persistent_volume_claim"):

@@ -246,7 +246,7 @@ class PodEventHandlers:
                 self._remove_deferred_resize(parsed.uid)
             return
         # It is scheduled alone, not with its group.
-        alone = parsed._replace(base=pod_projection.base_of_deferred_resize(parsed), group="")
+        alone = parsed._replace(base=pod_projection.unique_base_of_deferred_resize(parsed), group="")
         new = self._deferred_resizes[parsed.uid] = self._intern_class(alone)
         self._index_labels(parsed, known)
         if known is None:

@@ -63,15 +63,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the connection to the API server."""
+def add_connection(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """Add the flags of the connection to the API server; `default` is what each has when it is not given."""
     parser.add_argument(
         "--kubeconfig",
-        default="",
+        default=default,
         metavar="FILE",
         help="credentials; reading is enough (default: $KUBECONFIG, else the pod's service account)",
     )
-    parser.add_argument("--master", default="", metavar="URL", help="address of the API server, in place of the file's")
+    parser.add_argument(
+        "--master", default=default, metavar="URL", help="address of the API server, in place of the file's"
+    )
 
 
 def source(options: argparse.Namespace) -> credentials.Source:

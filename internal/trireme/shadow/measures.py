@@ -72,7 +72,7 @@ def _fragmentation(snap: snapshot.Snapshot, rows: arrays.RowArray, alive: arrays
     requests = np.array(
         [_cpu_and_memory(snap.classes[number], nodes.resource_names) for number in ids.tolist()], dtype=np.int64
     )
-    cpu, memory = (_quantile(requests[:, column], counts) for column in (0, 1))
+    cpu, memory = (_large_value(requests[:, column], counts) for column in (0, 1))
     free_cpu = np.maximum(nodes.allocatable[resources.CPU, :size] - nodes.requested[resources.CPU, :size], 0)
     free_memory = nodes.allocatable[resources.MEMORY, :size] - nodes.requested[resources.MEMORY, :size]
     room = nodes.allowed_pods[:size] > nodes.pod_count[:size]
@@ -81,7 +81,7 @@ def _fragmentation(snap: snapshot.Snapshot, rows: arrays.RowArray, alive: arrays
     return float(free_cpu[alive & ~fits].sum()) / whole if whole else 0.0
 
 
-def _quantile(values: arrays.Int64Array, counts: arrays.Int64Array) -> int:
+def _large_value(values: arrays.Int64Array, counts: arrays.Int64Array) -> int:
     """The value that a share of _LARGE does not exceed. Shapes: (class,)."""
     order = np.argsort(values, kind="stable")
     passed = np.cumsum(counts[order])

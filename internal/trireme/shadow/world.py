@@ -121,7 +121,7 @@ class World:
 
 def _without_extenders(
     configured: Sequence[model.Extender], registry: class_registry.ClassRegistry, cache: cluster_cache.ClusterCache
-) -> extender_assembly.ExtenderParts | None:
+) -> extender_assembly.OpenExtenders | None:
     """No extenders: calling them would be an effect."""
     return None
 

@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-from pod_group_builders import T0, Notified, grouping_queue, member, of_groups, pod_group
+from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, of_groups, pod_group
 from pod_group_cluster import Cluster
+from queue_builders import NODE_ADD
 
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
@@ -341,6 +342,31 @@ def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str
     queue.flush_unschedulable(T0 + NOTIFY_AFTER)
     queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
     assert said == [("podgroup/ns/a" if says else "compositepodgroup/ns/x", says)]
+
+
+def test_a_group_that_may_be_bound_in_part_waits_for_no_member() -> None:
+    """Else its owner is told that it waits for pods, while those that are there are scheduled."""
+    notified = Notified()
+    queue = grouping_queue(notified, gang_profiles=frozenset())
+    queue.groups.set_group(pod_group("a", 3), T0)
+    queue.add(member("a1", "a"), T0)
+    assert place(queue, "a1") is Active
+    queue.flush_unschedulable(T0 + NOTIFY_AFTER)
+    assert not notified.lacking
+
+
+def test_a_group_in_flight_is_not_reported_though_its_profile_was_changed() -> None:
+    """Its members do not wait, so a report about them ends the frontend."""
+    notified = Notified()
+    gang_profiles = {PROFILE}
+    queue = grouping_queue(notified, gang_profiles=gang_profiles)
+    queue.groups.set_group(pod_group("a", 3), T0)
+    queue.add(member("a1", "a"), T0)
+    gang_profiles.clear()
+    queue.groups.recheck_held_back(NODE_ADD, T0 + 1)
+    assert queue.pop(T0 + 1, 9) is not None
+    queue.flush_unschedulable(T0 + NOTIFY_AFTER)
+    assert not notified.lacking
 
 
 def test_the_tree_has_the_priority_of_its_root() -> None:

@@ -86,11 +86,12 @@ class NominatedPodFilter:
     def slots_of_next_nominees_that_fit(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
-        """Return the nominated slots of the longest prefix of `pods` that may all go there beside the cycle's pod.
+        """Return the slots of the longest prefix of `pods` that may all go where they are nominated to.
 
-        Each of `pods` is nominated to a node of its own. The prefix ends before the first pod that may not run where it
-        is nominated to, or whose answer follows from that of another one: two are nominated to one slot. It is empty
-        where a plugin's answer about one slot may depend on another, or the cycle's pod is not nominated.
+        The pods are of the cycle's class, and go there beside the cycle's pod. The prefix ends before the first pod
+        that is nominated nowhere, or to the slot of the cycle's pod or of one before it (its answer would follow from
+        that one's), or that may not run there. It is empty where a plugin's answer about one slot may depend on
+        another, or the cycle's pod is not nominated.
         """
         own = self._nomination_of_pod(cycle.pod.metadata.uid, cached)
         if own is None or not pods:

@@ -73,7 +73,7 @@ class _BindLink:
         self.failures = failure_log.FailureLog(log)
         self.broken = asyncio.Event()
 
-    def record_failure(self, error: BaseException) -> None:
+    def log_call_failure(self, error: BaseException) -> None:
         """Log the failure of a call and name it in the statistics; the replica is called on as before."""
         self.last_error = str(error) or type(error).__name__
         kind = type(error).__name__
@@ -434,7 +434,7 @@ class BindPhaseClient:
             _raise_if_cancelled(error)
             if isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
                 # It refuses this call alone: the others go on, and it still knows this leader.
-                link.record_failure(error)
+                link.log_call_failure(error)
                 delay = BUSY_SECONDS
             else:
                 self._stop_calling(link, error)
@@ -469,7 +469,7 @@ class BindPhaseClient:
 
     def _stop_calling(self, link: _BindLink, error: BaseException) -> None:
         """Call the replica no more until it has answered Fence again."""
-        link.record_failure(error)
+        link.log_call_failure(error)
         link.fenced = False
         link.broken.set()
         self._changed()

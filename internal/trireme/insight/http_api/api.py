@@ -202,7 +202,7 @@ class HttpApi:
     async def _answer_simulation(self, request: web.Request, user: User, *, pretty: bool) -> http_site.Reply:
         """Answer a question about what would happen, to a user who may list all nodes and pods."""
         simulation_page.check_may_simulate(user, await self._access.viewer(user))
-        message = await simulation_page.read(request)
+        message = await simulation_page.read_request(request)
         try:
             answer = await self._simulate(message, _Call(user.name))
         except _CallFailed as error:

@@ -25,7 +25,7 @@ def check_may_simulate(user: User, viewer: Viewer) -> None:
             raise failures.HttpFailure(403, "Forbidden", text)
 
 
-async def read(request: web.Request) -> simulation_pb2.SimulateRequest:
+async def read_request(request: web.Request) -> simulation_pb2.SimulateRequest:
     """The question. Raises: HttpFailure."""
     if request.method != "POST":
         text = "only POST is served here: send a SimulateRequest as JSON"

@@ -23,7 +23,7 @@ from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
 
-_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
+_CLAIMS_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
 _FREED = "deallocation of PodGroup ResourceClaim completed"
 _LEFT = "ResourceClaim unreserved for PodGroup"
 
@@ -87,7 +87,7 @@ def _list_releasable_claims(
             result = _release_claim_of_group(request, unavailable, snap, out.actions, given_up)
         except pod_claims.ClaimError as error:
             result = status.error(plugin.name, str(error))
-    out.status.CopyFrom(wire_status.to_message(result or status.unschedulable(plugin.name, _LOOKED_AT)))
+    out.status.CopyFrom(wire_status.to_message(result or status.unschedulable(plugin.name, _CLAIMS_LOOKED_AT)))
     return out
 
 
@@ -126,7 +126,9 @@ def _release_claim_of_group(
     actions: MutableSequence[bind_pb2.Action],
     given_up: set[str],
 ) -> status.Status | None:
-    """Give up one of the group's claims that nobody else uses, or have the group leave one; None: neither is possible.
+    """Give up the first claim that a member could not use and that nobody but the group uses.
+
+    Or else have the group leave one of its own; None: neither is possible.
 
     Adds to `actions`. Raises: ClaimError.
     """

@@ -13,7 +13,7 @@ from trireme.snapshot import classes
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
-    """VolumeRestrictions: a disk or a claim that the pod wants is let go, or its claim is there."""
+    """VolumeRestrictions: what the pod wants is let go in its namespace, its claim is there, or a node is added."""
 
     def after_delete(old: Any, new: Any) -> ClassHint:
         gone = context.cluster.class_of(old.pod)

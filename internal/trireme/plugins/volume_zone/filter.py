@@ -27,7 +27,7 @@ _TODAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class TopologyLabel:
     """A zone or region label of a volume, and the values that nodes may have."""
 
     key: str
@@ -51,7 +51,7 @@ class VolumeZone:
 
         Claims that wait for a node, and ephemeral ones, are passed over.
         """
-        topologies: list[Topology] = []
+        topologies: list[TopologyLabel] = []
         for use in volumes_claims.claims_of(pod_class):
             if use.ephemeral:
                 continue
@@ -77,7 +77,7 @@ class VolumeZone:
         for key in _TODAYS:
             zoned |= labels.column(key).at(slots) != 0
         matches = np.ones(slots.shape[0], dtype=np.bool_)
-        topologies: tuple[Topology, ...] = state
+        topologies: tuple[TopologyLabel, ...] = state
         for topology in topologies:
             own, todays = labels.column(topology.key), labels.column(_TODAYS[topology.key])
             stated = own.at(slots)
@@ -115,7 +115,7 @@ def _volume_of_claim(
     return "PersistentVolume had no name"
 
 
-def topologies_of(volume: core_pb2.PersistentVolume) -> list[Topology]:
+def topologies_of(volume: core_pb2.PersistentVolume) -> list[TopologyLabel]:
     """The zones and regions that the volume is labelled with."""
     out = []
     for key in _TODAYS:
@@ -124,7 +124,7 @@ def topologies_of(volume: core_pb2.PersistentVolume) -> list[Topology]:
             continue
         values = [part.strip() for part in value.split(volumes_translation.ZONE_DELIMITER)]
         if all(values):
-            out.append(Topology(key, frozenset(values)))
+            out.append(TopologyLabel(key, frozenset(values)))
     return out
 
 

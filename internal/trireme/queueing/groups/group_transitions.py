@@ -236,8 +236,8 @@ class GroupTransitions:
         group.blocker = None
 
     def update_waiting_since(self, group: QueuedPodGroupInfo, now: float) -> None:
-        """Sets since when members wait and an object or members are missing."""
-        if not (group.waiting and (group.tree is None or group.lacks_pods)):
+        """Sets since when members wait for an object, or for members that they have to be bound with."""
+        if not (group.waiting and (group.tree is None or self._lacks_required_pods(group))):
             group.waiting_since, group.notified = 0.0, False
         elif not group.waiting_since:
             group.waiting_since = now
@@ -292,6 +292,10 @@ class GroupTransitions:
                 pod.initial_attempt_timestamp = now
             self._transitions.log.append(now, pod, label)
 
+    def _lacks_required_pods(self, group: QueuedPodGroupInfo) -> bool:
+        """Whether members wait for others, in a profile where enough of them have to be bound at once."""
+        return group.lacks_pods and next(iter(group.waiting.values())).record.profile in self._gang_profiles
+
     def _plugin_gating_group(self, group: QueuedPodGroupInfo) -> str:
         """Find the plugin that gates the group, or one of its members; empty: none does.
 
@@ -299,8 +303,7 @@ class GroupTransitions:
         the same as before: the member that held the group back last (`blocker`) is checked first.
         """
         blocker, group.blocker = group.blocker, None
-        profile = next(iter(group.waiting.values())).record.profile
-        if group.lacks_pods and profile in self._gang_profiles:
+        if self._lacks_required_pods(group):
             return GANG_PLUGIN
         if self._preempting(group.uid):
             return PREEMPTION_PLUGIN

@@ -270,7 +270,9 @@ class QueueGroups:
         for group in list(self._groups_held_back()):
             self._group_transitions.recheck_gate(group, _TIMED_OUT, now)
         for group in list(self.registry):
-            if group.waiting_since and not group.notified and now - group.waiting_since >= NOTIFY_AFTER:
+            overdue = group.waiting_since and now - group.waiting_since >= NOTIFY_AFTER
+            # A group that is in flight has no members that wait; it may be tried although it lacks some.
+            if overdue and group.waiting and not group.notified:
                 group.notified = True
                 self._notify(group, self.registry.missing_text(group) if group.tree is None else "")
 

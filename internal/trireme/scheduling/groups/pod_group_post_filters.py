@@ -28,7 +28,7 @@ from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
 
-_NO_CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"
+_CLAIMS_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
 
 
 class _HasIdentity(Protocol):
@@ -134,7 +134,7 @@ class PodGroupPostFilters:
             return PodGroupPostFilterResult(status.Code.ERROR, "not found")
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.is_of_one_pod(member.pod.record.class_id) for member in tried):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _NO_CLAIMS_RELEASED)
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _CLAIMS_LOOKED_AT)
         message = self._list_claims_request(request, group, tried)
         try:
             response = await self._evaluators.list_releasable_claims(message)

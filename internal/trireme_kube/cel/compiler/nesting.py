@@ -67,9 +67,10 @@ class Piece:
     # A variable with field selections, which may be a qualified name.
     plain: bool = False
     depth: int = 0
-    # Its depth in the tree.
-    counted: int = 0
-    part: bool = False
+    # How many levels of the limited tree it has: selections, indexes, methods, `? :`, comparisons and arithmetic; not
+    # brackets, lists, `!`, `&&`, `||` or global functions.
+    tree_depth: int = 0
+    parsed_apart: bool = False
     # The variables that macros around it declare, the innermost last.
     variables: "tuple[Variable, ...]" = ()
 
@@ -98,7 +99,7 @@ def parts_in(piece: Piece) -> Iterator[Piece]:
     waiting = list(reversed(piece.pieces))
     while waiting:
         each = waiting.pop()
-        if each.part:
+        if each.parsed_apart:
             yield each
         else:
             waiting.extend(reversed(each.pieces))
@@ -152,9 +153,9 @@ class _ExpressionParser:
         piece = self._parse_expression()
         if self._next_token.kind != "end":
             raise UnreadableError(f"nothing may follow at {self._next_token.start}")
-        if piece.counted > DEEPEST:
+        if piece.tree_depth > DEEPEST:
             raise TooDeepError("max recursion depth exceeded")
-        _raise_recursion_limit(levels + piece.counted)
+        _raise_recursion_limit(levels + piece.tree_depth)
         return piece
 
     @property
@@ -177,13 +178,18 @@ class _ExpressionParser:
             return True
         return False
 
-    def _end_piece(self, piece: Piece, *, counts: bool) -> Piece:
-        """End the piece before the next token. It becomes a part if it reaches the depth limit of parts."""
+    def _end_piece(self, piece: Piece, *, deepens_tree: bool) -> Piece:
+        """End the piece before the next token; `deepens_tree`: it is one more level of the tree.
+
+        It becomes a part, which is parsed apart, once it is as deep as a part may be.
+        """
         piece.end = self._tokens[self._at - 1].end
         piece.variables = tuple(self._variables)
-        piece.depth = max((0 if each.part else each.depth for each in piece.pieces), default=0) + bool(piece.pieces)
-        piece.counted = max((each.counted for each in piece.pieces), default=0) + counts
-        piece.part = piece.depth >= self._deepest_part and not piece.plain
+        piece.depth = max((0 if each.parsed_apart else each.depth for each in piece.pieces), default=0) + bool(
+            piece.pieces
+        )
+        piece.tree_depth = max((each.tree_depth for each in piece.pieces), default=0) + deepens_tree
+        piece.parsed_apart = piece.depth >= self._deepest_part and not piece.plain
         return piece
 
     def _parse_expression(self) -> Piece:
@@ -194,7 +200,7 @@ class _ExpressionParser:
             piece = Piece(piece.start, pieces=[piece, self._parse_operators(0)])
             self._expect_token(":")
             piece.pieces.append(self._parse_expression())
-            self._end_piece(piece, counts=True)
+            self._end_piece(piece, deepens_tree=True)
         self._within[_EXPRESSION] -= 1
         return piece
 
@@ -217,7 +223,9 @@ class _ExpressionParser:
         while self._next_token.text in signs and self._next_token.kind in ("sign", "name"):
             self._at += 1
             self._enter_rule(rule)
-            piece = self._end_piece(Piece(piece.start, pieces=[piece, self._parse_operators(level + 1)]), counts=True)
+            piece = self._end_piece(
+                Piece(piece.start, pieces=[piece, self._parse_operators(level + 1)]), deepens_tree=True
+            )
             self._within[rule] -= 1
         self._within[rule] -= begins
         return piece
@@ -228,7 +236,11 @@ class _ExpressionParser:
         while self._next_token.text in signs:
             self._at += 1
             pieces.append(self._parse_operators(level + 1))
-        return pieces[0] if len(pieces) == 1 else self._end_piece(Piece(pieces[0].start, pieces=pieces), counts=False)
+        return (
+            pieces[0]
+            if len(pieces) == 1
+            else self._end_piece(Piece(pieces[0].start, pieces=pieces), deepens_tree=False)
+        )
 
     def _parse_unary(self) -> Piece:
         """Parse an operand after any number of `!`, or of `-`."""
@@ -238,7 +250,7 @@ class _ExpressionParser:
             return self._parse_member()
         while self._accept_token(sign):
             pass
-        return self._end_piece(Piece(start, pieces=[self._parse_member()]), counts=False)
+        return self._end_piece(Piece(start, pieces=[self._parse_member()]), deepens_tree=False)
 
     def _parse_member(self) -> Piece:
         """Parse an operand with all selections, indexes and method calls after it."""
@@ -253,12 +265,12 @@ class _ExpressionParser:
                     piece = self._parse_call(piece, name.text)
                 else:
                     plain = piece.plain and not optional and piece.depth < _LONGEST_NAME
-                    piece = self._end_piece(Piece(piece.start, pieces=[piece], plain=plain), counts=True)
+                    piece = self._end_piece(Piece(piece.start, pieces=[piece], plain=plain), deepens_tree=True)
             elif self._accept_token("["):
                 self._accept_token("?")
                 piece = Piece(piece.start, pieces=[piece, self._parse_expression()])
                 self._expect_token("]")
-                self._end_piece(piece, counts=True)
+                self._end_piece(piece, deepens_tree=True)
             else:
                 return piece
 
@@ -268,7 +280,7 @@ class _ExpressionParser:
         if token.text == "(":
             piece = Piece(token.start, pieces=[self._parse_expression()])
             self._expect_token(")")
-            return self._end_piece(piece, counts=False)
+            return self._end_piece(piece, deepens_tree=False)
         if token.text in ("[", "{"):
             piece = Piece(token.start)
             while self._next_token.text != _CLOSING[token.text]:
@@ -277,9 +289,9 @@ class _ExpressionParser:
                 if not self._accept_token(",") and not (token.text == "{" and self._accept_token(":")):
                     break
             self._expect_token(_CLOSING[token.text])
-            return self._end_piece(piece, counts=False)
+            return self._end_piece(piece, deepens_tree=False)
         if token.kind in ("text", "number"):
-            return self._end_piece(Piece(token.start), counts=False)
+            return self._end_piece(Piece(token.start), deepens_tree=False)
         if token.text == ".":
             start, token = token.start, self._expect_token()
         else:
@@ -287,7 +299,7 @@ class _ExpressionParser:
         if token.kind != "name":
             raise UnreadableError(f"a name is missing at {token.start}")
         if self._next_token.text != "(":
-            return self._end_piece(Piece(start, plain=True), counts=False)
+            return self._end_piece(Piece(start, plain=True), deepens_tree=False)
         return self._parse_call(None, token.text, start)
 
     def _parse_call(self, target: Piece | None, name: str, start: int = 0) -> Piece:
@@ -306,11 +318,11 @@ class _ExpressionParser:
         del self._variables[outer_count:]
         if target is None and name == "has" and arguments:
             # `has` needs a literal selection as its argument.
-            arguments[0].part = False
+            arguments[0].parsed_apart = False
         piece.pieces += arguments
         for variable in declared:
             self._make_source_a_part(variable, arguments)
-        return self._end_piece(piece, counts=target is not None)
+        return self._end_piece(piece, deepens_tree=target is not None)
 
     def _declare_macro_variables(self, target: Piece | None, name: str, arguments: Sequence[Piece]) -> None:
         """Declare the macro's variables of the last of these arguments, for the following ones."""
@@ -336,6 +348,6 @@ class _ExpressionParser:
     def _make_source_a_part(self, variable: Variable, arguments: Sequence[Piece]) -> None:
         """Make the source of a variable a part if another part uses the variable."""
         source = variable.source
-        if not source.part and any(each.part or any(parts_in(each)) for each in arguments):
-            source.part = True
+        if not source.parsed_apart and any(each.parsed_apart or any(parts_in(each)) for each in arguments):
+            source.parsed_apart = True
             source.depth = 0

@@ -130,6 +130,7 @@ class ListWatch:
         self._served = False  # the collection has been listed
         self._paging = False  # the list under way comes in pages, because a stream was refused
         self._streaming = False  # the open stream has not reached the end of the list
+        self._watch_requested = False  # the last step was a watch, and not a list
         self._streamed = 0  # its objects so far
         self._newest = False  # the server cannot list at the requested version
         self._page_expirations = 0
@@ -149,6 +150,7 @@ class ListWatch:
 
     def next_step(self) -> Step:
         """Return the next step. A Pause is returned once: a shell that cuts it short takes the next step."""
+        self._watch_requested = False
         if self._pause > 0:
             seconds, self._pause = self._pause, 0.0
             return Pause(seconds)
@@ -159,6 +161,7 @@ class ListWatch:
         if self.state is not State.WATCHING:
             version = str(self._requested_version) if self.is_behind and not self._newest else self._version_text
             return StreamList(version, watch_seconds(self._random))
+        self._watch_requested = True
         if self.is_behind:
             return OpenWatch(self._version_text, CATCH_UP_WATCH_SECONDS)
         return OpenWatch(self._version_text, watch_seconds(self._random))
@@ -187,7 +190,7 @@ class ListWatch:
             self._start_list()
 
     def relist(self) -> None:
-        """List the collection again. The shell must abort the current watch."""
+        """List the collection again. The shell must abort the current watch, also one that it is opening."""
         self._start_list()
 
     def page(self, items: Sequence[Raw], metadata: Mapping[str, object]) -> list[Delivery]:
@@ -216,10 +219,13 @@ class ListWatch:
         return Delivery(EventKind.LIST_END, {})
 
     def opened(self) -> None:
-        """Record that the server accepted the watch or stream."""
+        """Record that the server accepted the watch or stream of the last step.
+
+        A list that was requested since then is another step: a watch never brings the bookmark that ends one.
+        """
         self.counters.watches += 1
         self._events_in_watch = self._streamed = 0
-        self._streaming = self.state is not State.WATCHING
+        self._streaming = self.state is not State.WATCHING and not self._watch_requested
         self._fresh = True
 
     def events(self, raws: Sequence[RawEvent]) -> tuple[list[Delivery], ApiError | None]:

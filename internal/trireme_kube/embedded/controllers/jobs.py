@@ -196,7 +196,8 @@ class JobController:
         conditions = before.get("conditions")
         for condition in _outcome_conditions(outcome, suspended, bool(conditions)):
             self._record_condition_event(job, before, condition)
-            conditions = with_condition(conditions, {"lastProbeTime": now, **condition}, now)
+            if not _has_condition(conditions, condition):
+                conditions = with_condition(conditions, {"lastProbeTime": now, **condition}, now)
         if conditions:
             status["conditions"] = conditions
         if outcome == "Complete":
@@ -230,6 +231,11 @@ class JobController:
             self._queue.add(record.key, wait)
         else:
             self._registry.delete(JOBS, *record.key, {"propagationPolicy": "Background"})
+
+
+def _has_condition(conditions: list[Object] | None, condition: Object) -> bool:
+    """Whether one of the conditions has all these fields with these values."""
+    return any(condition.items() <= one.items() for one in conditions or ())
 
 
 def _outcome_conditions(outcome: str, suspended: bool, had_any: bool) -> list[Object]:

@@ -112,7 +112,7 @@ class Store:
         """The revision of the last write."""
         return self._revision
 
-    def _stored_resource(self, resource: Resource) -> _StoredResource:
+    def _bucket_of(self, resource: Resource) -> _StoredResource:
         """The objects of a resource, made empty at the first call."""
         bucket = self._buckets.get(resource)
         if bucket is None:
@@ -121,7 +121,7 @@ class Store:
 
     def get(self, resource: Resource, namespace: str, name: str) -> Record | None:
         """The record, or None."""
-        return self._stored_resource(resource).records.get((namespace, name))
+        return self._bucket_of(resource).records.get((namespace, name))
 
     def by_uid(self, uid: str) -> tuple[Resource, Record] | None:
         """The live object of that uid, or None."""
@@ -129,11 +129,11 @@ class Store:
         if address is None:
             return None
         resource, key = address
-        return resource, self._stored_resource(resource).records[key]
+        return resource, self._bucket_of(resource).records[key]
 
     def scan(self, resource: Resource, namespace: str = "") -> list[Record]:
         """All records, or those of one namespace, ordered by namespace and name."""
-        bucket = self._stored_resource(resource)
+        bucket = self._bucket_of(resource)
         if bucket.ordered is None:
             bucket.ordered = sorted(bucket.records)
         records = bucket.records
@@ -143,18 +143,18 @@ class Store:
 
     def count(self, resource: Resource) -> int:
         """The number of objects."""
-        return len(self._stored_resource(resource).records)
+        return len(self._bucket_of(resource).records)
 
     def last_change(self, resource: Resource) -> int:
         """The revision of the last write to this resource."""
-        return self._stored_resource(resource).changed
+        return self._bucket_of(resource).changed
 
     def put(self, resource: Resource, obj: Object) -> Record:
         """Store `obj`, new or in place of the one with its name, under the next revision; report it to the listeners.
 
         The top level and the metadata of `obj` become the store's; the rest may be shared with earlier revisions.
         """
-        bucket = self._stored_resource(resource)
+        bucket = self._bucket_of(resource)
         self._revision += 1
         obj["metadata"]["resourceVersion"] = str(self._revision)
         record = Record(obj, self._revision)
@@ -170,7 +170,7 @@ class Store:
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Record:
         """Remove an existing object; return its last content under the deletion's revision."""
-        bucket = self._stored_resource(resource)
+        bucket = self._bucket_of(resource)
         before = bucket.records.pop((namespace, name))
         bucket.ordered = None
         self._uids.pop(before.uid, None)
@@ -193,7 +193,7 @@ class Store:
 
     def events_since(self, resource: Resource, revision: int) -> list[Event]:
         """Return the resource's events after `revision`. Raises: ApiError 410 if some of them have been dropped."""
-        bucket = self._stored_resource(resource)
+        bucket = self._bucket_of(resource)
         if revision < bucket.dropped_until:
             raise api_errors.expired(f"too old resource version: {revision} ({bucket.dropped_until})")
         if not bucket.history or bucket.changed <= revision:
@@ -209,13 +209,13 @@ class Store:
     def compact(self, resources: Iterable[Resource] | None = None) -> None:
         """Drop the history: a watch from any earlier revision then gets a 410."""
         for resource in list(self._buckets) if resources is None else resources:
-            bucket = self._stored_resource(resource)
+            bucket = self._bucket_of(resource)
             bucket.history.clear()
             bucket.dropped_until = self._revision
 
     def listen(self, resource: Resource, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every further event of the resource; return a function that ends that."""
-        listeners = self._stored_resource(resource).listeners
+        listeners = self._bucket_of(resource).listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
