@@ -60,6 +60,7 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
     "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
     "cost-carbon-python": frozenset({PLUGIN, SCORE}),
+    "ipam-bind-python": frozenset({PLUGIN, "trireme.v1.BindPlugin"}),
     "score-phase-go": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.ScorePhase"}),
     "floating-licences-java": frozenset({PLUGIN, SNAPSHOT, FILTER, "trireme.v1.QueueService"}),
 }
@@ -74,14 +75,16 @@ EXAMPLES = (
     "data-locality-typescript",
     "floating-licences-java",
     "cost-carbon-python",
+    "ipam-bind-python",
 )
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "follower in java")
 
 
-# Of examples in Python the file that runs.
-PYTHON_FILES: Mapping[str, str] = {
-    "cost-carbon-python": "cost_carbon.py",
+# Of examples in Python the file that runs, and its flags. Nobody listens on the discard port.
+PYTHON_EXAMPLES: Mapping[str, Sequence[str]] = {
+    "cost-carbon-python": ("cost_carbon.py",),
+    "ipam-bind-python": ("ipam_bind.py", "--ipam", "http://127.0.0.1:9", "--api-server", "http://127.0.0.1:9"),
 }
 
 WITH_GO_PACKAGE = ROOT / "sdk" / "go" / "with-package.sh"
@@ -124,8 +127,9 @@ def command(name: str) -> Sequence[str | Path]:
     """What starts it."""
     if name == "python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "maintenance.py")
-    if name in PYTHON_FILES:
-        return (sys.executable, ROOT / "examples" / name / PYTHON_FILES[name])
+    if name in PYTHON_EXAMPLES:
+        file, *flags = PYTHON_EXAMPLES[name]
+        return (sys.executable, ROOT / "examples" / name / file, *flags)
     if name == "go":
         return (go_plugin("plugin-go"),)
     if name == "follower in go":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from contract_services import PYTHON_FILES, WITH_GO_PACKAGE, require_toolchain, run_cargo
+from contract_services import PYTHON_EXAMPLES, WITH_GO_PACKAGE, require_toolchain, run_cargo
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GO_SDK = EXAMPLES.parent / "sdk" / "go"
@@ -31,7 +31,7 @@ def run(*command: str | Path, cwd: Path) -> None:
 def test_the_python_examples_pass_their_own_tests() -> None:
     """Broken, an example that people copy from is wrong."""
     pytest = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    run(*pytest, "plugin-python", *PYTHON_FILES, cwd=EXAMPLES)
+    run(*pytest, "plugin-python", *PYTHON_EXAMPLES, cwd=EXAMPLES)
 
 
 @pytest.mark.parametrize("example", GO_EXAMPLES)

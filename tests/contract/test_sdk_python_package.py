@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from contract_services import PYTHON_FILES, ROOT
+from contract_services import PYTHON_EXAMPLES, ROOT
 
-_PLUGINS = {"plugin-python": "maintenance.py", **PYTHON_FILES}
+_PLUGINS = {"plugin-python": ("maintenance.py",), **PYTHON_EXAMPLES}
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,15 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_plugin_runs_on_the_wheel_alone(example: str, python: Path, tmp_path: Path) -> None:
     """Broken, a plugin author needs the scheduler's sources, or what the scheduler depends on."""
     folder = shutil.copytree(ROOT / "examples" / example, tmp_path / "plugin")
-    script = folder / _PLUGINS[example]
+    script, *flags = _PLUGINS[example]
     socket = f"unix:{tmp_path}/plugin.sock"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with subprocess.Popen(
-        [python, script, "--listen", socket], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+        [python, folder / script, *flags, "--listen", socket],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == f"listening on {socket}"

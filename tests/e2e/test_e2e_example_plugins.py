@@ -12,6 +12,7 @@ import contract_services
 import installation
 import pytest
 import witness
+from aiohttp import test_utils, web
 from installation import pod
 
 # The first test of an example builds it.
@@ -167,3 +168,51 @@ async def test_pods_go_where_it_is_cheap_also_after_prices_change(tmp_path: path
                 return (await _places(here))[f"p{count}"] == "other"
 
             await installation.until(goes_elsewhere, 40, here.story)
+
+
+@contextlib.asynccontextmanager
+async def _ipam(given: dict[str, str], free: list[str]) -> AsyncIterator[str]:
+    """An IPAM service of one network; answers its URL."""
+
+    async def allocate(request: web.Request) -> web.Response:
+        uid = request.match_info["uid"]
+        if uid not in given:
+            if not free:
+                return web.Response(status=409)
+            given[uid] = free.pop()
+        return web.json_response({"address": given[uid]})
+
+    application = web.Application()
+    application.router.add_put("/networks/blue/addresses/{uid}", allocate)
+    server = test_utils.TestServer(application)
+    await server.start_server()
+    try:
+        yield str(server.make_url("")).rstrip("/")
+    finally:
+        await server.close()
+
+
+async def test_pods_are_bound_with_an_address_of_their_network(tmp_path: pathlib.Path) -> None:
+    """Each pod of the network has its own address once it is bound, others none; without a free one a pod waits."""
+    given: dict[str, str] = {}
+    free = ["10.0.0.1", "10.0.0.2"]
+    bind = {"disabled": [{"name": "*"}], "enabled": [{"name": "IpamBind"}, {"name": "DefaultBinder"}]}
+    async with _cluster(tmp_path, 2) as here, _ipam(given, free) as url:
+        async with _example(tmp_path, "ipam-bind-python", "--ipam", url, "--api-server", here.url):
+            await here.start(configuration=_profile("IpamBind", bind=bind), own=_remote(tmp_path, "IpamBind", "bind"))
+            pods = [pod(f"p{number}") for number in range(3)]
+            for each in pods:
+                each["metadata"]["annotations"] = {"example.com/network": "blue"}
+            await here.create_pods([*pods, pod("plain")])
+            await here.bound(3)
+            (waiting,) = [name for name, node in (await _places(here)).items() if not node]
+            await here.condition(waiting, "network blue has no free address")
+            free.append("10.0.0.3")
+            await here.bound(4)
+        addresses = {
+            each["metadata"]["uid"]: (each["metadata"].get("annotations") or {}).get("example.com/address")
+            for each in await here.pods()
+            if each["metadata"]["name"] != "plain"
+        }
+        assert addresses == given
+        assert "annotations" not in (await here.pod("plain"))["metadata"]
