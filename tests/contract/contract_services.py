@@ -60,6 +60,7 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
     "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
     "cost-carbon-python": frozenset({PLUGIN, SCORE}),
+    "spot-batch-python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "ipam-bind-python": frozenset({PLUGIN, "trireme.v1.BindPlugin"}),
     "score-phase-go": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.ScorePhase"}),
     "floating-licences-java": frozenset({PLUGIN, SNAPSHOT, FILTER, "trireme.v1.QueueService"}),
@@ -76,6 +77,7 @@ EXAMPLES = (
     "floating-licences-java",
     "cost-carbon-python",
     "ipam-bind-python",
+    "spot-batch-python",
 )
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "follower in java")
@@ -84,6 +86,7 @@ FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "
 # Of examples in Python the file that runs, and its flags. Nobody listens on the discard port.
 PYTHON_EXAMPLES: Mapping[str, Sequence[str]] = {
     "cost-carbon-python": ("cost_carbon.py",),
+    "spot-batch-python": ("spot_batch.py",),
     "ipam-bind-python": ("ipam_bind.py", "--ipam", "http://127.0.0.1:9", "--api-server", "http://127.0.0.1:9"),
 }
 

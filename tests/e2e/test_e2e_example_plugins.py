@@ -216,3 +216,33 @@ async def test_pods_are_bound_with_an_address_of_their_network(tmp_path: pathlib
         }
         assert addresses == given
         assert "annotations" not in (await here.pod("plain"))["metadata"]
+
+
+async def test_batch_pods_make_room_for_others(tmp_path: pathlib.Path) -> None:
+    """A pod that finds no room is bound in place of as few batch pods as needed; batch pods themselves wait.
+
+    The event names the pod that room was made for.
+    """
+    batch = {"example.com/tier": "spot-batch"}
+    post_filter = {"disabled": [{"name": "*"}], "enabled": [{"name": "SpotBatch"}]}
+    async with _cluster(tmp_path, 2) as here, _example(tmp_path, "spot-batch-python"):
+        await here.start(
+            configuration=_profile("SpotBatch", postFilter=post_filter),
+            own=_remote(tmp_path, "SpotBatch", "postFilter"),
+        )
+        await here.create_pods(pod(f"b{number}", cpu="2", labels=batch) for number in range(8))
+        await here.bound(8)
+        await here.create_pods([pod("more", cpu="2", labels=batch)])
+        await here.condition("more", "batch pods evict no others")
+        await here.request("DELETE", "/api/v1/namespaces/default/pods/more?gracePeriodSeconds=0")
+        await here.create_pods([pod("web", cpu="3")])
+
+        async def placed() -> bool:
+            return bool((await here.pod("web"))["spec"].get("nodeName"))
+
+        await installation.until(placed, 40, lambda: here.story("web"))
+        left = set(await _places(here)) - {"web"}
+        assert len(left) == 6
+        (gone, _) = sorted({f"b{number}" for number in range(8)} - left)
+        (event,) = await here.reported_events_of(gone, "Preempted")
+        assert (await here.pod("web"))["metadata"]["uid"] in event["note"]

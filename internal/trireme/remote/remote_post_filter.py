@@ -4,7 +4,7 @@ from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_response
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, filter_pb2, status_pb2
+from trireme.v1 import core_pb2, filter_pb2, meta_pb2, status_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -31,6 +31,10 @@ class RemotePostFilterPlugin:
         pod.CopyFrom(snap.classes[context.cycle.pod_class].pod)
         pod.MergeFrom(context.cycle.pod)
         request = filter_pb2.PostFilterRequest(cycle=self._client.project_cycle(context.cycle, pod))
+        # Evictions name the pod that room is made for.
+        who = context.cycle.pod.metadata
+        identity = meta_pb2.ObjectMeta(namespace=who.namespace, name=who.name, uid=who.uid)
+        request.cycle.pod.metadata.MergeFrom(identity)
         request.columns.CopyFrom(filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused))
         if context.pre_filter is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(context.pre_filter))
