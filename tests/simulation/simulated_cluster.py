@@ -56,6 +56,7 @@ _NAMESPACE = "kube-system"
 _SLICES = BY_KEY["endpointslices.discovery.k8s.io"]
 _FLAGS = ("--feature-gates=GenericWorkload=true",)
 _PLUGIN_HOST = "127.5.0.1"
+_INSIGHT_HOST = "127.6.0.1"
 _REMOTE_PLUGIN = {
     "name": simulated_plugin.NAME,
     "address": f"{_PLUGIN_HOST}:{_PORT}",
@@ -168,6 +169,7 @@ class Cluster:
         #: The hosts of each phase's replicas, of which some may not be listed as endpoints for a while.
         self.hosts: dict[str, list[str]] = {}
         self._unlisted: set[str] = set()
+        self._insight = False
         #: The remote plugin; None before it runs.
         self.plugin: simulated_plugin.ClosedNodes | None = None
         self._add("apiserver", API_HOST, self._run_api_server)
@@ -183,7 +185,14 @@ class Cluster:
         """The API server's."""
         return f"http://{API_HOST}:{API_PORT}"
 
-    def build(self, frontends: int, filters: int, scores: int, binds: int) -> None:
+    def build(
+        self,
+        frontends: int,
+        filters: int,
+        scores: int,
+        binds: int,
+        insight: phase_process.Phase[Any] | None = None,
+    ) -> None:
         """Define the processes; `start` starts them."""
         counts = {"filter": filters, "score": scores, "bind": binds}
         self.hosts = {
@@ -194,6 +203,9 @@ class Cluster:
                 self._add_phase(phase, number)
         for number in range(binds):
             self._add_bind(number)
+        if insight is not None:
+            self._insight = True
+            self._add_follower(insight, f"{insight.name}-0", _INSIGHT_HOST)
         self._add("plugin-0", _PLUGIN_HOST, self._run_plugin)
         completed = self._completed()
         for number in range(frontends):
@@ -252,7 +264,9 @@ class Cluster:
         self.processes[name] = SupervisedProcess(self, name, host, main)
 
     def _add_phase(self, phase: phase_process.Phase[Any], number: int) -> None:
-        host = _HOSTS[phase.name].format(number + 1)
+        self._add_follower(phase, f"{phase.name}-{number}", _HOSTS[phase.name].format(number + 1))
+
+    def _add_follower(self, phase: phase_process.Phase[Any], name: str, host: str) -> None:
         options = phase_process.flag_parser(phase.name).parse_args([f"--listen={host}:{_PORT}"])
         listener = listen_flags.make_listener(options.listen)
 
@@ -261,7 +275,7 @@ class Cluster:
                 listener, lambda supervisor: phase_process._lifespan(phase, options, supervisor)
             )
 
-        self._add(f"{phase.name}-{number}", host, main)
+        self._add(name, host, main)
 
     def _add_bind(self, number: int) -> None:
         host = _HOSTS["bind"].format(number + 1)
@@ -283,6 +297,7 @@ class Cluster:
             "phases": {phase: {"endpoints": addresses} for phase, addresses in endpoints.items()},
             "fallback": {"mode": "none"},
             "remotePlugins": [_REMOTE_PLUGIN],
+            **({"insight": {"endpoints": [f"{_INSIGHT_HOST}:{_PORT}"]}} if self._insight else {}),
         }
         path, profiles = self._folder / "trireme.yaml", self._folder / "scheduler.yaml"
         path.write_bytes(orjson.dumps(document))

@@ -94,6 +94,7 @@ def render(report: Report, wide: bool = False) -> console.Group:
         ("Deltas", f"{report['deltas']} of the cluster, {report['queueDeltas']} of the queue"),
         ("Streams", f"{report['streams']} opened"),
         ("Decisions", f"{report['decisions']}, and {report['missingDecisions']} missing"),
+        ("Bindings", f"{report['bindings']} reports"),
         ("Written by", ", ".join(report["releases"]) or "-"),
         ("Gaps", str(len(report["gaps"]))),
     ]
@@ -119,6 +120,7 @@ def _report(summary: verification.Summary) -> dict[str, Any]:
         "queueDeltas": summary.queue_deltas,
         "streams": summary.streams,
         "decisions": summary.decisions,
+        "bindings": summary.bindings,
         "missingDecisions": summary.missing_decisions,
         "releases": summary.releases,
         "gaps": [

@@ -68,8 +68,10 @@ async def _replay(
 
 
 def _counts_text(counts: decision_replay.ReplayCounts) -> str:
-    """What was replayed as one line, and what could not be as another."""
-    text = f"{counts.same} decisions are the same, {counts.different} differ; {counts.placed_pods} pods placed"
+    """What was replayed, by call, and what could not be, each as a line."""
+    lines = [f"{counts.same} decisions are the same, {counts.different} differ; {counts.placed_pods} pods placed"]
+    if counts.calls:
+        lines.append(f"Calls: {', '.join(f'{call} {number}' for call, number in sorted(counts.calls.items()))}")
     left_out = {
         "the cluster changed meanwhile": counts.inexact,
         "remote plugins took part": counts.remote,
@@ -77,12 +79,14 @@ def _counts_text(counts: decision_replay.ReplayCounts) -> str:
         "they were dropped": counts.missing,
     }
     named = [f"{number} ({why})" for why, number in left_out.items() if number]
-    return "\n".join([text, *([f"Not decided again: {', '.join(named)}"] if named else [])])
+    if named:
+        lines.append(f"Not decided again: {', '.join(named)}")
+    return "\n".join(lines)
 
 
-def _counts_json(counts: decision_replay.ReplayCounts) -> dict[str, int]:
+def _counts_json(counts: decision_replay.ReplayCounts) -> dict[str, Any]:
     """The counts with names as JSON has them."""
-    found = dataclasses.asdict(counts)
+    found: dict[str, Any] = dataclasses.asdict(counts)
     found["placedPods"] = found.pop("placed_pods")
     return found
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from trireme.framework import release
 from trireme.insight import observed_cluster
-from trireme.recording import full_state, segment_format, segment_writer
+from trireme.recording import applied_configuration, full_state, segment_format, segment_writer
 from trireme.snapshot import snapshot
 from trireme.v1 import recording_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks, supervision
@@ -247,7 +247,8 @@ class Recorder:
         if isinstance(item, _State):
             self._begin(item)
         elif self._writing:
-            self._bytes += self._writer.append(segment_format.message_frame(item.time_ns, item.content))
+            frame = segment_format.message_frame(item.time_ns, item.content)
+            self._bytes += self._writer.append(applied_configuration.left_out(frame))
             self._recorded += 1
         else:
             self._lost += 1
@@ -267,7 +268,8 @@ class Recorder:
         self._writer.begin(header)
         for frame in _state_frames(state):
             last = frame.state_part == recording_pb2.STATE_PART_LAST
-            self._bytes += self._writer.append(frame.SerializeToString(), completes_state=last)
+            content = applied_configuration.left_out(frame.SerializeToString())
+            self._bytes += self._writer.append(content, completes_state=last)
         self._reported += dropped
         self._writing = True
         if self._delay > _RETRY_SECONDS:

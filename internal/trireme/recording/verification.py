@@ -41,6 +41,8 @@ class Summary:
     queue_deltas: int = 0
     streams: int = 0
     decisions: int = 0
+    #: Reports of pods that were bound, which are numbered among the decisions.
+    bindings: int = 0
     #: Dropped before they were recorded, by the numbers of the others.
     missing_decisions: int = 0
     releases: list[str] = field(default_factory=list)
@@ -173,7 +175,11 @@ def _count_decisions(
         numbers.restart()
     for content in message.decisions:
         try:
-            numbers.add(decision_pb2.Decision.FromString(content).number)
+            decision = decision_pb2.Decision.FromString(content)
         except protobuf.DecodeError as error:
             raise RecordingError(file, offset, "a decision cannot be decoded") from error
-        summary.decisions += 1
+        numbers.add(decision.number)
+        if decision.HasField("bound"):
+            summary.bindings += 1
+        else:
+            summary.decisions += 1

@@ -5,8 +5,8 @@ difference means that the release or the configuration is another one, or that a
 snapshot.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from google.protobuf import message as protobuf
@@ -16,13 +16,10 @@ from trireme.framework import amounts
 from trireme.in_process import in_process_evaluators
 from trireme.recording import decision_numbers
 from trireme.registry import filter_profiles, score_profiles
-from trireme.replay import outcomes
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult, PostFilterResult
+from trireme.replay import decision_calls, outcomes
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, filter_pb2, filter_phase_pb2, recording_pb2, snapshot_pb2
-from trireme.wire import node_columns
+from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Difference:
     time_ns: int
     generation: int
     profile: str
-    #: The call: Filter, FilterNominated, Place or RunPostFilter.
+    #: The name of the call, such as Filter or Place.
     call: str
     #: The class: its number, and the namespace and owner of its pods.
     pods: str
@@ -60,6 +57,8 @@ class ReplayCounts:
     gaps: int = 0
     #: Reports of bindings, which are numbered among the decisions, and which nothing decides again.
     bindings: int = 0
+    #: How many were made again, by the name of the call.
+    calls: dict[str, int] = field(default_factory=dict)
 
 
 class DecisionReplay:
@@ -74,8 +73,6 @@ class DecisionReplay:
         self._numbers = decision_numbers.DecisionNumbers()
         self._snap = snapshot.Snapshot()
         self._snap.store_node_objects(messages=True, json=True)
-        # The last answer of Filter, with its class and the generation.
-        self._filtered: tuple[ports.ClassKey, int, FilterResult] | None = None
         self._configure(header.hello.configuration)
 
     @property
@@ -114,13 +111,13 @@ class DecisionReplay:
     def _forget(self) -> None:
         """Something is missing here, or another leader follows."""
         self._numbers.restart()
-        self._filtered = None
+        self._calls.forget_filter()
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Make the engines of the recorded configuration, or of the one to decide with. Raises: ValueError."""
         local = _without_remote_plugins(self._override or configuration)
         self._profiles = frozenset(profile.scheduler_name for profile in local.profiles)
-        self._evaluators = make_evaluators(self._snap, local)
+        self._calls = decision_calls.DecisionCalls(self._snap, make_evaluators(self._snap, local))
 
     async def _replay_decision(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
         """Make a decision again; returns the difference, if there is one. Raises: ValueError."""
@@ -128,7 +125,7 @@ class DecisionReplay:
         self._numbers.add(decision.number)
         if self._numbers.missing > before:
             self.counts.missing += self._numbers.missing - before
-            self._filtered = None
+            self._calls.forget_filter()
         if decision.HasField("bound"):
             self.counts.bindings += 1
             return None
@@ -138,21 +135,21 @@ class DecisionReplay:
             self.counts.inexact += 1
         else:
             return await self._compare(decision, time_ns)
-        self._filtered = None
+        self._calls.forget_filter()
         return None
 
     async def _compare(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
         """Make a decision again, if all that it builds on is there. Raises: ValueError."""
         try:
-            made = await self._decide(decision) if decision.pod_class in self._snap.classes else None
+            made = await self._calls.make(decision) if decision.pod_class in self._snap.classes else None
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             raise ValueError(f"decision {decision.number} cannot be made again: {error}") from error
         if made is None:
             self.counts.incomplete += 1
             return None
-        call, recorded, replayed = made
         self.counts.placed_pods += len(decision.place.slots)
-        if recorded == replayed:
+        self.counts.calls[made.call] = self.counts.calls.get(made.call, 0) + 1
+        if made.recorded == made.replayed:
             self.counts.same += 1
             return None
         self.counts.different += 1
@@ -161,75 +158,11 @@ class DecisionReplay:
             time_ns,
             decision.generation,
             decision.profile,
-            call,
+            made.call,
             self._class_text(decision.pod_class),
-            recorded,
-            replayed,
+            made.recorded,
+            made.replayed,
         )
-
-    async def _decide(self, decision: decision_pb2.Decision) -> tuple[str, outcomes.Outcome, outcomes.Outcome] | None:
-        """The call, the recorded outcome, and the one of now; None: the answer that it builds on is not there.
-
-        Raises: PhaseFault, PhaseUnavailable.
-        """
-        key, generation = (decision.profile, decision.pod_class), decision.generation
-        names = self._snap.nodes.names
-        match decision.WhichOneof("decision"):
-            case "filter":
-                result = await self._filter(key, generation, decision.filter)
-                return "Filter", outcomes.recorded_filter(decision.filter), outcomes.replayed_filter(result)
-            case "nominated":
-                nominees = [_pod(each.pod) for each in decision.nominated.nominees]
-                slots = [each.slot for each in decision.nominated.nominees]
-                found = await self._evaluators.filter_nominated(*key, generation, nominees, slots)
-                count = decision.nominated.admitted
-                return "FilterNominated", outcomes.admitted(count), outcomes.admitted(found.admitted)
-            case "place":
-                place = decision.place
-                columns = place.capacities if place.HasField("capacities") else None
-                filtered = self._filtered_for(key, columns, place.constraints)
-                if filtered is None:
-                    return None
-                placed = await self._evaluators.place(*key, place.count, filtered, place.extra_scores)
-                return (
-                    "Place",
-                    outcomes.recorded_placement(place, names),
-                    outcomes.replayed_placement(placed, names),
-                )
-            case "post_filter":
-                about = decision.post_filter
-                filtered = self._filtered_for(key, about.columns if about.HasField("columns") else None)
-                if filtered is None:
-                    return None
-                pods = [_preemptor_pod(each) for each in about.preemptors]
-                results = await self._evaluators.run_post_filter(*key, generation, pods, filtered)
-                recorded = PostFilterResult.from_messages(about.results)
-                return "RunPostFilter", outcomes.post_filter(recorded), outcomes.post_filter(results)
-        return None
-
-    async def _filter(self, key: ports.ClassKey, generation: int, about: decision_pb2.FilterDecision) -> FilterResult:
-        """Filter again."""
-        nominee = _pod(about.nominee) if about.HasField("nominee") else None
-        preemptors = [_preemptor_pod(each) for each in about.preemptors]
-        self._filtered = None
-        result = await self._evaluators.filter(*key, about.count, generation, nominee, preemptors)
-        self._filtered = key, generation, result
-        return result
-
-    def _filtered_for(
-        self,
-        key: ports.ClassKey,
-        columns: filter_pb2.NodeColumns | None,
-        constraints: Iterable[filter_phase_pb2.DomainConstraint] = (),
-    ) -> FilterResult | None:
-        """The answer of Filter that a call builds on: the recorded columns, else the last one about the class."""
-        if columns is not None:
-            answer = class_answer.ClassAnswer()
-            answer.update(node_columns.from_message(columns))
-            return _result_of(answer, tuple(constraints))
-        if self._filtered is None or self._filtered[:2] != (key, self._snap.generation):
-            return None
-        return self._filtered[2]
 
     def _class_text(self, number: int) -> str:
         """The class for people."""
@@ -274,33 +207,3 @@ def _without_remote_plugins(configuration: snapshot_pb2.Configuration) -> snapsh
         if remote.isdisjoint(entry.name for points in profile.plugin_sets for entry in points.plugins):
             out.profiles.append(profile)
     return out
-
-
-def _pod(identity: cycle_pb2.PodIdentity) -> core_pb2.Pod:
-    """A pod with its identity alone."""
-    out = core_pb2.Pod()
-    out.metadata.namespace, out.metadata.name, out.metadata.uid = identity.namespace, identity.name, identity.uid
-    return out
-
-
-def _preemptor_pod(preemptor: filter_phase_pb2.Preemptor) -> core_pb2.Pod:
-    """The pod that preempts, with its nomination."""
-    out = _pod(preemptor.pod)
-    out.status.nominated_node_name = preemptor.nominated_node
-    return out
-
-
-def _result_of(
-    answer: class_answer.ClassAnswer, constraints: Sequence[filter_phase_pb2.DomainConstraint]
-) -> FilterResult:
-    """Filter's result with this answer, as Place and PostFilter need it."""
-    return FilterResult(
-        answer=answer,
-        columns=filter_pb2.NodeColumns(),
-        refusal=None,
-        constraints=tuple(constraints),
-        max_batch=0,
-        needs_reserve=False,
-        needs_pre_bind=False,
-        evaluated=(),
-    )

@@ -37,7 +37,7 @@ def replayed_filter(result: FilterResult) -> Outcome:
 def placement(slots: Iterable[int], failure: status.Status | None, names: Sequence[str]) -> Outcome:
     """The outcome of Place. `names` are the nodes' by slot."""
     if failure is not None:
-        return (_status_text(failure),)
+        return (status_text(failure),)
     return tuple(names[slot] if slot < len(names) else f"slot {slot}" for slot in slots)
 
 
@@ -69,12 +69,12 @@ def _filter_outcome(
 ) -> Outcome:
     """The lines of Filter's answer, refusals in a fixed order: each replica numbers statuses for itself."""
     if pre_filter is not None:
-        return (f"every node: {_status_text(pre_filter)}", *post_filter(results))
-    lines = sorted(f"{nodes} nodes: {_status_text(refusing)}" for refusing, nodes in refusals)
+        return (f"every node: {status_text(pre_filter)}", *post_filter(results))
+    lines = sorted(f"{nodes} nodes: {status_text(refusing)}" for refusing, nodes in refusals)
     return (*(lines or ["some nodes pass"]), *post_filter(results))
 
 
-def _status_text(refusing: status.Status) -> str:
+def status_text(refusing: status.Status) -> str:
     """The status as one line."""
     return f"{refusing.plugin}: {refusing.message} ({refusing.code.name})"
 

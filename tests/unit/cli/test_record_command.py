@@ -75,6 +75,7 @@ def test_check_says_what_a_folder_holds(
         "queueDeltas": 0,
         "streams": 0,
         "decisions": 0,
+        "bindings": 0,
         "missingDecisions": 0,
         "releases": ["0"],
         "gaps": [{"file": str(files(folder)[2]), "end": "2023-11-14T22:15:20.000000Z", "droppedMessages": 7}],
@@ -259,12 +260,17 @@ def test_check_counts_decisions_and_those_that_are_missing(
     first, second, third = delta_frame(2), delta_frame(3), delta_frame(10)
     for frame, numbers in ((first, (4, 5)), (second, (8,)), (third, (100, 101))):
         frame.message.decisions.extend(decision_pb2.Decision(number=each).SerializeToString() for each in numbers)
+    bound = decision_pb2.Decision(number=102, bound=decision_pb2.BoundPods(uid=["u"]))
+    third.message.decisions.append(bound.SerializeToString())
     frames = [state_frame(1), first, second, gap, state_frame(9), third, end_frame()]
     path.write_bytes(b"".join(encoded(header(), frames)))
     code, report, _ = check(path, capsys)
-    assert (code, report["decisions"], report["missingDecisions"]) == (0, 5, 2)
+    # A report of bindings is numbered among the decisions, and is none: nobody decides it again.
+    assert (code, report["decisions"], report["bindings"], report["missingDecisions"]) == (0, 5, 1, 2)
     assert main.main(["record", "check", str(path)]) == 0
-    assert "5, and 2 missing" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "5, and 2 missing" in shown
+    assert "1 reports" in shown
 
 
 def test_check_names_a_decision_that_is_none(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import phase_calls
 import pytest
 from phase_calls import configuration, context, no_remote_plugins
@@ -12,9 +13,9 @@ from snapshot_views import node_of, pod_of, view
 
 from trireme.insight import observed_cluster, recorder, recording_flags, service
 from trireme.phases import phase_process
-from trireme.recording import segment_folder, segment_writer, verification
+from trireme.recording import applied_configuration, segment_folder, segment_writer, verification
 from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, recording_pb2, snapshot_pb2
+from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, recorded_call_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.componentbase import supervision
 
 MIB = 1 << 20
@@ -341,3 +342,30 @@ def test_wrong_flags_are_named(flag: str, text: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         flags.parse_args([flag])
     assert f"argument {flag.partition('=')[0]}: {text}" in capsys.readouterr().err
+
+
+def test_the_last_applied_configuration_is_in_no_recording(tmp_path: pathlib.Path) -> None:
+    """It is the whole manifest, with values that nobody expects in the file of a bug report."""
+    applied = {applied_configuration.ANNOTATION: "{secret}", "example.com/own": "kept"}
+    at = recorded(tmp_path)
+    at.hello()
+    entry = node("n0", 0)
+    entry.node.metadata.annotations.update(applied)
+    entry.json = orjson.dumps({"metadata": {"name": "n0", "annotations": applied}, "spec": {}})
+    claim = snapshot_pb2.ClusterObject()
+    claim.persistent_volume_claim.metadata.annotations.update(applied)
+    at.delta(reset=True, nodes=[entry], objects=[claim])
+    at.write()
+    assumed = recorded_call_pb2.ReserveDecision(reservations=[filter_pb2.Reservation(assumed=[claim])])
+    decision = decision_pb2.Decision(number=1, reserve=assumed).SerializeToString()
+    delta = snapshot_pb2.Delta(from_generation=1, to_generation=2, nodes=[entry], objects=[claim])
+    at.cluster.apply(delta)
+    at.recorder.record(snapshot_pb2.SyncRequest(delta=delta, decisions=[decision]))
+    at.write()
+    ((_, frames),) = at.segments()
+    text = b"".join(frame.SerializeToString() for frame in frames)
+    assert b"{secret}" not in text
+    # All else stays, in the state and in the delta: of node, JSON and claim; and once in the decision.
+    assert text.count(b"kept") == 7
+    # What insight itself has is as it was.
+    assert applied_configuration.ANNOTATION.encode() in at.cluster.snap.nodes.messages[0]

@@ -9,7 +9,18 @@ from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, with_de
 
 from trireme.framework import status
 from trireme.replay import decision_replay
-from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
+from trireme.results.phase_results import PostFilterResult
+from trireme.v1 import (
+    cycle_pb2,
+    decision_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    recorded_call_pb2,
+    recording_pb2,
+    score_phase_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 
 
 async def replayed(
@@ -115,7 +126,7 @@ async def test_pods_that_were_bound_are_no_decision_to_make_again() -> None:
     bound = decision_pb2.Decision(number=3, bound=decision_pb2.BoundPods(uid=["uid-0"]))
     frames[-1].message.decisions.append(bound.SerializeToString())
     counts, differences = await replayed(cluster, frames)
-    assert (counts.same, counts.incomplete, counts.missing, counts.remote, differences) == (2, 0, 0, 0, [])
+    assert (counts.same, counts.bindings, counts.incomplete, counts.missing, differences) == (2, 1, 0, 0, [])
 
 
 async def test_decisions_that_were_dropped_are_counted() -> None:
@@ -194,3 +205,113 @@ async def test_a_decision_that_cannot_be_decoded_is_an_error() -> None:
     frames[-1].message.decisions.append(b"\xff")
     with pytest.raises(ValueError, match="a decision cannot be decoded"):
         await replayed(cluster, frames)
+
+
+async def with_every_call() -> RecordedCluster:
+    """Calls of Reserve, of preemption with extenders, and about a pod group that preempts."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(LARGE, 3)
+    evaluators, pod = cluster.evaluators, cluster.pod()
+    identity = cycle_pb2.PodIdentity(namespace="default", name=pod.metadata.name, uid=pod.metadata.uid)
+    about = PROFILE, IMPORTANT, cluster.generation
+    cycle = evaluators.cycle(*about)
+    await evaluators.reserve(cycle, [filter_pb2.Placement(pod=identity, node_name="n0", slot=0)])
+    filtered = await cluster.filter(IMPORTANT)
+    candidates = await evaluators.list_preemption_candidates(*about, pod, filtered)
+    assert not isinstance(candidates, PostFilterResult)
+    # The extenders leave the one that would not be chosen.
+    chosen = await evaluators.select_preemption_candidate(*about, pod, filtered, candidates)
+    left = [each for each in candidates if each.node_name != chosen.nominated_node]
+    await evaluators.select_preemption_candidate(*about, pod, filtered, left)
+    members = [filter_phase_pb2.PodGroupMember(pod_class=IMPORTANT)]
+    listed = await evaluators.list_pod_group_victims(
+        filter_phase_pb2.ListPodGroupVictimsRequest(cycle=cycle, priority=100, members=members)
+    )
+    placed = filter_phase_pb2.PlacedPodGroupMember(pod=identity, pod_class=IMPORTANT, slot=1)
+    await evaluators.reprieve_pod_group_victims(
+        filter_phase_pb2.ReprievePodGroupVictimsRequest(
+            cycle=cycle, pod_group=identity, priority=100, victims=listed.victims, placed=[placed]
+        )
+    )
+    tried = [filter_phase_pb2.TriedPodGroupMember(pod=identity, pod_class=IMPORTANT)]
+    await evaluators.list_releasable_claims(
+        filter_phase_pb2.ListReleasableClaimsRequest(cycle=cycle, pod_group=identity, tried=tried)
+    )
+    placements = [score_phase_pb2.CandidatePlacement(slots=[slot], pod_classes=[SMALL]) for slot in (0, 1)]
+    await evaluators.score_pod_group_placements(
+        score_phase_pb2.ScorePodGroupPlacementsRequest(cycle=cycle, placements=placements)
+    )
+    return cluster
+
+
+CALLS = {
+    "Reserve": "reserve",
+    "ListPreemptionCandidates": "candidates",
+    "SelectPreemptionCandidate": "candidate_choice",
+    "ListPodGroupVictims": "group_victims",
+    "ReprievePodGroupVictims": "group_reprieval",
+    "ListReleasableClaims": "claim_release",
+    "ScorePodGroupPlacements": "group_placements",
+}
+
+
+async def test_calls_for_reserve_extenders_and_groups_are_made_again() -> None:
+    """Of volumes, devices, groups and extenders' victims nothing would be compared."""
+    cluster = await with_every_call()
+    counts, differences = await replayed(cluster)
+    assert differences == []
+    assert counts.same == len(cluster.decisions())
+    assert {call: counts.calls[call] for call in CALLS} == {**dict.fromkeys(CALLS, 1), "SelectPreemptionCandidate": 2}
+    (victims, *_) = (each.group_victims for each in cluster.decisions() if each.HasField("group_victims"))
+    assert len(victims.response.victims) == 3
+    assert not victims.request.HasField("cycle")
+    (reprieved,) = (each.group_reprieval for each in cluster.decisions() if each.HasField("group_reprieval"))
+    assert reprieved.response.actions
+
+
+OTHER_ANSWERS: dict[str, Any] = {
+    "Reserve": recorded_call_pb2.ReserveDecision(
+        reservations=[filter_pb2.Reservation(status=status_pb2.Status(code=status_pb2.CODE_ERROR))]
+    ),
+    "ListPreemptionCandidates": recorded_call_pb2.CandidatesDecision(
+        candidates=[filter_phase_pb2.PreemptionCandidate(node_name="n7")]
+    ),
+    "SelectPreemptionCandidate": recorded_call_pb2.CandidateChoiceDecision(
+        answer=filter_pb2.PostFilterResponse(nominated_node="n7")
+    ),
+    "ListPodGroupVictims": recorded_call_pb2.GroupVictimsDecision(
+        response=filter_phase_pb2.ListPodGroupVictimsResponse(victims=[filter_phase_pb2.Victim(violations=7)])
+    ),
+    "ReprievePodGroupVictims": recorded_call_pb2.GroupReprievalDecision(
+        response=filter_phase_pb2.ReprievePodGroupVictimsResponse(disruption=filter_pb2.Disruption(victims=7))
+    ),
+    "ListReleasableClaims": recorded_call_pb2.ClaimReleaseDecision(
+        response=filter_phase_pb2.ListReleasableClaimsResponse(status=status_pb2.Status(messages=["other"]))
+    ),
+    "ScorePodGroupPlacements": recorded_call_pb2.GroupPlacementsDecision(
+        response=score_phase_pb2.ScorePodGroupPlacementsResponse(totals=[7])
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_another_answer_to_any_call_is_a_difference(call: str) -> None:
+    """A change of how volumes, devices, victims of groups or extenders' nodes are chosen would pass for the same."""
+    cluster = await with_every_call()
+    number = next(each.number for each in cluster.decisions() if each.HasField(CALLS[call]))
+    frames = with_decision_changed(cluster.frames(), number, **{CALLS[call]: OTHER_ANSWERS[call]})
+    counts, (difference,) = await replayed(cluster, frames)
+    assert (difference.call, difference.number, counts.different) == (call, number, 1)
+    assert difference.recorded != difference.replayed
+
+
+async def test_a_kind_of_decision_that_a_later_release_records_is_counted() -> None:
+    """An older release could not read its recordings, or would take them for wrong."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    frames = cluster.frames()
+    later = decision_pb2.Decision(number=3, generation=cluster.generation - 1, profile=PROFILE, pod_class=SMALL)
+    place = next(frame for frame in frames if frame.message.decisions)
+    place.message.decisions.append(later.SerializeToString())
+    counts, differences = await replayed(cluster, frames)
+    assert (counts.same, counts.incomplete, differences) == (2, 1, [])

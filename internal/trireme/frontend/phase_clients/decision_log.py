@@ -5,19 +5,48 @@ that take them. Nothing waits for a replica: a decision for which there is no ro
 out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from trireme.cache import placed_pod
 from trireme.queueing import queued_pod
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import fit_error, ports
-from trireme.v1 import decision_pb2, filter_phase_pb2, snapshot_pb2
+from trireme.v1 import (
+    cycle_pb2,
+    decision_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    recorded_call_pb2,
+    score_phase_pb2,
+    snapshot_pb2,
+)
 from trireme.wire import identities
 from trireme.wire import status as wire_status
 
 # Decisions may wait for the next message up to so many bytes.
 MAX_WAITING_BYTES = 1 << 20
+
+GroupRequest = (
+    filter_phase_pb2.ListPodGroupVictimsRequest
+    | filter_phase_pb2.ReprievePodGroupVictimsRequest
+    | filter_phase_pb2.ListReleasableClaimsRequest
+    | score_phase_pb2.ScorePodGroupPlacementsRequest
+)
+GroupResponse = (
+    filter_phase_pb2.ListPodGroupVictimsResponse
+    | filter_phase_pb2.ReprievePodGroupVictimsResponse
+    | filter_phase_pb2.ListReleasableClaimsResponse
+    | score_phase_pb2.ScorePodGroupPlacementsResponse
+)
+
+# The field of Decision that has a call about a group, by the call's request.
+_GROUP_FIELDS: Mapping[type[GroupRequest], str] = {
+    filter_phase_pb2.ListPodGroupVictimsRequest: "group_victims",
+    filter_phase_pb2.ReprievePodGroupVictimsRequest: "group_reprieval",
+    filter_phase_pb2.ListReleasableClaimsRequest: "claim_release",
+    score_phase_pb2.ScorePodGroupPlacementsRequest: "group_placements",
+}
 
 
 class DecisionLog:
@@ -119,12 +148,68 @@ class DecisionLog:
         if not self.wanted():
             return
         about = decision_pb2.PostFilterDecision(preemptors=preemptors, results=results)
-        if self._filtered is not None and self._is_last_answer(class_key, filtered):
-            # Where PreFilter refused the class, the generation of the call is that of an earlier answer.
-            generation = self._filtered[2]
-        else:
-            about.columns.CopyFrom(filtered.answer.to_message())
+        generation = self._add_refusal(about, class_key, generation, filtered)
         self._add(class_key, generation, decision_pb2.Decision(post_filter=about))
+
+    def add_candidates(
+        self,
+        class_key: ports.ClassKey,
+        generation: int,
+        preemptor: filter_phase_pb2.Preemptor,
+        filtered: FilterResult,
+        response: filter_phase_pb2.ListPreemptionCandidatesResponse,
+    ) -> None:
+        """Add the nodes that extenders may choose from, or PostFilter's answer without a choice."""
+        if not self.wanted():
+            return
+        about = recorded_call_pb2.CandidatesDecision(preemptor=preemptor, candidates=response.candidates)
+        if not response.candidates:
+            about.answer.CopyFrom(response.answer)
+        generation = self._add_refusal(about, class_key, generation, filtered)
+        self._add(class_key, generation, decision_pb2.Decision(candidates=about))
+
+    def add_candidate_choice(
+        self,
+        class_key: ports.ClassKey,
+        generation: int,
+        filtered: FilterResult,
+        request: filter_phase_pb2.SelectPreemptionCandidateRequest,
+        answer: filter_pb2.PostFilterResponse,
+    ) -> None:
+        """Add the choice among the nodes that extenders left."""
+        if not self.wanted():
+            return
+        about = recorded_call_pb2.CandidateChoiceDecision(
+            preemptor=request.preemptor, candidates=request.candidates, answer=answer
+        )
+        generation = self._add_refusal(about, class_key, generation, filtered)
+        self._add(class_key, generation, decision_pb2.Decision(candidate_choice=about))
+
+    def add_reserve(
+        self,
+        cycle: cycle_pb2.Cycle,
+        placements: Sequence[filter_pb2.Placement],
+        reservations: Sequence[filter_pb2.Reservation],
+    ) -> None:
+        """Add what Reserve assumed beside pods. The state for PreBind says the same once more, and is left out."""
+        if not self.wanted():
+            return
+        about = recorded_call_pb2.ReserveDecision(placements=placements, reservations=reservations)
+        for reservation in about.reservations:
+            reservation.ClearField("state")
+        self._add((cycle.profile, cycle.pod_class), cycle.generation, decision_pb2.Decision(reserve=about))
+
+    def add_group_call(self, request: GroupRequest, response: GroupResponse) -> None:
+        """Add a call about a pod group."""
+        if not self.wanted():
+            return
+        decision, cycle = decision_pb2.Decision(), request.cycle
+        about = getattr(decision, _GROUP_FIELDS[type(request)])
+        about.request.CopyFrom(request)
+        about.request.ClearField("cycle")
+        about.response.CopyFrom(response)
+        about.response.ClearField("evaluated_generation")
+        self._add((cycle.profile, cycle.pod_class), cycle.generation, decision)
 
     def add_bound(
         self,
@@ -148,6 +233,22 @@ class DecisionLog:
         bound.permit_us.append(_microseconds(permit_seconds))
         bound.pre_bind_us.append(_microseconds(pre_bind_seconds))
         bound.bind_us.append(_microseconds(bind_seconds))
+
+    def _add_refusal(
+        self,
+        about: decision_pb2.PostFilterDecision
+        | recorded_call_pb2.CandidatesDecision
+        | recorded_call_pb2.CandidateChoiceDecision,
+        class_key: ports.ClassKey,
+        generation: int,
+        filtered: FilterResult,
+    ) -> int:
+        """Add why no node took the pods, unless Filter's last answer says it; returns the generation of the call."""
+        if self._filtered is not None and self._is_last_answer(class_key, filtered):
+            # Where PreFilter refused the class, the generation of the call is that of an earlier answer.
+            return self._filtered[2]
+        about.columns.CopyFrom(filtered.answer.to_message())
+        return generation
 
     def _is_last_answer(self, class_key: ports.ClassKey, filtered: FilterResult) -> bool:
         """Whether this is Filter's last answer as it was."""

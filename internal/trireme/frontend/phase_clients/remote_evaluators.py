@@ -212,6 +212,7 @@ class RemoteEvaluators:
         response = await self._call_filter_checking_generation(
             rpc, request.cycle, lambda stub: stub.ListPreemptionCandidates, request
         )
+        self._decisions.add_candidates((profile, class_id), generation, request.preemptor, filtered, response)
         return response.candidates or PostFilterResult.from_message(response.answer)
 
     async def select_preemption_candidate(
@@ -234,31 +235,38 @@ class RemoteEvaluators:
         response = await self._call_filter_checking_generation(
             rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request
         )
+        self._decisions.add_candidate_choice((profile, class_id), generation, filtered, request, response.answer)
         return PostFilterResult.from_message(response.answer)
 
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Have filter list the pods and groups that may be evicted for a group."""
-        return await self._call_filter_checking_generation(
+        response = await self._call_filter_checking_generation(
             "ListPodGroupVictims", request.cycle, lambda stub: stub.ListPodGroupVictims, request
         )
+        self._decisions.add_group_call(request, response)
+        return response
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """Have filter list the victims that still have to be evicted for a group whose pods were placed."""
-        return await self._call_filter_checking_generation(
+        response = await self._call_filter_checking_generation(
             "ReprievePodGroupVictims", request.cycle, lambda stub: stub.ReprievePodGroupVictims, request
         )
+        self._decisions.add_group_call(request, response)
+        return response
 
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """Have filter list the claims of a group that may be released, as no node can use them as they are."""
-        return await self._call_filter_checking_generation(
+        response = await self._call_filter_checking_generation(
             "ListReleasableClaims", request.cycle, lambda stub: stub.ListReleasableClaims, request
         )
+        self._decisions.add_group_call(request, response)
+        return response
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
@@ -283,6 +291,7 @@ class RemoteEvaluators:
             raise ports.PhaseFault(
                 f"score answered {len(response.totals)} totals for {len(request.placements)} placements"
             )
+        self._decisions.add_group_call(request, response)
         return response
 
     async def place(
@@ -344,6 +353,7 @@ class RemoteEvaluators:
         response = await self._call_filter_checking_generation("Reserve", cycle, lambda stub: stub.Reserve, request)
         if len(response.reservations) != len(placements):
             raise ports.PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
+        self._decisions.add_reserve(cycle, placements, response.reservations)
         return response.reservations
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:

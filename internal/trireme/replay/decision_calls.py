@@ -1,0 +1,227 @@
+"""Makes the call of a recorded decision again, and gives both outcomes: the recorded one, and that of now."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trireme.in_process import in_process_evaluators
+from trireme.replay import call_outcomes, outcomes
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult, PostFilterResult
+from trireme.scheduling import ports
+from trireme.snapshot import snapshot
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    decision_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    recorded_call_pb2,
+    score_phase_pb2,
+)
+from trireme.wire import node_columns
+
+
+@dataclass(frozen=True, slots=True)
+class MadeAgain:
+    """A decision that was made again: the name of its call, and the outcomes."""
+
+    call: str
+    recorded: outcomes.Outcome
+    replayed: outcomes.Outcome
+
+
+class DecisionCalls:
+    """Makes decisions again, one after the other: most build on the last answer of Filter."""
+
+    def __init__(self, snap: snapshot.Snapshot, evaluators: in_process_evaluators.InProcessEvaluators) -> None:
+        self._snap = snap
+        self._evaluators = evaluators
+        # The last answer of Filter, with its class and the generation.
+        self._filtered: tuple[ports.ClassKey, int, FilterResult] | None = None
+        self._calls: Mapping[str, Callable[[decision_pb2.Decision], Awaitable[MadeAgain | None]]] = {
+            "filter": self._filter,
+            "nominated": self._filter_nominated,
+            "place": self._place,
+            "post_filter": self._run_post_filter,
+            "candidates": self._list_candidates,
+            "candidate_choice": self._select_candidate,
+            "reserve": self._reserve,
+            "group_victims": self._list_group_victims,
+            "group_reprieval": self._reprieve_group_victims,
+            "claim_release": self._list_releasable_claims,
+            "group_placements": self._score_group_placements,
+        }
+
+    def forget_filter(self) -> None:
+        """Nothing builds on the answers before this."""
+        self._filtered = None
+
+    async def make(self, decision: decision_pb2.Decision) -> MadeAgain | None:
+        """Make a decision again; None: what it builds on is not there, or this release does not know its kind.
+
+        Raises: PhaseFault, PhaseUnavailable.
+        """
+        call = self._calls.get(decision.WhichOneof("decision") or "")
+        return None if call is None else await call(decision)
+
+    async def _filter(self, decision: decision_pb2.Decision) -> MadeAgain:
+        """Filter."""
+        about, key = decision.filter, _key(decision)
+        nominee = _pod(about.nominee) if about.HasField("nominee") else None
+        preemptors = [_preemptor_pod(each) for each in about.preemptors]
+        self._filtered = None
+        result = await self._evaluators.filter(*key, about.count, decision.generation, nominee, preemptors)
+        self._filtered = key, decision.generation, result
+        return MadeAgain("Filter", outcomes.recorded_filter(about), outcomes.replayed_filter(result))
+
+    async def _filter_nominated(self, decision: decision_pb2.Decision) -> MadeAgain:
+        """FilterNominated."""
+        nominees = [_pod(each.pod) for each in decision.nominated.nominees]
+        slots = [each.slot for each in decision.nominated.nominees]
+        found = await self._evaluators.filter_nominated(*_key(decision), decision.generation, nominees, slots)
+        recorded = outcomes.admitted(decision.nominated.admitted)
+        return MadeAgain("FilterNominated", recorded, outcomes.admitted(found.admitted))
+
+    async def _place(self, decision: decision_pb2.Decision) -> MadeAgain | None:
+        """Place."""
+        place, names = decision.place, self._snap.nodes.names
+        columns = place.capacities if place.HasField("capacities") else None
+        filtered = self._filtered_for(decision, columns, place.constraints)
+        if filtered is None:
+            return None
+        placed = await self._evaluators.place(*_key(decision), place.count, filtered, place.extra_scores)
+        recorded = outcomes.recorded_placement(place, names)
+        return MadeAgain("Place", recorded, outcomes.replayed_placement(placed, names))
+
+    async def _run_post_filter(self, decision: decision_pb2.Decision) -> MadeAgain | None:
+        """RunPostFilter."""
+        about = decision.post_filter
+        filtered = self._filtered_for(decision, about.columns if about.HasField("columns") else None)
+        if filtered is None:
+            return None
+        pods = [_preemptor_pod(each) for each in about.preemptors]
+        results = await self._evaluators.run_post_filter(*_key(decision), decision.generation, pods, filtered)
+        recorded = outcomes.post_filter(PostFilterResult.from_messages(about.results))
+        return MadeAgain("RunPostFilter", recorded, outcomes.post_filter(results))
+
+    async def _list_candidates(self, decision: decision_pb2.Decision) -> MadeAgain | None:
+        """ListPreemptionCandidates."""
+        about = decision.candidates
+        filtered = self._filtered_for(decision, about.columns if about.HasField("columns") else None)
+        if filtered is None:
+            return None
+        pod = _preemptor_pod(about.preemptor)
+        found = await self._evaluators.list_preemption_candidates(*_key(decision), decision.generation, pod, filtered)
+        recorded = about.candidates or PostFilterResult.from_message(about.answer)
+        return MadeAgain(
+            "ListPreemptionCandidates", call_outcomes.candidates(recorded), call_outcomes.candidates(found)
+        )
+
+    async def _select_candidate(self, decision: decision_pb2.Decision) -> MadeAgain | None:
+        """SelectPreemptionCandidate."""
+        about = decision.candidate_choice
+        filtered = self._filtered_for(decision, about.columns if about.HasField("columns") else None)
+        if filtered is None:
+            return None
+        found = await self._evaluators.select_preemption_candidate(
+            *_key(decision), decision.generation, _preemptor_pod(about.preemptor), filtered, about.candidates
+        )
+        recorded = PostFilterResult.from_message(about.answer)
+        return MadeAgain("SelectPreemptionCandidate", outcomes.post_filter([recorded]), outcomes.post_filter([found]))
+
+    async def _reserve(self, decision: decision_pb2.Decision) -> MadeAgain:
+        """Reserve."""
+        about: recorded_call_pb2.ReserveDecision = decision.reserve
+        found = await self._evaluators.reserve(self._cycle(decision), about.placements)
+        recorded = call_outcomes.reservations(about.reservations)
+        return MadeAgain("Reserve", recorded, call_outcomes.reservations(found))
+
+    async def _list_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
+        """ListPodGroupVictims."""
+        request = filter_phase_pb2.ListPodGroupVictimsRequest()
+        request.CopyFrom(decision.group_victims.request)
+        request.cycle.CopyFrom(self._cycle(decision))
+        found = await self._evaluators.list_pod_group_victims(request)
+        recorded = call_outcomes.answer(decision.group_victims.response)
+        return MadeAgain("ListPodGroupVictims", recorded, call_outcomes.answer(found))
+
+    async def _reprieve_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
+        """ReprievePodGroupVictims."""
+        request = filter_phase_pb2.ReprievePodGroupVictimsRequest()
+        request.CopyFrom(decision.group_reprieval.request)
+        request.cycle.CopyFrom(self._cycle(decision))
+        found = await self._evaluators.reprieve_pod_group_victims(request)
+        recorded = call_outcomes.answer(decision.group_reprieval.response)
+        return MadeAgain("ReprievePodGroupVictims", recorded, call_outcomes.answer(found))
+
+    async def _list_releasable_claims(self, decision: decision_pb2.Decision) -> MadeAgain:
+        """ListReleasableClaims."""
+        request = filter_phase_pb2.ListReleasableClaimsRequest()
+        request.CopyFrom(decision.claim_release.request)
+        request.cycle.CopyFrom(self._cycle(decision))
+        found = await self._evaluators.list_releasable_claims(request)
+        recorded = call_outcomes.answer(decision.claim_release.response)
+        return MadeAgain("ListReleasableClaims", recorded, call_outcomes.answer(found))
+
+    async def _score_group_placements(self, decision: decision_pb2.Decision) -> MadeAgain:
+        """ScorePodGroupPlacements."""
+        request = score_phase_pb2.ScorePodGroupPlacementsRequest()
+        request.CopyFrom(decision.group_placements.request)
+        request.cycle.CopyFrom(self._cycle(decision))
+        found = await self._evaluators.score_pod_group_placements(request)
+        recorded = call_outcomes.answer(decision.group_placements.response)
+        return MadeAgain("ScorePodGroupPlacements", recorded, call_outcomes.answer(found))
+
+    def _cycle(self, decision: decision_pb2.Decision) -> cycle_pb2.Cycle:
+        """The context of the call."""
+        return self._evaluators.cycle(*_key(decision), decision.generation)
+
+    def _filtered_for(
+        self,
+        decision: decision_pb2.Decision,
+        columns: filter_pb2.NodeColumns | None,
+        constraints: Iterable[filter_phase_pb2.DomainConstraint] = (),
+    ) -> FilterResult | None:
+        """The answer of Filter that a call builds on: the recorded columns, else the last one about the class."""
+        if columns is not None:
+            answer = class_answer.ClassAnswer()
+            answer.update(node_columns.from_message(columns))
+            return _result_of(answer, tuple(constraints))
+        if self._filtered is None or self._filtered[:2] != (_key(decision), decision.generation):
+            return None
+        return self._filtered[2]
+
+
+def _key(decision: decision_pb2.Decision) -> ports.ClassKey:
+    """The profile and the class."""
+    return decision.profile, decision.pod_class
+
+
+def _pod(identity: cycle_pb2.PodIdentity) -> core_pb2.Pod:
+    """A pod with its identity alone."""
+    out = core_pb2.Pod()
+    out.metadata.namespace, out.metadata.name, out.metadata.uid = identity.namespace, identity.name, identity.uid
+    return out
+
+
+def _preemptor_pod(preemptor: filter_phase_pb2.Preemptor) -> core_pb2.Pod:
+    """The pod that preempts, with its nomination."""
+    out = _pod(preemptor.pod)
+    out.status.nominated_node_name = preemptor.nominated_node
+    return out
+
+
+def _result_of(
+    answer: class_answer.ClassAnswer, constraints: Sequence[filter_phase_pb2.DomainConstraint]
+) -> FilterResult:
+    """Filter's result with this answer, as Place and PostFilter need it."""
+    return FilterResult(
+        answer=answer,
+        columns=filter_pb2.NodeColumns(),
+        refusal=None,
+        constraints=tuple(constraints),
+        max_batch=0,
+        needs_reserve=False,
+        needs_pre_bind=False,
+        evaluated=(),
+    )

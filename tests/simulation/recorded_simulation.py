@@ -1,0 +1,128 @@
+"""A simulation of mixed load that insight records. Import it after `substituted_sources.install`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import simulated_cluster
+import simulation_plan
+from simulated_faults import Faults
+from simulated_load import Load, Rates
+from simulation_plan import Options, Storm
+from virtual_loop import VirtualLoop
+
+from trireme.insight import process, service
+from trireme.phases import phase_process
+from trireme.recording import segment_writer
+from trireme_kube.componentbase import supervision
+from trireme_kube.embedded.api.resources import Object
+
+# Pods come often, and nodes change often, so that the same hour has more decisions than one of `make simulate`.
+RATES = Rates(creation=(0.3, 0.5, 1.0), node_churn=(20.0, 60.0), lifted_gates=10.0)
+# How often what was received is written, in the place of the recorder's thread. Units: seconds.
+_WRITE_SECONDS = 0.05
+# Nothing is deleted while it runs.
+_LIMITS = segment_writer.Limits(100 << 30, 1e9)
+
+
+# A profile without the remote plugin, for half of the pods.
+_LOCAL_PROFILE = "local-scheduler"
+
+
+class _Load(Load):
+    """The load of simulations, for two profiles."""
+
+    def _template(self) -> Object:
+        out = super()._template()
+        if self._random.random() < 0.5:
+            out["spec"]["schedulerName"] = _LOCAL_PROFILE
+        return out
+
+
+class RecordedSimulation:
+    """Frontends, two replicas of filter and score each, bind, and one of insight that records into a folder."""
+
+    def __init__(self, loop: VirtualLoop, folder: pathlib.Path, options: Options, recordings: pathlib.Path) -> None:
+        """`folder` is for the processes' files."""
+        (profile,) = simulated_cluster._SCHEDULER_CONFIGURATION["profiles"]
+        simulated_cluster._SCHEDULER_CONFIGURATION["profiles"] = [profile, {"schedulerName": _LOCAL_PROFILE}]
+        self._loop = loop
+        self._options = options
+        self._recordings = recordings
+        self.decisions = 0
+        self._cluster = simulated_cluster.Cluster(loop, folder, options.seed, lambda line: None)
+        self._load = _Load(self._cluster.registry, dataclasses.replace(RATES, nodes=options.nodes), options.seed)
+        self._faults = Faults(self._cluster, options.seed)
+        self._end: Callable[[], None] = lambda: None
+
+    async def run(self, decisions: int, progress: Callable[[str], None]) -> None:
+        """Run until so many decisions were recorded."""
+        self._cluster.build(1 if self._options.no_faults else 2, 2, 2, 1, self._recording_insight())
+        await self._cluster.start()
+        self._load.prepare()
+        for storm in simulation_plan.storms(self._options, self._faults.weights, self._load.intervals):
+            await self._carry_out(storm, decisions)
+            self._faults.calm()
+            self._load.lift_gates()
+            await asyncio.sleep(30.0)
+            progress(f"{self._loop.now / 3600:.2f} h, {self.decisions} decisions")
+            if self.decisions >= decisions:
+                break
+        if self._cluster.failures:
+            raise RuntimeError(f"the run failed: {self._cluster.failures}")
+        self._end()
+
+    async def _carry_out(self, storm: Storm, decisions: int) -> None:
+        began = self._loop.now
+        for event in storm.events:
+            await asyncio.sleep(max(began + event.at - self._loop.now, 0.0))
+            if event.what == "fault":
+                self._faults.inject(event)
+            else:
+                self._load.change(event)
+            if self.decisions >= decisions:
+                break
+
+    def _recording_insight(self) -> phase_process.Phase[Any]:
+        """Insight with the recorder's thread replaced by a task: a simulation has no threads."""
+
+        @contextlib.asynccontextmanager
+        async def serve(
+            served: service.InsightService, _: argparse.Namespace, supervisor: supervision.Supervisor
+        ) -> AsyncIterator[None]:
+            writer = segment_writer.RecordingWriter(self._recordings, _LIMITS)
+            recorder = served.record_to(writer)
+            record = recorder.record
+
+            def record_and_count(request: Any) -> None:
+                self.decisions += len(request.decisions)
+                record(request)
+
+            recorder.record = record_and_count  # type: ignore[method-assign]
+
+            async def write() -> None:
+                while True:
+                    await asyncio.sleep(_WRITE_SECONDS)
+                    recorder.tick()
+                    recorder.write_buffer()
+
+            def end() -> None:
+                recorder.write_buffer()
+                writer.end(recorder._now_ns())
+                writer.release()
+
+            self._end = end
+            writing = supervisor.keep("recording", write)
+            try:
+                yield
+            finally:
+                await supervisor.stop(writing)
+
+        extension = phase_process.Extension(lambda flags: None, lambda options: (), serve)
+        return dataclasses.replace(process.INSIGHT, extension=extension)
