@@ -38,9 +38,12 @@ _LOCAL_PROFILE = "local-scheduler"
 class _Load(Load):
     """The load of simulations, for two profiles."""
 
+    #: The share of pods of the profile without the remote plugin.
+    local_share = 0.5
+
     def _template(self) -> Object:
         out = super()._template()
-        if self._random.random() < 0.5:
+        if self._random.random() < self.local_share:
             out["spec"]["schedulerName"] = _LOCAL_PROFILE
         return out
 
@@ -48,8 +51,10 @@ class _Load(Load):
 class RecordedSimulation:
     """Frontends, two replicas of filter and score each, bind, and one of insight that records into a folder."""
 
-    def __init__(self, loop: VirtualLoop, folder: pathlib.Path, options: Options, recordings: pathlib.Path) -> None:
-        """`folder` is for the processes' files."""
+    def __init__(
+        self, loop: VirtualLoop, folder: pathlib.Path, options: Options, recordings: pathlib.Path, *, local: bool
+    ) -> None:
+        """`folder` is for the processes' files. `local`: no pod is of the profile with the remote plugin."""
         (profile,) = simulated_cluster._SCHEDULER_CONFIGURATION["profiles"]
         simulated_cluster._SCHEDULER_CONFIGURATION["profiles"] = [profile, {"schedulerName": _LOCAL_PROFILE}]
         self._loop = loop
@@ -58,6 +63,8 @@ class RecordedSimulation:
         self.decisions = 0
         self._cluster = simulated_cluster.Cluster(loop, folder, options.seed, lambda line: None)
         self._load = _Load(self._cluster.registry, dataclasses.replace(RATES, nodes=options.nodes), options.seed)
+        if local:
+            self._load.local_share = 1.0
         self._faults = Faults(self._cluster, options.seed)
         self._end: Callable[[], None] = lambda: None
 

@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--decisions", type=int, default=100_000, help="how many to record at least")
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--faults", action="store_true", help="with processes that are killed, and networks that break")
+    parser.add_argument("--local", action="store_true", help="without pods that the remote plugin is called about")
     parser.add_argument("--redact", action="store_true", help="replay the recording without names, too")
     parser.add_argument("--keep", default="", metavar="DIR", help="a folder for the recording, which stays")
     return parser
@@ -67,7 +68,7 @@ def _record(options: argparse.Namespace, folder: pathlib.Path, recordings: pathl
         sys.unraisablehook = lambda _: None  # what coroutines of killed processes make of their end
         logging.disable()
         plan = Options(options.seed, nodes=options.nodes, no_faults=not options.faults)
-        run = recorded_simulation.RecordedSimulation(loop, folder, plan, recordings)
+        run = recorded_simulation.RecordedSimulation(loop, folder, plan, recordings, local=options.local)
         asyncio.set_event_loop(loop)
         loop.run_until_complete(run.run(options.decisions, lambda line: print(line, flush=True)))
         print(f"recorded in {_cpu_clock() - began:.0f} s of processor time")

@@ -24,6 +24,8 @@ _WORD = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._/]*[A-Za-z0-9])?")
 _QUOTED = re.compile(r'"[^"]*"')
 # The volume plugins that an annotation of a CSINode lists.
 _PLUGINS = re.compile(r"kubernetes\.io/[a-z-]+(?:,kubernetes\.io/[a-z-]+)*")
+# Names that the scheduler makes itself for claims of extended resources, of UIDs and numbers.
+_MADE_NAME = re.compile(r"<extended-resources>[-0-9a-f]+|container-\d+-request-\d+")
 # In the arguments of plugins, what stands under these names.
 _ARGUMENT_KEYS = {"key": Content.LABEL_KEY, "topologyKey": Content.LABEL_KEY, "values": Content.LABEL_VALUE}
 _KUBERNETES = ("kubernetes.io", "k8s.io")
@@ -117,7 +119,7 @@ def _parts_of(text: str, content: Content) -> list[str]:
 
 def _is_kept(part: str, content: Content) -> bool:
     """Whether the part stays: a number, a name that every cluster has, or a label of Kubernetes."""
-    if part in redaction_rules.COMMON or part.isdecimal():
+    if part in redaction_rules.COMMON or part.isdecimal() or _MADE_NAME.fullmatch(part):
         return True
     if content is not Content.LABEL_KEY:
         return False
@@ -162,6 +164,8 @@ def _changed(value: Any, content: Content, change: Change) -> Any:
         except protobuf.DecodeError as error:
             raise ValueError("a decision cannot be decoded") from error
         decision.DiscardUnknownFields()
+        if any(member.state for member in decision.claim_release.request.tried):
+            decision.claim_release.without_state = True
         _change(decision, change)
         return decision.SerializeToString()
     if content is Content.ARGUMENTS:

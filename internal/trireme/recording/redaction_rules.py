@@ -112,16 +112,16 @@ _BY_MESSAGE: Mapping[str, Content] = {
 }  # fmt: skip
 
 _WORDS_OF_TEXTS = """
-access accommodate affinity all allocate already an and another anti are attachment available be bind bound
-budget by cannot capacity case claim claims class cluster completed conflict constraints containers controller
-count cpu csi delete deletion disk disruption domain driver due eligible empty end ephemeral error exceed
-existing extended failure features filter fit for found free group had has have helpful higher hostname
-immediate in incoming io is kubernetes label labels lower match max memory missing mode must no node nodes
-nominated none not of on or parsing permit persistent placement plugin plugins pod podgroup podgroups pods port
-ports potential preempting preemption priority protection provisioner reason request requested requests required
-reserve resource resources rule rules satisfy schedule scheduled scheduler scheduling selected selector service
-set slice spread storage supported taint taints terminating terms the to topology unavailable unbound
-unschedulable untolerated use valid value victims volume volumes was were while with zone
+a access accommodate affinity all allocate already an and another anti are attachment available be bind bound budget
+by cannot capacity case claim claims class cluster completed conflict constraints containers controller count cpu
+csi deallocation delete deletion didn disk disruption domain driver due eligible empty end ephemeral error exceed
+existing extended failure features filter fit for found free group had has have helpful higher hostname immediate in
+incoming io is kubernetes label labels lower match max memory missing mode must no node nodes nominated none not of
+on or parsing permit persistent placement plugin plugins pod podgroup podgroups pods port ports potential preempting
+preemption priority protection provisioner reason request requested requests required reserve resource resources
+rule rules satisfy schedule scheduled scheduler scheduling selected selector service set slice spread storage
+supported t taint taints terminating terms the to topology unavailable unbound unschedulable untolerated use valid
+value victims volume volumes was were while with zone
 """
 WORDS = frozenset(_WORDS_OF_TEXTS.split())
 """Words of the scheduler's own texts: in a text they are words, whatever is named so, unless in quotes."""
@@ -130,6 +130,8 @@ WORDS = frozenset(_WORDS_OF_TEXTS.split())
 COMMON = frozenset(
     {"", "default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler", "true", "false", "yes", "no"}
     | {"latest", "0.0.0.0", "127.0.0.1", "::", "::1"}
+    # The field by which node selectors name a node, and what evictions for a group have for a node.
+    | {"metadata.name", "cluster"}
 )
 
 

@@ -154,8 +154,10 @@ class DecisionCalls:
         recorded = call_outcomes.answer(decision.group_reprieval.response)
         return MadeAgain("ReprievePodGroupVictims", recorded, call_outcomes.answer(found))
 
-    async def _list_releasable_claims(self, decision: decision_pb2.Decision) -> MadeAgain:
+    async def _list_releasable_claims(self, decision: decision_pb2.Decision) -> MadeAgain | None:
         """ListReleasableClaims."""
+        if decision.claim_release.without_state:
+            return None
         request = filter_phase_pb2.ListReleasableClaimsRequest()
         request.CopyFrom(decision.claim_release.request)
         request.cycle.CopyFrom(self._cycle(decision))

@@ -203,6 +203,9 @@ class ClaimReleaseDecision(_message.Message):
 
     REQUEST_FIELD_NUMBER: _builtins.int
     RESPONSE_FIELD_NUMBER: _builtins.int
+    WITHOUT_STATE_FIELD_NUMBER: _builtins.int
+    without_state: _builtins.bool
+    """OPTIONAL. The members' state was left out as names were replaced, so that it cannot be decided again."""
     @_builtins.property
     def request(self) -> _filter_phase_pb2.ListReleasableClaimsRequest:
         """REQUIRED. The call, without its cycle."""
@@ -216,10 +219,11 @@ class ClaimReleaseDecision(_message.Message):
         *,
         request: _filter_phase_pb2.ListReleasableClaimsRequest | None = ...,
         response: _filter_phase_pb2.ListReleasableClaimsResponse | None = ...,
+        without_state: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "response", b"response"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "response", b"response"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "response", b"response", "without_state", b"without_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

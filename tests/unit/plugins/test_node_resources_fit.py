@@ -52,6 +52,21 @@ def test_requests_must_be_free(requests: dict[str, str], messages: tuple[str, ..
     assert (refusal.code, tuple(sorted(refusal.messages))) == (code, messages)
 
 
+def test_a_refusal_names_what_is_short_in_a_fixed_order() -> None:
+    """The maps of a pod come in another order in each process, and with them the text of the same refusal."""
+    requested = ["example.com/b", "memory", "example.com/a", "ephemeral-storage", "cpu"]
+    for names in (requested, requested[::-1]):
+        pod_class = pod_of(requesting(**dict.fromkeys(names, "90Gi")))
+        refusal = Answers(one_node(NODE, TAKEN), FIT, pod_class).refusals()["n0"]
+        assert [text.removeprefix("Insufficient ") for text in refusal.messages] == [
+            "cpu",
+            "memory",
+            "ephemeral-storage",
+            "example.com/a",
+            "example.com/b",
+        ]
+
+
 def test_a_reason_has_the_requested_amount() -> None:
     """Else an explanation leaves open whether a thousand CPUs or one were asked for."""
     (refusal,) = Answers(one_node(NODE, TAKEN), FIT, pod_of(requesting(cpu="1000"))).refusals().values()

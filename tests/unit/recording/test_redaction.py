@@ -11,7 +11,7 @@ from snapshot_views import pod_of
 
 from trireme.recording import export, redaction
 from trireme.replay import decision_replay
-from trireme.v1 import core_pb2, decision_pb2, policy_pb2, recording_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, decision_pb2, filter_phase_pb2, policy_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
 SECRETS = (
@@ -206,3 +206,50 @@ async def test_an_important_pod_and_its_victims_are_still_those(tmp_path: pathli
     replay = decision_replay.DecisionReplay(reader.header)
     assert [each async for each in replay.replay(frames)] == []
     assert replay.counts.same == len(cluster.decisions())
+
+
+def test_what_the_scheduler_names_itself_stays() -> None:
+    """A claim's allocation would name no node any more, or the texts and names of a replay would be others."""
+    claim = snapshot_pb2.ClusterObject()
+    claim.resource_claim.metadata.name = "<extended-resources>3883c367-eb2c-4f97-b3fc-51ab8684203d"
+    claim.resource_claim.spec.devices.requests.add(name="container-0-request-1")
+    terms = claim.resource_claim.status.allocation.node_selector.node_selector_terms
+    terms.add().match_fields.add(key="metadata.name", operator="In", values=["secret-node"])
+    decision = decision_pb2.Decision(number=1)
+    decision.reserve.reservations.add(assumed=[claim])
+    reprieved = decision_pb2.Decision(number=2)
+    action = reprieved.group_reprieval.response.actions.add()
+    action.evict.node_name, action.evict.message = "cluster", "preempting to accommodate a higher priority podgroup"
+    classes = [snapshot_pb2.PodClass(id=1, pod=pod_of(labels={"example.com/group": "a"}))]
+    holder = recording_pb2.RecordedFrame()
+    holder.message.decisions.extend([decision.SerializeToString(), reprieved.SerializeToString()])
+    out = [
+        decision_pb2.Decision.FromString(each)
+        for each in one_redaction(frame(classes=classes), holder)[1].message.decisions
+    ]
+    found = out[0].reserve.reservations[0].assumed[0].resource_claim
+    assert found.metadata == claim.resource_claim.metadata
+    assert found.spec == claim.resource_claim.spec
+    (field,) = found.status.allocation.node_selector.node_selector_terms[0].match_fields
+    assert field.key == "metadata.name"
+    assert "secret-node" not in str(out[0])
+    assert out[1].group_reprieval.response.actions[0].evict == action.evict
+
+
+async def test_a_claim_release_without_its_state_is_not_decided_again(tmp_path: pathlib.Path) -> None:
+    """The members' state has names in a form of the plugin's own; without it another answer might come out."""
+    cluster = await RecordedCluster(2).open()
+    request = filter_phase_pb2.ListReleasableClaimsRequest(
+        cycle=cluster.evaluators.cycle("p", SMALL, cluster.generation)
+    )
+    request.tried.add(pod_class=SMALL, state=b"\x0a\x00")
+    await cluster.evaluators.list_releasable_claims(request)
+    (tmp_path / "recording-0000000001.trireme").write_bytes(cluster.content())
+    for redact, same in ((False, 1), (True, 0)):
+        target = tmp_path / f"{redact}"
+        export.export(tmp_path, target, 0, redact=redact)
+        frames, reader = read(target.read_bytes())
+        assert reader.header is not None
+        replay = decision_replay.DecisionReplay(reader.header)
+        assert [each async for each in replay.replay(frames)] == []
+        assert (replay.counts.same, replay.counts.incomplete) == (same, 1 - same)

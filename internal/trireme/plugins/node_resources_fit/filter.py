@@ -17,6 +17,10 @@ _FLAGS_AT_ONCE = 30
 
 _ONE = np.zeros(1, dtype=np.intp)
 
+# In which order a refusal names what is short, as kube-scheduler does; all others follow by name. The order of a map is
+# another one in each process, and so would be the text.
+_FIRST = ("cpu", "memory", "ephemeral-storage")
+
 
 @dataclass(frozen=True, slots=True)
 class _RequestedResources:
@@ -47,11 +51,14 @@ class NodeResourcesFitFilter:
         if pod_class.invalid is not None:
             return interfaces.PreFilterResult(status=status.error(self.name, pod_class.invalid))
         backed = _device_backed_resources(snap) if self._args.device_backed else frozenset[str]()
-        requested = [
-            (name, amount)
-            for name, amount in pod_class.amounts.filtering.items()
-            if amount > 0 and not self._is_ignored(name)
-        ]
+        requested = sorted(
+            (
+                (name, amount)
+                for name, amount in pod_class.amounts.filtering.items()
+                if amount > 0 and not self._is_ignored(name)
+            ),
+            key=lambda each: _place_in_refusals(each[0]),
+        )
         demand = _RequestedResources(
             tuple(name for name, _ in requested),
             tuple(amount for _, amount in requested),
@@ -193,6 +200,11 @@ def _distinct_combinations(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.Sl
             code = np.unique(code, return_inverse=True)[1]
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     return first, inverse
+
+
+def _place_in_refusals(name: str) -> tuple[int, str]:
+    """Where a refusal names the resource, if it is short, as a key to sort by."""
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST), name
 
 
 def _device_backed_resources(snap: snapshot_view.SnapshotView) -> frozenset[str]:

@@ -1,0 +1,23 @@
+"""All decisions of a simulated run are the same when they are made again, with and without names."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parent / "replay_proof.py"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_recorded_run_of_mixed_load_is_decided_the_same() -> None:
+    """If this fails, an evaluation depends on more than what is recorded, and no bug report can be replayed."""
+    command = [sys.executable, SCRIPT, "--seed=5", "--decisions=600", "--local", "--redact"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    counted = re.findall(r"(plain|redacted): (\d+) decisions are the same, 0 differ", done.stdout)
+    assert [kind for kind, _ in counted] == ["plain", "redacted"]
+    assert all(int(number) > 400 for _, number in counted)
+    assert all(call in done.stdout for call in ("Filter ", "Place ", "Reserve "))
