@@ -1,5 +1,6 @@
 """The list-and-watch protocol, turn by turn."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -78,6 +79,28 @@ def test_without_streams_every_list_comes_in_pages() -> None:
         assert protocol.next_step() == OpenWatch(str(version), SECONDS)
         protocol.opened()
         protocol.relist()
+
+
+@pytest.mark.parametrize("request_list", [ListWatch.relist, lambda protocol: protocol.request_version(200)])
+def test_a_watch_that_was_being_opened_when_a_list_was_requested_is_no_list(
+    request_list: Callable[[ListWatch], None],
+) -> None:
+    """If this fails, its end is waited for: the list comes ten minutes late, and a new leader or a reload gives up."""
+    protocol = _protocol(resources.NODES)
+    protocol.next_step()
+    protocol.opened()
+    protocol.events([_event("ADDED", 1), _end(100)])
+    protocol.closed(seconds=300)
+    assert protocol.next_step() == OpenWatch("100", SECONDS)
+    request_list(protocol)  # before the server has accepted the watch
+    protocol.opened()
+    assert not protocol.streaming
+    deliveries, _ = protocol.events([_event("MODIFIED", 150)])
+    assert _kinds(deliveries) == [EventKind.MODIFIED]
+    assert isinstance(protocol.next_step(), StreamList)
+    protocol.opened()
+    deliveries, _ = protocol.events([_event("ADDED", 150), _end(250)])
+    assert _kinds(deliveries) == [EventKind.LIST_START, EventKind.LISTED, EventKind.LIST_END]
 
 
 def test_a_list_comes_in_pages_and_is_whole_at_its_end() -> None:
