@@ -3,10 +3,13 @@
 import pathlib
 from collections.abc import Sequence
 
+import certificates
+import grpc
 import pytest
-from broken import broken_plugins, reference_plugin
+from broken import broken_followers, broken_plugins, reference_plugin
 
-from trireme.plugin_verification import session, verification
+from trireme.plugin_verification import rpcs, session, verification
+from trireme.rpc import dialing
 
 # A plugin that hangs is found after this time.
 _DEADLINE_SECONDS = 2.0
@@ -32,6 +35,15 @@ async def test_a_plugin_without_fault_conforms(tmp_path: pathlib.Path) -> None:
     assert len(done.having(verification.Outcome.MET)) > 110
 
 
+async def test_a_plugin_without_fault_that_follows_the_cluster_conforms(tmp_path: pathlib.Path) -> None:
+    """Broken, the checks of the stream find something in every plugin."""
+    done = await _verify(broken_followers.FollowingPlugin, tmp_path)
+    assert _numbers(done.violations) == {}
+    assert _numbers(done.having(verification.Outcome.NOT_CHECKED)) == {}
+    met = {each.specification.number for each in done.having(verification.Outcome.MET)}
+    assert {"P081", "P082", "P200", "P201", "P202", "P203", "P204"} <= met
+
+
 @pytest.mark.parametrize("plugin", broken_plugins.PLUGINS, ids=lambda plugin: plugin.__name__)
 async def test_a_broken_plugin_violates_its_specification_alone(
     plugin: type[reference_plugin.ReferencePlugin], tmp_path: pathlib.Path
@@ -42,6 +54,31 @@ async def test_a_broken_plugin_violates_its_specification_alone(
     assert not done.conformant
 
 
+class _ServedWithTls(reference_plugin.ReferencePlugin):
+    points = (rpcs.POST_BIND_POINT,)
+
+
+@pytest.mark.parametrize("mutual", [True, False])
+async def test_a_plugin_that_answers_callers_without_a_certificate_violates_tls(
+    mutual: bool, tmp_path: pathlib.Path
+) -> None:
+    """Broken, an author believes that TLS protects a plugin which everybody may call."""
+    authority = certificates.Authority()
+    server, client = authority.issue("plugin", "plugin.test"), authority.issue("scheduler")
+    credentials = grpc.ssl_server_credentials(
+        [(server.key, server.certificate)], root_certificates=authority.certificate, require_client_auth=mutual
+    )
+    ca_file = tmp_path / "ca.crt"
+    ca_file.write_bytes(authority.certificate)
+    certificate, key = client.write(tmp_path, "client")
+    tls = dialing.TlsSettings(
+        ca_file=str(ca_file), cert_file=str(certificate), key_file=str(key), identities=("plugin.test",)
+    )
+    async with reference_plugin.serving(_ServedWithTls, tmp_path, credentials) as address:
+        done = await verification.verify(session.Settings(address, tls=tls, deadline_seconds=10.0))
+    assert set(_numbers(done.violations)) == (set() if mutual else {"P210"}), _numbers(done.violations)
+
+
 def test_enough_specifications_have_a_plugin_that_violates_them() -> None:
     """Broken, specifications came without a plugin that shows what they find."""
-    assert len({plugin.violates for plugin in broken_plugins.PLUGINS}) >= 60
+    assert len({plugin.violates for plugin in broken_plugins.PLUGINS}) >= 137

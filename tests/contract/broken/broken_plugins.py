@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from broken import broken_calls, broken_filters, broken_handshake, broken_steps
+from broken import broken_calls, broken_filters, broken_followers, broken_handshake, broken_services, broken_steps
 from broken.reference_plugin import ReferencePlugin
 
 
 def _collect() -> Sequence[type[ReferencePlugin]]:
     """The classes of all modules that name a specification."""
-    modules = (broken_handshake, broken_calls, broken_filters, broken_steps)
+    modules = (broken_handshake, broken_calls, broken_filters, broken_steps, broken_services, broken_followers)
     values = [value for module in modules for value in vars(module).values()]
     return [value for value in values if isinstance(value, type) and getattr(value, "violates", "")]
 

@@ -9,7 +9,7 @@ from trireme.plugin_verification import rpcs
 from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, status_pb2
 
 
-class _Answers(ReferencePlugin):
+class Answers(ReferencePlugin):
     """Changes the answers of one RPC."""
 
     rpc = rpcs.SCORE
@@ -24,7 +24,7 @@ class _Answers(ReferencePlugin):
         return response
 
 
-class _Scores(_Answers):
+class _Scores(Answers):
     points = (rpcs.SCORE_POINT,)
 
 
@@ -108,7 +108,7 @@ class RelativeScores(_Scores):
         return score_pb2.ScoreResponse(status=SUCCESS, scores=scores)
 
 
-class PreScoreRefuses(_Answers):
+class PreScoreRefuses(Answers):
     """Refuses a pod at PreScore."""
 
     violates = "P097"
@@ -119,7 +119,7 @@ class PreScoreRefuses(_Answers):
         response.status.CopyFrom(refusal())
 
 
-class _Normalizes(_Answers):
+class _Normalizes(Answers):
     points = (rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT)
     rpc = rpcs.NORMALIZE_SCORE
 
@@ -142,7 +142,7 @@ class NormalizedAbove100(_Normalizes):
         response.scores[:] = [score * 10 for score in response.scores]
 
 
-class _PreFilters(_Answers):
+class _PreFilters(Answers):
     points = (rpcs.PRE_FILTER_POINT,)
     rpc = rpcs.PRE_FILTER
 
@@ -176,7 +176,7 @@ class PreFilterOnce(_PreFilters):
             response.status.CopyFrom(refusal("seen before"))
 
 
-class _PostFilters(_Answers):
+class _PostFilters(Answers):
     points = (rpcs.POST_FILTER_POINT,)
     rpc = rpcs.POST_FILTER
 
@@ -208,7 +208,7 @@ class EvictionWithoutMessage(_PostFilters):
         response.actions[0].evict.message = ""
 
 
-class _Reserves(_Answers):
+class _Reserves(Answers):
     points = (rpcs.RESERVE_POINT,)
     rpc = rpcs.RESERVE
 
@@ -288,7 +288,7 @@ class ForgetsToRelease(_Reserves):
         return filter_pb2.UnreserveResponse()
 
 
-class _Permits(_Answers):
+class _Permits(Answers):
     points = (rpcs.PERMIT_POINT,)
     rpc = rpcs.PERMIT
 
@@ -322,7 +322,7 @@ class PermitOnce(_Permits):
             response.results[0].status.CopyFrom(refusal("is permitted already"))
 
 
-class _PreBinds(_Answers):
+class _PreBinds(Answers):
     points = (rpcs.PRE_BIND_POINT,)
     rpc = rpcs.PRE_BIND
 
@@ -363,7 +363,7 @@ class PreBindWithoutTimeout(_PreBinds):
         response.results[0].ClearField("timeout")
 
 
-class _Binds(_Answers):
+class _Binds(Answers):
     points = (rpcs.BIND_POINT,)
     rpc = rpcs.BIND
 
@@ -398,7 +398,7 @@ class BindOnce(_Binds):
             response.results[0].status.CopyFrom(failed)
 
 
-class _PreEnqueues(_Answers):
+class _PreEnqueues(Answers):
     points = (rpcs.PRE_ENQUEUE_POINT,)
     rpc = rpcs.PRE_ENQUEUE
 
@@ -412,7 +412,7 @@ class OneStatusForAllPods(_PreEnqueues):
         del response.statuses[1:]
 
 
-class _Hints(_Answers):
+class _Hints(Answers):
     points = (rpcs.FILTER_POINT,)
     rpc = rpcs.QUEUEING_HINT
 

@@ -11,12 +11,13 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.plugin_verification import rpcs
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, snapshot_pb2, status_pb2
 
 NAME = "Reference"
 UNLIMITED = 2**31 - 1
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 _PATHS = {rpc.path: rpc for rpc in rpcs.ALL}
+_SYNC = "/trireme.v1.SnapshotFollower/Sync"
 _NORMALIZE = plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE
 _REFUSING = frozenset({rpcs.PRE_ENQUEUE_POINT, rpcs.PRE_FILTER_POINT, rpcs.FILTER_POINT, rpcs.RESERVE_POINT})
 _ALL_POINTS = [
@@ -190,10 +191,16 @@ class ReferencePlugin:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    def __init__(self, plugin: ReferencePlugin) -> None:
+    def __init__(self, plugin: Any) -> None:
         self._plugin = plugin
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        if handler_call_details.method == _SYNC and hasattr(self._plugin, "sync"):
+            return grpc.stream_stream_rpc_method_handler(
+                self._sync,
+                request_deserializer=snapshot_pb2.SyncRequest.FromString,
+                response_serializer=snapshot_pb2.SyncResponse.SerializeToString,
+            )
         rpc = _PATHS.get(handler_call_details.method)
         if rpc is None or not hasattr(self._plugin, rpc.name):
             return None
@@ -216,15 +223,30 @@ class _Handlers(grpc.GenericRpcHandler):
             return grpc.unary_stream_rpc_method_handler(stream)
         return grpc.unary_unary_rpc_method_handler(call)
 
+    async def _sync(
+        self, requests: AsyncIterator[snapshot_pb2.SyncRequest], context: aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[snapshot_pb2.SyncResponse]:
+        """The stream of a plugin that follows the cluster."""
+        try:
+            async for response in self._plugin.sync(requests):
+                yield response
+        except Refused as refused:
+            await context.abort(refused.code, refused.details, refused.trailing)
+
 
 @asynccontextmanager
-async def serving(make: Callable[[], ReferencePlugin], folder: Path) -> AsyncIterator[str]:
-    """The plugin on a socket in the folder; its address."""
+async def serving(
+    make: Callable[[], ReferencePlugin], folder: Path, credentials: grpc.ServerCredentials | None = None
+) -> AsyncIterator[str]:
+    """The plugin on a socket in the folder, or with TLS on a port; its address."""
     plugin = make()
     server = aio.server(options=[("grpc.max_receive_message_length", plugin.max_request_bytes)])
     server.add_generic_rpc_handlers((_Handlers(plugin),))
-    address = f"unix:{folder}/plugin.sock"
-    server.add_insecure_port(address)
+    if credentials is None:
+        address = f"unix:{folder}/plugin.sock"
+        server.add_insecure_port(address)
+    else:
+        address = f"127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
     await server.start()
     try:
         yield address
