@@ -13,7 +13,7 @@ from contract_services import PYTHON_EXAMPLES, WITH_GO_PACKAGE, require_toolchai
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GO_SDK = EXAMPLES.parent / "sdk" / "go"
-GO_EXAMPLES = ("plugin-go", "allocatable-go", "quota-permit-go", "score-phase-go")
+GO_EXAMPLES = ("plugin-go", "allocatable-go", "quota-permit-go", "score-phase-go", "wasm-host-go")
 # The objects of git that upstream's files are, at the commit that the page names.
 UPSTREAM = {
     "allocatable.go": "9da0db73d717b02c14a63923d4b7e0b7432ad674",
