@@ -35,6 +35,7 @@ class PluginDiscovery:
         self._progress = asyncio.Condition()
         self._changed = asyncio.Event()
         self._notifying: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None  # of a watch that ended though nobody stopped it
 
     async def follow(self, config: trireme_configuration.TriremeConfiguration) -> None:
         """Watch the configuration's Services too, and return once they have been listed, or after a few seconds."""
@@ -53,9 +54,14 @@ class PluginDiscovery:
             self._discovered.forget(service)
 
     async def run(self, apply: Callable[[], Awaitable[None]]) -> None:
-        """Call `apply` after each change of endpoints, until cancelled."""
+        """Call `apply` after each change of endpoints, until cancelled.
+
+        Raises: TaskEnded: a Service is not watched any more.
+        """
         while True:
             await self._changed.wait()
+            if self._failure is not None:
+                raise self._failure
             await asyncio.sleep(SETTLE_SECONDS)
             self._changed.clear()
             await apply()
@@ -80,7 +86,15 @@ class PluginDiscovery:
             functools.partial(self._observe, service),
             lookups,
         )
-        return asyncio.create_task(supervision.supervise(service, follow), name=service)
+        task: asyncio.Task[None] = asyncio.create_task(supervision.supervise(service, follow), name=service)
+        task.add_done_callback(self._note_end)
+        return task
+
+    def _note_end(self, watch: "asyncio.Task[None]") -> None:
+        """A watch ended; unless it was stopped, `run` ends as well: else calls would go to the endpoints of then."""
+        if not watch.cancelled():
+            self._failure = watch.exception()
+            self._changed.set()
 
     def _take(self, service: str, addresses: Sequence[str]) -> None:
         """Have other ready endpoints of the Service from now on."""

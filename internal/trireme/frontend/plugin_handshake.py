@@ -36,11 +36,11 @@ class Handshake:
         try:
             for target in targets:
                 remote_endpoint.check_target(target, "address")
-            dialer = dialing.Dialer(dialing.remote_settings(message))
+            dialer = dialing.shared_dialer(dialing.remote_settings(message))
         except ValueError as error:
             raise remote_client.HandshakeError(f"plugin {config.name} at {config.where}: {error}") from error
         return replica_channels.ReplicaChannels(
-            {target: dialer.open(target, remote_endpoint.OPTIONS) for target in targets}
+            {target: dialer.open(target, remote_endpoint.OPTIONS) for target in targets}, dialer
         )
 
     async def follow_addresses(self, plugin: monitored_plugin.MonitoredPlugin) -> None:

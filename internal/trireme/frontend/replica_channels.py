@@ -13,8 +13,11 @@ from trireme.rpc import dialing
 class ReplicaChannels:
     """The channels to the replicas of one plugin. There may be none while none of its endpoints is ready."""
 
-    def __init__(self, connections: Mapping[str, dialing.RenewableChannel]) -> None:
-        """`connections` are the channels by address."""
+    def __init__(
+        self, connections: Mapping[str, dialing.RenewableChannel], dialer: dialing.Dialer | None = None
+    ) -> None:
+        """`connections` are the channels by address; `dialer` opened them, and stays in use while there are none."""
+        self._dialer = dialer
         #: The addresses of the replicas.
         self.targets = tuple(connections)
         self._connections = tuple(connections.values())
@@ -39,6 +42,7 @@ class ReplicaChannels:
     async def replace(self, others: "ReplicaChannels") -> None:
         """Have the channels of `others`, and disconnect from those before."""
         before = self._connections
+        self._dialer = others._dialer
         self.targets, self._connections, self._current = others.targets, others._connections, 0
         for connection in before:
             await connection.close()

@@ -11,6 +11,7 @@ Unix sockets are plaintext; file permissions protect them.
 
 import asyncio
 import pathlib
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,6 +119,25 @@ class Dialer:
             return False
         self._watched.reload_if_changed()
         return len(self._identities) > 1 or self._watched.reloads != reloads
+
+
+_SHARED: "weakref.WeakValueDictionary[TlsSettings, Dialer]" = weakref.WeakValueDictionary()
+
+
+def shared_dialer(settings: TlsSettings | None) -> Dialer:
+    """The dialer of everyone in this process who uses these settings now, or a new one.
+
+    Files that go, or do not match while they are renewed, then matter to nobody who connects anew by settings that are
+    in use: the content before stays in use, as for the connections that there are.
+
+    Raises: ListenError, as `Dialer`.
+    """
+    if settings is None:
+        return Dialer()
+    dialer = _SHARED.get(settings)
+    if dialer is None:
+        dialer = _SHARED[settings] = Dialer(settings)
+    return dialer
 
 
 class RenewableChannel:
