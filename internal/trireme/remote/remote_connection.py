@@ -158,7 +158,7 @@ class PluginConnection:
         settings = dialing.remote_settings(config)
         # A certificate names no address of a DNS name: without identities to expect gRPC checks the name itself.
         expands = settings is None or bool(settings.identities)
-        dialer = dialing.Dialer(settings)
+        dialer = dialing.shared_dialer(settings)
         self._endpoints = endpoint_set.EndpointSet(config.endpoints, dialer, max_calls, clock, expands=expands)
         self._hedges = config.hedging and config.info.idempotent
         self._recent: dict[str, recent_durations.RecentDurations] = {}
@@ -248,7 +248,8 @@ class PluginConnection:
                 started = self._clock()
                 try:
                     with registration:
-                        payload = await self._call_or_hedge(endpoint, untried, method, request, remaining)
+                        # From here on the endpoint is the one whose answer it is.
+                        endpoint, payload = await self._call_or_hedge(endpoint, untried, method, request, remaining)
                     answer = read(method.response.FromString(payload))
                 except plugin_control.ConfigurationRefused as error:
                     raise self._on_failure(endpoint, method, period, str(error)) from error
@@ -339,33 +340,42 @@ class PluginConnection:
         method: Method[Any],
         request: bytes,
         seconds: float,
-    ) -> bytes:
-        """Make one call; if that is allowed and it takes longer than most, make it at another endpoint as well."""
+    ) -> tuple[remote_endpoint.Endpoint, bytes]:
+        """Make one call; if that is allowed and it takes longer than most, make it at another endpoint as well.
+
+        Returns the answer, and whose it is.
+        """
         started = self._clock()
         recent = self._recent.setdefault(method.name, recent_durations.RecentDurations())
         delay = recent.p95 if self._hedges and method.name in hedging.SAFE else None
 
-        def call_another() -> Awaitable[bytes] | None:
+        async def call(chosen: remote_endpoint.Endpoint, left: float) -> tuple[remote_endpoint.Endpoint, bytes]:
+            begun = self._clock()
+            answer = await self._call(chosen, method, request, left)
+            # The call's own duration: with the delay before it, each hedged call would make the next delay longer.
+            recent.add(self._clock() - begun)
+            return chosen, answer
+
+        async def call_in_turn(chosen: remote_endpoint.Endpoint) -> tuple[remote_endpoint.Endpoint, bytes]:
+            async with chosen.turn():
+                return await call(chosen, seconds - (delay or 0.0))
+
+        def call_another() -> Awaitable[tuple[remote_endpoint.Endpoint, bytes]] | None:
             free = [each for each in others if each.is_idle and each.avoid_until <= self._clock()]
             if not free:
                 return None
             self._hedged += 1
-            return self._call_in_turn(self._choose_endpoint(free), method, request, seconds - (delay or 0.0))
+            return call_in_turn(self._choose_endpoint(free))
 
         try:
-            own = self._call(endpoint, method, request, seconds)
-            answer = await (own if delay is None else hedging.first_answer(own, delay, call_another))
+            own = call(endpoint, seconds)
+            chosen, answer = await (own if delay is None else hedging.first_answer(own, delay, call_another))
         finally:
             self._budget.spend(self._clock() - started)
-        recent.add(self._clock() - started)
-        return answer
-
-    async def _call_in_turn(
-        self, endpoint: remote_endpoint.Endpoint, method: Method[Any], request: bytes, seconds: float
-    ) -> bytes:
-        """Make one call when the endpoint takes it."""
-        async with endpoint.turn():
-            return await self._call(endpoint, method, request, seconds)
+        if delay is not None and chosen is not endpoint:
+            # The call that lost took longer. Without it, more and more calls would be hedged.
+            recent.add(delay)
+        return chosen, answer
 
     async def _call(
         self, endpoint: remote_endpoint.Endpoint, method: Method[Any], request: bytes, seconds: float

@@ -4,8 +4,80 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+import virtual_time
 
-from trireme.remote import hedging, recent_durations
+from trireme.remote import hedging, recent_durations, remote_connection, remote_endpoint
+from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2
+
+_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/Filter", filter_pb2.FilterResponse)
+_FIRST, _SECOND = "127.0.0.1:1", "127.0.0.1:2"
+
+
+class Replicas:
+    """Two replicas that take ten milliseconds each, and how long a call to them takes."""
+
+    def __init__(self, clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch) -> None:
+        info = plugin_pb2.PluginInfo(name="R", idempotent=True)
+        config = snapshot_pb2.RemotePlugin(
+            name="R", endpoints=[_FIRST, _SECOND], deadline_ms=10_000, hedging=True, info=info
+        )
+        self._clock = clock
+        self._hanging = ""
+        self.connection = remote_connection.PluginConnection(config, clock)
+        monkeypatch.setattr(self.connection, "_call", self._call)
+
+    async def _call(
+        self,
+        endpoint: remote_endpoint.Endpoint,
+        method: remote_connection.Method[filter_pb2.FilterResponse],
+        request: bytes,
+        seconds: float,
+    ) -> bytes:
+        """One call to one replica."""
+        await asyncio.sleep(seconds if endpoint.target == self._hanging else 0.01)
+        return b""
+
+    async def call(self, read: Callable[[filter_pb2.FilterResponse], None] = lambda response: None) -> float:
+        """How long a call takes. Units: seconds."""
+        started = self._clock()
+        await self.connection.call(_FILTER, b"", read)
+        return self._clock() - started
+
+    async def warm_up_then_hang(self) -> None:
+        """Enough calls end for hedging; then the first replica, which is the first to be called, hangs."""
+        for _ in range(recent_durations.ENOUGH + recent_durations.RECOMPUTE):
+            await self.call()
+        self._hanging = _FIRST
+
+
+def test_a_replica_that_hangs_does_not_make_calls_longer_and_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, the delay before the second call counts as the plugin's own, and grows up to the deadline."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        replicas = Replicas(clock, monkeypatch)
+        await replicas.warm_up_then_hang()
+        durations = [await replicas.call() for _ in range(3 * recent_durations.REMEMBERED)]
+        assert max(durations) < 0.025
+        assert replicas.connection.statistics().hedged >= len(durations)
+        await replicas.connection.close()
+
+    virtual_time.run(main)
+
+
+def test_a_wrong_answer_is_that_of_the_replica_that_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, the error and the log name a replica that has not answered."""
+
+    def refuse(_: filter_pb2.FilterResponse) -> None:
+        raise ValueError("nonsense")
+
+    async def main(clock: Callable[[], float]) -> None:
+        replicas = Replicas(clock, monkeypatch)
+        await replicas.warm_up_then_hang()
+        with pytest.raises(remote_connection.PluginError, match=f"{_SECOND}: the answer to Filter is wrong"):
+            await replicas.call(refuse)
+        await replicas.connection.close()
+
+    virtual_time.run(main)
 
 
 class Calls:
