@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,6 +27,7 @@ from trireme.config import (
     trireme_configuration,
     trireme_configuration_loading,
     validation,
+    watched_files,
 )
 from trireme.config.connection import Connection, check_connection, connect
 from trireme.config.gates import FeatureGates, GateError, from_flags, join_messages
@@ -96,6 +97,8 @@ class CompletedConfig:
     version: str = versions.KUBERNETES
     #: The profiles that a reload removed: the phases keep them for pods that are being bound, no other pod uses them.
     retired_profiles: frozenset[str] = frozenset()
+    #: The configuration's files as they were when they were about to be read at the start.
+    files: watched_files.Identity = ()
     #: What the Services of remote plugins stand for now, found while the frontend runs; it outlives reloads.
     discovered: discovered_endpoints.DiscoveredEndpoints = field(
         default_factory=discovered_endpoints.DiscoveredEndpoints, compare=False, repr=False
@@ -254,6 +257,7 @@ class Start:
         default = self._default_if_flags_valid(settings, gates)
         try:
             certificate = serving.default_certificate(settings.serving, self.log)
+            files = watched_files.WatchedFiles(settings.configuration_files).identity()
             config = load_configuration(settings, gates, default, self.log)
             trireme = trireme_configuration_loading.load(settings.trireme_config_file)
             connection = connect(config.client_connection, settings.master, self.environment, self.log)
@@ -269,9 +273,10 @@ class Start:
         except ConfigurationError as error:
             raise self._log_failure("load", str(error)) from error
         try:
-            return self._construct_profiles(
+            completed = self._construct_profiles(
                 config, trireme, settings=settings, gates=gates, connection=connection, served=served, version=version
             )
+            return replace(completed, files=files)
         except _StartStopped:
             if served:
                 served.listener.close()

@@ -197,6 +197,11 @@ class Options:
     pod_max_in_unschedulable_pods: Duration
     flags: Parsed
 
+    @property
+    def configuration_files(self) -> list[str]:
+        """The paths of the configuration's files that are given."""
+        return [path for path in (self.config_file, self.trireme_config_file) if path]
+
     def with_deprecated(self, config: SchedulerConfiguration) -> SchedulerConfiguration:
         """The configuration with the deprecated flags that were given; they count only without a file."""
         flags, given = self.flags, self.flags.given

@@ -27,7 +27,7 @@ RETRY_SECONDS = 10.0
 class ReloadStatistics:
     """The configuration in force, and how reloads ended."""
 
-    content_hash: str = ""  # of the files in force; empty: there are none
+    content_hash: str = ""  # of the files in force; empty: there are none, or they changed while the process started
     loaded_at: float = 0.0  # when these were put in force, Unix seconds of the wall clock
     succeeded: int = 0
     refused: int = 0
@@ -60,18 +60,18 @@ class ConfigurationReloader:
 
         `monotonic` returns seconds for delays, `wall` Unix seconds.
         """
-        options = current().options
-        paths = [path for path in (options.config_file, options.trireme_config_file) if path]
-        self._files = watched_files.WatchedFiles(paths)
+        self._files = watched_files.WatchedFiles(current().options.configuration_files)
         self._current = current
         self._apply = apply
         self._report = report
         self._monotonic = monotonic
         self._wall = wall
         self._requested = asyncio.Event()
+        content = self._files.content_hash()
         self._identity = self._files.identity()
-        self._changed = False
-        self._in_force = self._files.content_hash()
+        # If they changed while the process started, what is in force is not what they contain: they are read again.
+        self._changed = self._identity != current().files
+        self._in_force = "" if self._changed else content
         # The contents that were refused; empty: those that were read last are in force.
         self._refused_hash = ""
         self._retry_at: float | None = None

@@ -16,7 +16,7 @@ from trireme.remote import remote_client
 class Frontend:
     """A frontend with one configuration file, whose reloads are counted."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, backoff_at_end_of_start: int = 10) -> None:
         self.path = folder / "kube.yaml"
         self.write(10)
         flags = [f"--config={self.path}", "--master=http://127.0.0.1:1", "--secure-port=0"]
@@ -27,6 +27,8 @@ class Frontend:
         self.error = ""
         self.reports: list[tuple[bool, str]] = []
         self.time = 0.0
+        if backoff_at_end_of_start != 10:
+            self.write(backoff_at_end_of_start)
         self.reloader = configuration_reloader.ConfigurationReloader(
             lambda: self.completed, self.apply, self.report, monotonic=lambda: self.time, wall=lambda: 1000 + self.time
         )
@@ -80,6 +82,18 @@ async def test_a_file_is_read_once_it_has_been_the_same_for_two_polls(frontend: 
     statistics = frontend.reloader.statistics()
     assert (statistics.succeeded, statistics.refused, statistics.is_refused) == (1, 0, False)
     assert frontend.reports == [(False, f"configuration {statistics.content_hash} is in force")]
+
+
+async def test_a_file_that_changes_while_the_process_starts_is_read_again(tmp_path: Path) -> None:
+    """Broken, the old contents stay in force for good, and status and metrics show the hash of the new ones."""
+    frontend = Frontend(tmp_path, backoff_at_end_of_start=20)
+    assert frontend.backoff == 10
+    assert frontend.reloader.statistics().content_hash == ""
+    await frontend.checks(1)
+    assert frontend.backoff == 20
+    assert frontend.reloader.statistics().content_hash
+    await frontend.checks(3)
+    assert frontend.reloader.statistics().succeeded == 1
 
 
 async def test_a_file_that_is_touched_is_not_reloaded(frontend: Frontend) -> None:
