@@ -87,11 +87,26 @@ class Reconfiguration:
                 raise
         if shares_differ or new.scheduler_names - known:
             # A canary's pods are a class of their own. Pods of a profile which is new have been seen, and ignored.
-            try:
-                async with asyncio.timeout(RELIST_SECONDS):
-                    await self._app.plugin_updates.list_pods_again()
-            except TimeoutError:
-                log.warning("pods of a new profile or share have to be listed again: once the API server answers")
+            await self._list_pods_again()
+
+    async def _list_pods_again(self) -> None:
+        """List pods again, so that they get their classes, and try those again that were refused as another class.
+
+        It returns when that is done, or would take too long; it is done then once the API server answers.
+        """
+        done = asyncio.Event()
+
+        async def list_then_retry() -> None:
+            await self._app.plugin_updates.list_pods_again()
+            self._app.scheduling.queue_executor.retry_all()
+            done.set()
+
+        self._monitor.background.start(list_then_retry())
+        try:
+            async with asyncio.timeout(RELIST_SECONDS):
+                await done.wait()
+        except TimeoutError:
+            log.warning("pods of a new profile or share have to be listed again: once the API server answers")
 
     async def _read_fields_of_new_plugins(
         self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins

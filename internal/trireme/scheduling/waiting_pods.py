@@ -68,6 +68,7 @@ class WaitingPods:
 
     def __init__(self) -> None:
         self._pods: dict[str, _PermitWait] = {}
+        self._is_configured: Callable[[str], bool] = lambda plugin: True
 
     def pods(self) -> list[WaitingPod]:
         """All pods that wait on Permit, with the plugins that have not allowed them yet."""
@@ -77,8 +78,12 @@ class WaitingPods:
         """Wait until all plugins have allowed the pod (SUCCESS), one rejects it, or the time for one of them is over.
 
         `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. If they are over before that
-        plugin has allowed it, the pod is unschedulable by it, whichever others are missing.
+        plugin has allowed it, the pod is unschedulable by it, whichever others are missing. It does not wait for a
+        plugin that went while Permit was called (`forget_plugins`).
         """
+        plugins = {plugin: seconds for plugin, seconds in plugins.items() if self._is_configured(plugin)}
+        if not plugins:
+            return status.SUCCESS
         entry = self._pods[uid] = _PermitWait(key, plugins)
         try:
             return await entry.decided
@@ -99,7 +104,11 @@ class WaitingPods:
         return True
 
     def forget_plugins(self, keep: Callable[[str], bool]) -> None:
-        """Have no pod wait for a plugin any more that `keep` returns False for: it is gone, and cannot allow pods."""
+        """Have no pod wait for a plugin that `keep` returns False for: it is gone, and cannot allow pods.
+
+        That holds for pods that wait now, and for those that begin to wait before the next call.
+        """
+        self._is_configured = keep
         for uid, entry in list(self._pods.items()):
             for plugin in [plugin for plugin in entry.timers if not keep(plugin)]:
                 self.allow(uid, plugin)

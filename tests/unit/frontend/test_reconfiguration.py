@@ -155,6 +155,36 @@ def test_pods_wait_for_no_permit_plugin_that_is_gone(world: World, reload: Reloa
     assert world.frontend.cluster.cache.statistics().pods == 1
 
 
+def test_pods_wait_for_no_permit_plugin_that_went_while_it_was_called(world: World, reload: Reload) -> None:
+    """Broken, a pod waits up to 15 minutes for a plugin that is no longer configured, and takes up its node."""
+    world.create("guarded", 3)
+    for rpc in ("Filter", "Place"):
+        (call,) = world.pending_calls
+        assert call.rpc == rpc
+        world.answer(call, "good")
+    (call,) = world.pending_calls
+    assert call.rpc == "Permit"
+    reload.put(_without_guard)
+    world.answer(call, "good")
+    assert not world.frontend.scheduling.waiting.pods()
+    world.answer_all()
+    assert world.frontend.scheduling.binding.binding_count == 0
+    assert world.frontend.cluster.cache.statistics().pods == 1
+
+
+def test_refused_pods_are_tried_again_when_another_version_answers_for_them(world: World, reload: Reload) -> None:
+    """Broken, `percent: 0` leaves the pods that a bad canary refused where they are, for five minutes."""
+    world.create("too big", 9)
+    world.answer_all()
+    world.loop.advance(20)
+    before = reload.hash()
+    # As after a configuration in which a canary answers for all pods.
+    world.frontend.plugin_updates._pod_reads.shares.replace({PROFILE: [("P", 100)]})
+    reload.put(lambda completed: completed)
+    assert reload.hash() == before
+    assert world.pending_rpcs() == ["Filter"]
+
+
 def test_pods_of_a_profile_that_is_removed_are_left_to_others(world: World, reload: Reload) -> None:
     """Broken, they are scheduled by a profile that nobody configures, or block the queue."""
     world.create("too big", 9)
