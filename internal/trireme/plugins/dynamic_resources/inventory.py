@@ -66,7 +66,7 @@ class DeviceInventory:
         self._held: dict[objects.Key, tuple[allocated_devices.ClaimedDevice, ...]] = {}
         self._views: list[NodeView | None] = []
         self._view_of: dict[_Key, NodeView] = {}
-        # When a device of a pool was last taken, or given back.
+        # When a device of a pool was last taken, or given back; of pools that are there.
         self._touched: dict[devices.PoolId, int] = {}
         self.by_pool: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
         # Outcomes for views, by the specs of claims; valid for `version` alone.
@@ -168,7 +168,7 @@ class DeviceInventory:
         before = self._held.pop(key, ())
         for claimed in before:
             self.allocated.remove(claimed)
-            self._touched[claimed.device[:2]] = self._snap.generation
+            self._touch_pool(claimed.device[:2])
         self.made_for.pop(self._owner.pop(key, ""), None)
         if claim is None:
             return
@@ -177,12 +177,17 @@ class DeviceInventory:
             self._held[key] = now
             for claimed in now:
                 self.allocated.add(claimed)
-                self._touched[claimed.device[:2]] = self._snap.generation
+                self._touch_pool(claimed.device[:2])
         if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
             owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
             if owner is not None:
                 self.made_for[owner.uid] = claim
                 self._owner[key] = owner.uid
+
+    def _touch_pool(self, pool: devices.PoolId) -> None:
+        """Note that a device of the pool is taken or given back; a pool that is not there yet is seen with that."""
+        if pool in self.by_pool:
+            self._touched[pool] = self._snap.generation
 
     # Slices
 
@@ -198,6 +203,7 @@ class DeviceInventory:
             self._rules_at, keys = rules_at, None
         if keys is None:
             self._slices.clear()
+            self._touched.clear()
             self.by_pool.clear()
             self._view_of.clear()
             self.remembered.clear()
@@ -206,6 +212,8 @@ class DeviceInventory:
         changed: set[devices.PoolId] = set()
         for _, name in keys:
             changed |= self._replace_slice(name, table.get(SLICE, "", name), rules)
+        for pool in changed - self.by_pool.keys():
+            self._touched.pop(pool, None)
         # Whoever sees nothing of these pools goes on with what it knows.
         for key in [key for key, view in self._view_of.items() if not view.pool_ids.isdisjoint(changed)]:
             gone = self._view_of.pop(key)
