@@ -219,6 +219,13 @@ def passing(size: int) -> list[tuple[tuple[str, ...], int, bool]]:
 
 
 def _objects(change: Change) -> Any:
+    yield from claims_and_volumes()
+    for number, limit in enumerate(change.limits):
+        yield csi_node(f"n{number}", limit)
+
+
+def claims_and_volumes() -> Any:
+    """The claims of the pods, and their volumes."""
     for name in EXCLUSIVE:
         yield _object("persistent_volume_claim", core_pb2.PersistentVolumeClaim, name, _claim("ReadWriteOncePod"))
     for name in ATTACHED:
@@ -226,9 +233,12 @@ def _objects(change: Change) -> Any:
         yield _object("persistent_volume_claim", core_pb2.PersistentVolumeClaim, name, spec)
         source = {"csi": {"driver": DRIVER, "volumeHandle": name}}
         yield _object("persistent_volume", core_pb2.PersistentVolume, f"pv-{name}", source, namespace="")
-    for number, limit in enumerate(change.limits):
-        spec = {"drivers": [{"name": DRIVER, "nodeID": "x", "allocatable": {"count": limit}}]}
-        yield _object("csi_node", storage_pb2.CSINode, f"n{number}", spec, namespace="")
+
+
+def csi_node(name: str, limit: int) -> snapshot_pb2.ClusterObject:
+    """How many volumes the node can attach."""
+    spec = {"drivers": [{"name": DRIVER, "nodeID": "x", "allocatable": {"count": limit}}]}
+    return _object("csi_node", storage_pb2.CSINode, name, spec, namespace="")
 
 
 def _claim(mode: str) -> Json:

@@ -14,22 +14,40 @@ class ClassPriorities:
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._generation = -1
         self.column = np.zeros(0, dtype=np.int64)
+        # The numbers of all classes, ascending, and their priorities. Shapes: (existing class,).
+        self._numbers = np.zeros(0, dtype=np.int64)
+        self._priorities = np.zeros(0, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the column, in bytes."""
-        return self.column.nbytes
+        """Memory of the columns, in bytes."""
+        return self.column.nbytes + self._numbers.nbytes + self._priorities.nbytes
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Make the column again if classes were added or removed since."""
         if self._generation == snap.classes_generation:
             return
         self.column = np.full(snap.class_capacity, _UNKNOWN, dtype=np.int64)
-        for pod_class in snap.classes.values():
-            self.column[pod_class.id] = pod_class.priority
+        known = sorted(snap.classes)
+        for number in known:
+            self.column[snap.classes[number].index] = snap.classes[number].priority
+        self._numbers = np.array(known, dtype=np.int64)
+        self._priorities = self.column[[snap.classes[number].index for number in known]]
         self._generation = snap.classes_generation
+
+    def of_numbers(self, class_ids: arrays.Int32Array) -> arrays.Int64Array:
+        """The priorities of the classes with these numbers; of one that does not exist less than any. Shapes: (n,)."""
+        if not self._numbers.size:
+            return np.full(class_ids.shape, _UNKNOWN, dtype=np.int64)
+        at = np.searchsorted(self._numbers, class_ids).clip(max=self._numbers.size - 1)
+        return np.where(self._numbers[at] == class_ids, self._priorities[at], _UNKNOWN)
 
 
 def priorities_by_class(snap: snapshot.Snapshot) -> arrays.Int64Array:
     """The priority of each class. Shape: (class,)."""
-    return snap.derived("class_priorities", ClassPriorities).column
+    return class_priorities_of(snap).column
+
+
+def class_priorities_of(snap: snapshot.Snapshot) -> ClassPriorities:
+    """The snapshot's priorities of classes, up to date."""
+    return snap.derived("class_priorities", ClassPriorities)

@@ -167,7 +167,7 @@ def _reason_to_stay(
 
 def _most_important_first(snap: snapshot.Snapshot, rows: arrays.RowArray) -> list[int]:
     """The rows in the order of their pods' priorities, the highest first. Shape: rows (n,)."""
-    priority = class_priorities.priorities_by_class(snap)[snap.pods.pod_class[rows]]
+    priority = class_priorities.priorities_by_class(snap)[snap.pods.class_index[rows]]
     found: list[int] = rows[np.argsort(-priority, kind="stable")].tolist()
     return found
 

@@ -171,7 +171,7 @@ class AttachmentIndex:
         self._generation = -1
         self._classes: dict[int, _VolumesOfClass] = {}
         self._classes_left = 0  # when those that exist no more were last forgotten
-        self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
+        self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class index: it is one of the above
         self._last_class = 0
         self._classes_of_claim: dict[objects.Key, set[int]] = {}
         self._claims_of_volume: dict[str, set[objects.Key]] = {}
@@ -192,14 +192,13 @@ class AttachmentIndex:
             return
         if not self._can_update_incrementally():
             self._forget_everything()
-        dirty = self._apply_attachment_changes()
-        stale = self._classes_to_derive_again()
         if self._with_volumes.shape[0] < self._snap.class_capacity:
             capacity = arrays.grown_capacity(self._snap.class_capacity, self._with_volumes.shape[0])
             self._with_volumes = arrays.grow_last_axis(self._with_volumes, capacity)
+        dirty = self._apply_attachment_changes()
+        stale = self._classes_to_derive_again()
         for class_id in stale:
             self._classes[class_id] = self._volumes_of_class(self._snap.classes[class_id])
-            self._with_volumes[class_id] = True
         slots = self._slots_to_recount(dirty, stale)
         self._recount_slots(slots)
         self._generation = self._snap.generation
@@ -327,7 +326,9 @@ class AttachmentIndex:
             if class_id <= self._last_class:
                 break
             newest = max(newest, class_id)
-            if uses_volumes(known[class_id].pod):
+            # The class before it at this index may have had volumes.
+            has_volumes = self._with_volumes[known[class_id].index] = uses_volumes(known[class_id].pod)
+            if has_volumes:
                 new.add(class_id)
                 for use in volumes_claims.claims_of(known[class_id]):
                     key = (known[class_id].namespace, use.name)

@@ -40,7 +40,7 @@ def measure(snap: snapshot.Snapshot) -> Measures:
     placed = np.flatnonzero(snap.pods.slot[: snap.pods.size] >= 0)
     placed = placed[alive[snap.pods.slot[placed]]]
     daemons = snap.class_mask([each.id for each in snap.classes.values() if _owner(each)[1] == "DaemonSet"])
-    counted = placed[~daemons[snap.pods.pod_class[placed]]]
+    counted = placed[~daemons[snap.pods.class_index[placed]]]
     node_spread, zone_spread = _spread(snap, counted, alive)
     return Measures(
         nodes=int(np.count_nonzero(alive)),
@@ -100,8 +100,8 @@ def _spread(snap: snapshot.Snapshot, rows: arrays.RowArray, alive: arrays.BoolAr
     numbers = np.zeros(snap.class_capacity, dtype=np.int64)
     for each in snap.classes.values():
         owner = _owner(each)
-        numbers[each.id] = owners.setdefault(owner, len(owners) + 1) if owner[2] else 0
-    owner_of_pod = numbers[snap.pods.pod_class[rows]]
+        numbers[each.index] = owners.setdefault(owner, len(owners) + 1) if owner[2] else 0
+    owner_of_pod = numbers[snap.pods.class_index[rows]]
     rows, owner_of_pod = rows[owner_of_pod > 0], owner_of_pod[owner_of_pod > 0]
     slots = snap.pods.slot[rows].astype(np.int64)
     zones = snap.nodes.labels.column(_ZONE).values(snap.nodes.size)

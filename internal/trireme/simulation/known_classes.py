@@ -98,7 +98,7 @@ def of_snapshot(snap: snapshot.Snapshot) -> KnownClasses:
     for kind in object_kinds.KINDS:
         for each in snap.objects.all(kind.field):
             keys.update(kind.selected_keys(each))
-    return KnownClasses(bases, texts, identities, dict(snap.classes), frozenset(keys), snap.class_capacity)
+    return KnownClasses(bases, texts, identities, dict(snap.classes), frozenset(keys), snap.highest_class + 1)
 
 
 def _parts(known: classes.PodClass) -> tuple[bytes, Labels, frozenset[str]]:

@@ -40,14 +40,14 @@ def reference_shape(snap: snapshot.Snapshot) -> Mapping[str, int]:
     Empty where no pod is placed, or at least half of them request nothing. Units: millicores, bytes.
     """
     placed = snap.pods.slot[: snap.pods.size] >= 0
-    numbers = snap.pods.pod_class[: snap.pods.size][placed]
-    if not numbers.size:
+    indices = snap.pods.class_index[: snap.pods.size][placed]
+    if not indices.size:
         return {}
     names = snap.nodes.resource_names
     of_class = np.zeros((2, snap.class_capacity), dtype=np.int64)
-    for number in np.unique(numbers).tolist():
-        of_class[:, number] = snap.classes[number].placed_requests(names)[: resources.MEMORY + 1]
-    medians = np.sort(of_class[:, numbers], axis=1)[:, (numbers.size - 1) // 2].tolist()
+    for each in snap.classes.values():
+        of_class[:, each.index] = each.placed_requests(names)[: resources.MEMORY + 1]
+    medians = np.sort(of_class[:, indices], axis=1)[:, (indices.size - 1) // 2].tolist()
     found = dict(zip((amounts.CPU, amounts.MEMORY), medians, strict=True))
     return {name: amount for name, amount in found.items() if amount}
 

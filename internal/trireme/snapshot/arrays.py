@@ -1,6 +1,7 @@
 """Array types of the snapshot, and functions to grow and index arrays.
 
-Axes: `slot` is a node's number, `resource` a resource's number, `row` a placed pod's number.
+Axes: `slot` is a node's number, `resource` a resource's number, `row` a placed pod's number, `class` the index of a
+class (`PodClass.index`, not its number).
 """
 
 from typing import Any, TypeAlias

@@ -18,6 +18,8 @@ from trireme.snapshot import arrays, classes, pod_overlay, pods, slot_changes, s
 # The weights of a class, per topology key; a counter that needs no key uses the empty one.
 ClassWeights = Callable[[classes.PodClass], Mapping[str, int]]
 
+_NO_WEIGHTS: arrays.Int64Array = np.zeros(0, dtype=np.int64)
+
 # The number of cached domain sums per counter.
 MAX_DOMAIN_SUMS = 8
 
@@ -152,13 +154,16 @@ class ClassCounter:
             if pod_class.arrival <= self._arrival:
                 break
             newest = max(newest, pod_class.arrival)
+            index = pod_class.index
+            for weights in self._weights.values():
+                if index < weights.shape[0]:
+                    weights[index] = 0  # that of the class before it at this index
             for key, weight in self._weigh(pod_class).items():
-                weights = self._weights.get(key)
-                if weights is None or weights.shape[0] < snap.class_capacity:
-                    old = np.zeros(0, dtype=np.int64) if weights is None else weights
-                    capacity = arrays.grown_capacity(snap.class_capacity, old.shape[0])
-                    weights = self._weights[key] = arrays.grow_last_axis(old, capacity)
-                weights[pod_class.id] = weight
+                weights = self._weights.get(key, _NO_WEIGHTS)
+                if weights.shape[0] < snap.class_capacity:
+                    capacity = arrays.grown_capacity(snap.class_capacity, weights.shape[0])
+                    weights = self._weights[key] = arrays.grow_last_axis(weights, capacity)
+                weights[index] = weight
         self._arrival = newest
         return tuple(self._weights.keys() - before)
 
@@ -169,14 +174,14 @@ class ClassCounter:
         but: tuple[str, ...],
     ) -> None:
         """Add the changes of the pod table to the sums per slot and per domain, except under the keys `but`."""
-        class_ids, slots, signs = changes
-        if not class_ids.size:
+        indices, slots, signs = changes
+        if not indices.size:
             return
         for key, weights in self._weights.items():
             if key in but:
                 continue
-            has_weight = class_ids < weights.shape[0]
-            added = weights[np.where(has_weight, class_ids, 0)] * signs * has_weight
+            has_weight = indices < weights.shape[0]
+            added = weights[np.where(has_weight, indices, 0)] * signs * has_weight
             if added.any():
                 sums = self._sums[key]
                 if sums.shape[0] < snap.nodes.size:
@@ -198,7 +203,7 @@ class ClassCounter:
             rows = table.rows_of(weights != 0)
             if self.live_only:
                 rows = rows[(table.flags[rows] & pods.TERMINATING) == 0]
-            sums = np.bincount(table.slot[rows], weights=weights[table.pod_class[rows]], minlength=size)
+            sums = np.bincount(table.slot[rows], weights=weights[table.class_index[rows]], minlength=size)
             self._sums[key] = sums.astype(np.int64)
 
 

@@ -19,7 +19,11 @@ Port = tuple[str, str, int]  # host IP, protocol, port
 
 
 class PodClass:
-    """One class of pods: the fields that its pods share, as a pod, and what is computed of them once."""
+    """One class of pods: the fields that its pods share, as a pod, and what is computed of them once.
+
+    `id` is its number, which no other class gets. `index` is its place in a snapshot's arrays over classes, which
+    another class gets when it is gone.
+    """
 
     __slots__ = (
         "_memo",
@@ -28,6 +32,7 @@ class PodClass:
         "amounts",
         "arrival",
         "id",
+        "index",
         "invalid",
         "labels",
         "labels_projected",
@@ -45,6 +50,7 @@ class PodClass:
         rules: amounts.Rules = amounts.DEFAULT_RULES,
     ) -> None:
         self.id = class_id
+        self.index = 0
         self.labels_projected = labels_projected
         self.arrival = 0
         self.pod = pod

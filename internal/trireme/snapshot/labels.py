@@ -21,6 +21,8 @@ _KEY_SETS = 1024
 _NO_KEYS: frozenset[str] = frozenset()
 
 _NOT_A_NUMBER = np.iinfo(np.int64).min
+# Of ABSENT alone.
+_NO_NUMBERS: arrays.Int64Array = np.full(1, _NOT_A_NUMBER, dtype=np.int64)
 
 
 class LabelColumn:
@@ -34,10 +36,10 @@ class LabelColumn:
         self._sparse: dict[int, int] = {}
         # The sparse values as a column, cached until the next change.
         self._spread: arrays.Int32Array | None = None
-        self._numbers = np.full(1, _NOT_A_NUMBER, dtype=np.int64)
+        self._numbers = _NO_NUMBERS
 
     def copy(self) -> "LabelColumn":
-        """The same values, in a column of its own; the dictionary, which only grows, is shared."""
+        """The same values, in a column of its own; the dictionary, in which no number changes, is shared."""
         out = LabelColumn()
         out.dictionary, out._numbers, out._spread = self.dictionary, self._numbers, self._spread
         out._dense = None if self._dense is None else self._dense.copy()
@@ -49,7 +51,11 @@ class LabelColumn:
 
         A column begins sparse, and becomes an array when many slots have a value; it never becomes sparse again.
         """
-        number = ABSENT if value is None else self.dictionary.intern(value)
+        number = ABSENT
+        if value is not None:
+            if self.dictionary.is_crowded:
+                self._drop_unused_values()
+            number = self.dictionary.intern(value)
         self._spread = None
         if self._dense is not None:
             if self._dense.shape[0] < capacity:
@@ -90,7 +96,7 @@ class LabelColumn:
         return np.fromiter((get(slot, ABSENT) for slot in slots.tolist()), dtype=np.int32, count=slots.shape[0])
 
     def numbers_of(self, values: Iterable[str]) -> list[int]:
-        """The numbers of the values that some slot has had."""
+        """The numbers of those of the values that have one; all that some slot has do."""
         numbers = (self.dictionary.find(value) for value in values)
         return [number for number in numbers if number != ABSENT]
 
@@ -109,6 +115,17 @@ class LabelColumn:
             new = [_integer_or_sentinel(value) for value in self.dictionary.values_from(parsed_count)]
             self._numbers = np.concatenate([self._numbers, np.array(new, dtype=np.int64)])
         return self._numbers, self._numbers != _NOT_A_NUMBER
+
+    def _drop_unused_values(self) -> None:
+        """Number the values that some slot has anew, in a dictionary of their own."""
+        if self._dense is None:
+            in_use = np.fromiter(self._sparse.values(), dtype=np.int32, count=len(self._sparse))
+            self.dictionary, renumbering = self.dictionary.without_unused(in_use)
+            self._sparse = dict(zip(self._sparse, renumbering[in_use].tolist(), strict=True))
+        else:
+            self.dictionary, renumbering = self.dictionary.without_unused(self._dense)
+            self._dense = renumbering[self._dense]
+        self._numbers = _NO_NUMBERS
 
 
 def _integer_or_sentinel(text: str) -> int:

@@ -6,16 +6,18 @@ recompute the slots with a newer generation.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from trireme.framework import amounts
 from trireme.snapshot import arrays, images, labels, resources, slot_changes
-from trireme.snapshot.dictionary import Dictionary
+from trireme.snapshot.dictionary import ABSENT, Dictionary
 from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
+Value = TypeVar("Value", bound=Hashable)
 
 _COLUMNS = (
     "alive",
@@ -80,7 +82,7 @@ class NodeTable:
         self.images = images.ImageIndex()
 
     def copy(self) -> "NodeTable":
-        """The same nodes, in columns of its own; dictionaries, which only grow, are shared."""
+        """The same nodes, in columns of its own; dictionaries, in which no number changes, are shared."""
         out = NodeTable(self._keep_messages, self._keep_json)
         out.messages, out.jsons = self.messages.copy(), self.jsons.copy()
         out.capacity, out.size = self.capacity, self.size
@@ -118,12 +120,23 @@ class NodeTable:
         self.unschedulable[slot] = node.spec.unschedulable
         self.resize_preemption_disabled[slot] = bool(node.spec.pod_preemption_policy.disable_resize_preemption)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+        self.taint_sets = self._without_unused(self.taint_sets, self.taint_set)
         self.taint_set[slot] = self.taint_sets.intern(taints)
+        self.feature_sets = self._without_unused(self.feature_sets, self.feature_set)
         self.feature_set[slot] = self.feature_sets.intern(frozenset(node.status.declared_features))
         self.labels.replace(slot, dict(node.metadata.labels), self.capacity)
         self.images.replace(slot, node.status.images, generation)
         if self._keep_messages:
             self.messages[slot] = node.SerializeToString()
+
+    def _without_unused(self, values: Dictionary[Value], column: arrays.Int32Array) -> Dictionary[Value]:
+        """The dictionary; in place of a crowded one another one, by which the column is renumbered. Shape: (slot,)."""
+        if not values.is_crowded:
+            return values
+        column[~self.alive] = ABSENT
+        values, renumbering = values.without_unused(column)
+        column[:] = renumbering[column]
+        return values
 
     def remove(self, slot: int, generation: int) -> None:
         """Remove the node at the slot."""

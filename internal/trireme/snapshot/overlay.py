@@ -105,7 +105,8 @@ class SnapshotOverlay:
     def add(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> None:
         """Add pods of these classes on these slots. Shapes: both (n,)."""
         if class_ids.size:
-            self.overlaid_pods.add(class_ids.tolist(), slots.tolist())
+            numbers = class_ids.tolist()
+            self.overlaid_pods.add(numbers, [self.classes[number].index for number in numbers], slots.tolist())
             self._count_pods_on_nodes(class_ids, slots, 1)
 
     @property
@@ -127,7 +128,7 @@ class SnapshotOverlay:
         return self.base.last_change(kinds)
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
-        """A mask over class numbers. Shape: (class,)."""
+        """A mask of the classes with these numbers; none may be gone. Shape: (class,)."""
         return self.base.class_mask(class_ids)
 
     def derived(
@@ -149,19 +150,19 @@ class SnapshotOverlay:
         return self.overlaid_pods.adjusted(self.base.count_pods(chosen), chosen.astype(np.int64), live_only=False)
 
     def placed_pods(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
-        """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
+        """Class number and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
         table = self.base.pods
         rows = table.rows_of(chosen)
         rows = rows[~np.isin(rows, self.overlaid_pods.removed)]
         class_ids, slots = self.overlaid_pods.added
-        marked = chosen[class_ids]
+        marked = chosen[self.overlaid_pods.added_indices]
         return (
             np.concatenate([table.pod_class[rows], class_ids[marked]]),
             np.concatenate([table.slot[rows], slots[marked]]),
         )
 
     def class_of_pod(self, uid: str, slot: int) -> int | None:
-        """The class of the pod with this UID on the slot; None if it is not there."""
+        """The number of the class of the pod with this UID on the slot; None if it is not there."""
         row = self.base.pods.find(uid, slot)
         return None if row is None or self.overlaid_pods.is_removed(row) else int(self.base.pods.pod_class[row])
 

@@ -27,16 +27,17 @@ class PlacementLog:
     def append(
         self,
         generation: int,
-        class_ids: arrays.Int32Array,
+        classes: arrays.Int32Array,
         slots: arrays.Int32Array,
         flags: arrays.UInt8Array,
         sign: int,
     ) -> None:
-        """Record pods of these classes added to slots (sign 1) or removed from them (−1). Shapes: all (n,).
+        """Record pods of classes added to slots (sign 1) or removed from them (−1); `classes` are their indices.
 
+        Shapes: all (n,).
         More changes at once than the log keeps empty it: `since` then answers None for what was before.
         """
-        count = class_ids.shape[0]
+        count = classes.shape[0]
         if count > self._keep:
             self._size = 0
             self.floor = generation
@@ -45,7 +46,7 @@ class PlacementLog:
             self._drop_oldest_changes(self._size + count - self._generation.shape[0] + self._keep // 2)
         at = slice(self._size, self._size + count)
         self._generation[at] = generation
-        self._class[at] = class_ids
+        self._class[at] = classes
         self._slot[at] = slots
         self._sign[at] = sign
         self._terminating[at] = (flags & pods.TERMINATING) != 0
@@ -54,7 +55,7 @@ class PlacementLog:
     def since(
         self, generation: int, live_only: bool
     ) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array] | None:
-        """Classes, slots and signs of the changes after the generation; None if the log does not reach back that far.
+        """Class indices, slots and signs of the changes after the generation; None: the log does not reach back to it.
 
         `live_only` leaves out pods that are being deleted. Shapes: (n,).
         """
@@ -62,11 +63,11 @@ class PlacementLog:
             return None
         first = int(np.searchsorted(self._generation[: self._size], generation, side="right"))
         at = slice(first, self._size)
-        class_ids, slots, signs = self._class[at], self._slot[at], self._sign[at].astype(np.int64)
+        classes, slots, signs = self._class[at], self._slot[at], self._sign[at].astype(np.int64)
         if live_only:
             live = ~self._terminating[at]
-            return class_ids[live], slots[live], signs[live]
-        return class_ids, slots, signs
+            return classes[live], slots[live], signs[live]
+        return classes, slots, signs
 
     def _drop_oldest_changes(self, count: int) -> None:
         """Drop the oldest changes."""

@@ -23,6 +23,7 @@ class OverlaidPods:
 
     __slots__ = (
         "_added_classes",
+        "_added_indices",
         "_added_slots",
         "_columns",
         "_removed",
@@ -40,6 +41,7 @@ class OverlaidPods:
         # Rows that are or were removed, and their slots.
         self._touched: dict[int, int] = {}
         self._added_classes: list[int] = []
+        self._added_indices: list[int] = []
         self._added_slots: list[int] = []
         self._columns: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
         self.version = 0
@@ -51,8 +53,13 @@ class OverlaidPods:
 
     @property
     def added(self) -> tuple[arrays.Int32Array, arrays.Int32Array]:
-        """Classes and slots of the added pods. Shapes: both (n,)."""
+        """Class numbers and slots of the added pods. Shapes: both (n,)."""
         return np.array(self._added_classes, dtype=np.int32), np.array(self._added_slots, dtype=np.int32)
+
+    @property
+    def added_indices(self) -> arrays.Int32Array:
+        """Class indices of the added pods. Shape: (n,)."""
+        return np.array(self._added_indices, dtype=np.int32)
 
     @property
     def added_count(self) -> int:
@@ -66,8 +73,8 @@ class OverlaidPods:
 
     @property
     def classes(self) -> list[int]:
-        """The classes of removed and added pods."""
-        return sorted(set(self.columns()[0].tolist()))
+        """The numbers of the classes of removed and added pods."""
+        return sorted({*self._table.pod_class[self.removed].tolist(), *self._added_classes})
 
     def is_removed(self, row: int) -> bool:
         """Whether the pod of the row is removed."""
@@ -76,15 +83,15 @@ class OverlaidPods:
     def slots_with_removed(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
         """The slots from which a pod of the marked classes was removed, even if restored. Shape: chosen (class,)."""
         table = self._table
-        return np.array([slot for row, slot in self._touched.items() if chosen[table.pod_class[row]]], dtype=np.intp)
+        return np.array([slot for row, slot in self._touched.items() if chosen[table.class_index[row]]], dtype=np.intp)
 
     def slots_with_added(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
         """The slots of present pods of the marked classes that were added, or removed and restored."""
         table = self._table
         restored = [
-            slot for row, slot in self._touched.items() if row not in self._removed and chosen[table.pod_class[row]]
+            slot for row, slot in self._touched.items() if row not in self._removed and chosen[table.class_index[row]]
         ]
-        added = [slot for kind, slot in zip(self._added_classes, self._added_slots, strict=True) if chosen[kind]]
+        added = [slot for index, slot in zip(self._added_indices, self._added_slots, strict=True) if chosen[index]]
         return np.array([*restored, *added], dtype=np.intp)
 
     def remove(self, rows: arrays.RowArray) -> None:
@@ -100,15 +107,17 @@ class OverlaidPods:
             del self._removed[row]
         self._invalidate_columns()
 
-    def add(self, class_ids: Sequence[int], slots: Sequence[int]) -> None:
-        """Add pods of these classes on these slots."""
+    def add(self, class_ids: Sequence[int], indices: Sequence[int], slots: Sequence[int]) -> None:
+        """Add pods of these classes, which have these indices, on these slots."""
         self._added_classes.extend(class_ids)
+        self._added_indices.extend(indices)
         self._added_slots.extend(slots)
         self._invalidate_columns()
 
     def drop_added(self, count: int) -> None:
         """Drop the added pods beyond the first `count`."""
         del self._added_classes[count:]
+        del self._added_indices[count:]
         del self._added_slots[count:]
         self._invalidate_columns()
 
@@ -118,11 +127,11 @@ class OverlaidPods:
         `live_only`: the sums leave out pods that are being deleted. In a dry run removed pods count nevertheless, as in
         kube-scheduler. Shapes: sums (slot,), weights (class,).
         """
-        class_ids, slots, signs, live = self.columns()
-        counted = class_ids < weights.shape[0]
+        indices, slots, signs, live = self.columns()
+        counted = indices < weights.shape[0]
         if live_only and self._semantics is Semantics.HYPOTHETICAL:
             counted = counted & live
-        added = np.where(counted, weights[np.where(counted, class_ids, 0)], 0) * signs
+        added = np.where(counted, weights[np.where(counted, indices, 0)], 0) * signs
         if not added.any():
             return sums
         out = sums.copy()
@@ -130,17 +139,16 @@ class OverlaidPods:
         return out
 
     def columns(self) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray]:
-        """The changes: classes, slots, signs, and which of the pods are not being deleted. Shapes: all (change,)."""
+        """The changes: class indices, slots, signs, and which pods are not being deleted. Shapes: all (change,)."""
         if self._columns is None:
             table, removed = self._table, self.removed
-            added_classes, added_slots = self.added
-            class_ids = np.concatenate([table.pod_class[removed], added_classes])
-            slots = np.concatenate([table.slot[removed], added_slots])
+            indices = np.concatenate([table.class_index[removed], self.added_indices])
+            slots = np.concatenate([table.slot[removed], np.array(self._added_slots, dtype=np.int32)])
             signs = np.ones(slots.shape[0], dtype=np.int64)
             signs[: removed.shape[0]] = -1
             live = np.ones(slots.shape[0], dtype=np.bool_)
             live[: removed.shape[0]] = (table.flags[removed] & pods.TERMINATING) == 0
-            self._columns = class_ids, slots, signs, live
+            self._columns = indices, slots, signs, live
         return self._columns
 
     def _invalidate_columns(self) -> None:

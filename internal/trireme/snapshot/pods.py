@@ -13,17 +13,21 @@ NO_SLOT = -1
 TERMINATING = 1
 PREEMPTED = 2
 
-_COLUMNS = ("pod_class", "slot", "start", "flags")
+_COLUMNS = ("pod_class", "class_index", "slot", "start", "flags")
 
 
 class PodTable:
-    """Columns over rows; a row with slot NO_SLOT holds no pod. Units: start in seconds since 1970, 0 not started."""
+    """Columns over rows; a row with slot NO_SLOT holds no pod. Units: start in seconds since 1970, 0 not started.
+
+    `pod_class` is the number of the pod's class, `class_index` its place in arrays over classes.
+    """
 
     def __init__(self) -> None:
         self.capacity = 0
         self.size = 0  # one past the highest row in use
         self.count = 0
         self.pod_class = np.zeros(0, dtype=np.int32)
+        self.class_index = np.zeros(0, dtype=np.int32)
         self.slot = np.zeros(0, dtype=np.int32)
         self.start = np.zeros(0, dtype=np.int64)
         self.flags = np.zeros(0, dtype=np.uint8)
@@ -60,9 +64,9 @@ class PodTable:
         return next((row for row in rows if self.uids[row] == uid), None)
 
     def rows_of(self, classes: arrays.BoolArray) -> arrays.RowArray:
-        """Rows of pods whose class is marked. Shape: classes (class,), indexed by class number."""
+        """Rows of pods whose class is marked. Shape: classes (class,)."""
         placed = self.slot[: self.size] >= 0
-        return np.flatnonzero(placed & classes[self.pod_class[: self.size]])
+        return np.flatnonzero(placed & classes[self.class_index[: self.size]])
 
     def count_by_slot(self, classes: arrays.BoolArray, size: int) -> arrays.Int64Array:
         """The number of pods of the marked classes per slot. Shapes: classes (class,); result (size,)."""

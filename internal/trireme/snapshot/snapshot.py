@@ -4,7 +4,7 @@ Filter and score have one each. Applying a delta does not await, so an evaluatio
 Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects.py).
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,6 +16,10 @@ from trireme.snapshot import arrays, classes, derived, nodes, nominations, objec
 from trireme.v1 import snapshot_pb2
 
 Entry = TypeVar("Entry", bound="derived.Derived[Snapshot]")
+
+# So many indices of classes that are gone wait before one is used again: what counts pods by class, and has not seen
+# all changes of the class before, has to count all pods then.
+SPARE_CLASSES = 1024
 
 
 class OutOfStepError(Exception):
@@ -67,7 +71,12 @@ class Snapshot:
         self.pods = pods.PodTable()
         self.objects = objects.ObjectTable()
         self.classes: dict[int, classes.PodClass] = {}
+        # One past the highest index of a class.
         self.class_capacity = 1
+        # The highest number that a class has had.
+        self.highest_class = 0
+        # The indices of classes that are gone, with the generations at which these went, the oldest first.
+        self._free_indices: deque[tuple[int, int]] = deque()
         # The last change of the set of classes.
         self.classes_generation = 0
         self._class_arrivals = 0
@@ -81,14 +90,15 @@ class Snapshot:
         Deltas of the copy and of this snapshot do not concern each other. The copy is of this generation, and follows
         with a log of changes and derived values of its own.
 
-        It shares classes and objects, which are not changed in place, and dictionaries, which only grow. Added pods
-        have no names. Shapes: removed (n,), class_ids and slots (pod,).
+        It shares classes and objects, which are not changed in place, and dictionaries, in which no number changes.
+        Added pods have no names. Shapes: removed (n,), class_ids and slots (pod,).
         """
         out = Snapshot()
         out._keep_messages, out._keep_json, out.amount_rules = self._keep_messages, self._keep_json, self.amount_rules
         out.incarnation, out.generation, out.synced = self.incarnation, self.generation, self.synced
         out.nodes, out.pods, out.objects = self.nodes.copy(), self.pods.copy(), self.objects.copy()
         out.classes, out.class_capacity = self.classes.copy(), self.class_capacity
+        out.highest_class, out._free_indices = self.highest_class, self._free_indices.copy()
         out.classes_generation, out._class_arrivals = self.classes_generation, self._class_arrivals
         out.placements.floor = self.generation
         out.nominations = self.nominations.copy()
@@ -135,7 +145,7 @@ class Snapshot:
         if delta.HasField("pods"):
             self._upsert_pods(delta.pods, generation)
         for class_id in delta.removed_classes:
-            del self.classes[class_id]
+            self._free_indices.append((self.classes.pop(class_id).index, generation))
             self._derived.drop_entries_of_class(class_id)
             self.classes_generation = generation
         for changed in delta.objects:
@@ -195,30 +205,53 @@ class Snapshot:
         return self.pods.count_by_slot(chosen, self.nodes.size)
 
     def placed_pods(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
-        """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
+        """Class number and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
         rows = self.pods.rows_of(chosen)
         return self.pods.pod_class[rows], self.pods.slot[rows]
 
     def class_of_pod(self, uid: str, slot: int) -> int | None:
-        """The class of the pod with this UID on the slot; None if it is not there."""
+        """The number of the class of the pod with this UID on the slot; None if it is not there."""
         row = self.pods.find(uid, slot)
         return None if row is None else int(self.pods.pod_class[row])
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
-        """Make a mask over class numbers, for PodTable. Shape: (class,)."""
+        """Make a mask of the classes with these numbers, for PodTable; none may be gone. Shape: (class,)."""
         table = np.zeros(self.class_capacity, dtype=np.bool_)
-        table[class_ids] = True
+        table[[self.classes[class_id].index for class_id in class_ids]] = True
         return table
 
     def _add_class(self, pod_class: classes.PodClass, generation: int) -> None:
         """Add a class, as the newest."""
         self._class_arrivals += 1
         pod_class.arrival = self._class_arrivals
-        # A class that is sent again moves to the end: the table is in order of arrival.
-        self.classes.pop(pod_class.id, None)
+        # A class that is sent again moves to the end, for the table is in order of arrival, and its pods are where they
+        # are.
+        before = self.classes.pop(pod_class.id, None)
+        pod_class.index = self._take_index() if before is None else before.index
         self.classes[pod_class.id] = pod_class
-        self.class_capacity = max(self.class_capacity, pod_class.id + 1)
+        self.highest_class = max(self.highest_class, pod_class.id)
         self.classes_generation = generation
+
+    def _take_index(self) -> int:
+        """Return an index for a new class: a new one, or that of the class that has been gone longest.
+
+        Whoever has not seen the placements of that class counts all pods again, for its changes would count as those of
+        the new one.
+        """
+        if len(self._free_indices) <= SPARE_CLASSES:
+            self.class_capacity += 1
+            return self.class_capacity - 1
+        index, gone_at = self._free_indices.popleft()
+        self.placements.floor = max(self.placements.floor, gone_at)
+        return index
+
+    def _class_indices(self, class_ids: arrays.Int32Array) -> arrays.Int32Array:
+        """Return the indices of the classes with these numbers. Raises: KeyError. Shapes: both (n,)."""
+        if class_ids.size <= arrays.FEW:
+            return np.array([self.classes[number].index for number in class_ids.tolist()], dtype=np.int32)
+        numbers, which = np.unique(class_ids, return_inverse=True)
+        found = np.array([self.classes[number].index for number in numbers.tolist()], dtype=np.int32)
+        return found[which]
 
     def _apply_nominations(self, delta: snapshot_pb2.Delta, generation: int) -> None:
         """Apply a delta's nominations; the slots that they leave and enter count as changed."""
@@ -253,6 +286,7 @@ class Snapshot:
         self._add_or_subtract_pods_on_nodes(rows[occupied & moved], -1, generation)
         table.count += int(np.count_nonzero(~occupied))
         table.pod_class[rows] = class_ids
+        table.class_index[rows] = self._class_indices(class_ids)
         table.slot[rows] = slots
         table.flags[rows] = flags
         starts = np.array(columns.start_time_s, dtype=np.int64)
@@ -273,6 +307,7 @@ class Snapshot:
             return
         table.ensure_capacity(int(rows[-1]))
         table.pod_class[rows], table.slot[rows] = class_ids, slots
+        table.class_index[rows] = self._class_indices(class_ids)
         table.start[rows] = table.flags[rows] = 0
         table.count += rows.size
         self._add_or_subtract_pods_on_nodes(rows, 1, generation)
@@ -296,7 +331,7 @@ class Snapshot:
         names = self.nodes.resource_names
         class_ids = self.pods.pod_class[rows]
         on = self.pods.slot[rows]
-        self.placements.append(generation, class_ids, on, self.pods.flags[rows], sign)
+        self.placements.append(generation, self.pods.class_index[rows], on, self.pods.flags[rows], sign)
         if rows.size <= arrays.FEW:
             for (class_id, slot), count in Counter(zip(class_ids.tolist(), on.tolist(), strict=True)).items():
                 pod_class = self.classes[class_id]

@@ -50,7 +50,7 @@ class SnapshotView(Protocol):
 
     @property
     def class_capacity(self) -> int:
-        """One more than the highest number of a class so far."""
+        """One more than the highest index of a class so far."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class SnapshotView(Protocol):
         ...
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
-        """A mask over class numbers. Shape: (class,)."""
+        """A mask of the classes with these numbers; none may be gone. Shape: (class,)."""
         ...
 
     def derived(
@@ -88,9 +88,9 @@ class SnapshotView(Protocol):
         ...
 
     def placed_pods(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
-        """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
+        """Class number and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
         ...
 
     def class_of_pod(self, uid: str, slot: int) -> int | None:
-        """The class of the pod with this UID on the slot; None if it is not there."""
+        """The number of the class of the pod with this UID on the slot; None if it is not there."""
         ...

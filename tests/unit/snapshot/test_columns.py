@@ -142,7 +142,7 @@ def test_pods_of_some_classes_are_counted_by_slot(placed: dict[int, tuple[int, i
     table = pods.PodTable()
     for row, (class_id, slot) in placed.items():
         table.ensure_capacity(row)
-        table.pod_class[row] = class_id
+        table.class_index[row] = class_id
         table.slot[row] = slot
     marks: arrays.BoolArray = np.isin(np.arange(6), list(chosen))
     counts = table.count_by_slot(marks, SLOTS)

@@ -35,9 +35,7 @@ def nominees_of_at_least(snap: snapshot.Snapshot, priority: int, *but: str) -> N
     if not len(nominated):
         return _NONE
     slots, class_ids = nominated.slots, nominated.class_ids
-    by_class = class_priorities.priorities_by_class(snap)
-    counting = (slots >= 0) & (class_ids < by_class.shape[0])
-    counting &= by_class[np.where(counting, class_ids, 0)] >= priority
+    counting = (slots >= 0) & (class_priorities.class_priorities_of(snap).of_numbers(class_ids) >= priority)
     counting &= snap.nodes.alive[slots]
     for uid in but:
         own = nominated.entry_of(uid)

@@ -34,7 +34,7 @@ def _compute_preemption_costs(candidates: Sequence[dry_run.Candidate], snap: sna
     counts = np.array([len(candidate.rows) for candidate in candidates])
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     rows = np.fromiter((row for candidate in candidates for row in candidate.rows), dtype=np.intp)
-    priority = class_priorities.priorities_by_class(snap)[snap.pods.pod_class[rows]]
+    priority = class_priorities.priorities_by_class(snap)[snap.pods.class_index[rows]]
     start = snap.pods.start[rows]
     start = np.where(start == 0, potential_victims.NOT_STARTED, start)
     important = priority == np.repeat(np.maximum.reduceat(priority, first), counts)
@@ -69,7 +69,7 @@ def from_messages(
     slots = {each.node_name: snap.nodes.slot_of_name.get(each.node_name, pods.NO_SLOT) for each in messages}
     named = [slot for slot in slots.values() if slot != pods.NO_SLOT]
     placed = snap.pods.slot[: snap.pods.size]
-    whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.pod_class[: snap.pods.size]]
+    whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.class_index[: snap.pods.size]]
     rows_there = np.flatnonzero(np.isin(placed, named) | ((placed != pods.NO_SLOT) & (whole_group > 0))).tolist()
     row_of = {snap.pods.uids[row]: row for row in rows_there}
     out = []

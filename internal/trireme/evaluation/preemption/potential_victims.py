@@ -14,7 +14,7 @@ def has_victims(snap: snapshot.Snapshot, priority: int) -> arrays.BoolArray:
     table = snap.pods
     out = np.zeros(snap.nodes.size + 1, dtype=np.bool_)
     # Rows without a pod are at slot −1: the last entry, which is left off.
-    lower = class_priorities.priorities_by_class(snap)[table.pod_class[: table.size]] < priority
+    lower = class_priorities.priorities_by_class(snap)[table.class_index[: table.size]] < priority
     out[table.slot[: table.size][lower]] = True
     return out[:-1]
 
@@ -31,9 +31,9 @@ def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority:
     wanted[slots] = True
     by_class = class_priorities.priorities_by_class(snap)
     rows = np.flatnonzero(wanted[table.slot[: table.size]])
-    rows = rows[by_class[table.pod_class[rows]] < priority]
+    rows = rows[by_class[table.class_index[rows]] < priority]
     start = table.start[rows]
-    keys = (np.where(start == 0, NOT_STARTED, start), -by_class[table.pod_class[rows]], table.slot[rows])
+    keys = (np.where(start == 0, NOT_STARTED, start), -by_class[table.class_index[rows]], table.slot[rows])
     return rows[np.lexsort(keys)]
 
 

@@ -84,13 +84,14 @@ class GroupMembership:
             name = pod_class.pod.spec.scheduling_group.pod_group_name
             if not name:
                 continue
-            self.rank[pod_class.id] = _GROUP
+            index = pod_class.index
+            self.rank[index] = _GROUP
             for kind, group in _groups_around(snap, pod_class.namespace, name):
-                self.priority[pod_class.id] = group.spec.priority
+                self.priority[index] = group.spec.priority
                 if group.spec.disruption_mode.HasField("all"):
                     key = kind, pod_class.namespace, group.metadata.name
-                    self.whole_group[pod_class.id] = numbers.setdefault(key, len(numbers) + 1)
-                    self.rank[pod_class.id] = _GROUP if kind == _KIND else _COMPOSITE_GROUP
+                    self.whole_group[index] = numbers.setdefault(key, len(numbers) + 1)
+                    self.rank[index] = _GROUP if kind == _KIND else _COMPOSITE_GROUP
         self._generations = generations
 
 
@@ -142,8 +143,8 @@ def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | No
     """
     table, member = snap.pods, group_membership_of(snap)
     rows = np.flatnonzero(table.slot[: table.size] >= 0)
-    rows = rows[member.priority[table.pod_class[rows]] < priority]
-    whole_group = member.whole_group[table.pod_class[rows]]
+    rows = rows[member.priority[table.class_index[rows]] < priority]
+    whole_group = member.whole_group[table.class_index[rows]]
     if slots is not None:
         there = np.isin(table.slot[rows], slots)
         there |= np.isin(whole_group, np.unique(whole_group[there & (whole_group > 0)]))
@@ -159,6 +160,6 @@ def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | No
 def _victim_of_rows(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
     """Make a victim of the pods at these rows, which are evicted together."""
     started = [int(snap.pods.start[row]) or int(potential_victims.NOT_STARTED) for row in rows]
-    class_id = int(snap.pods.pod_class[rows[0]])
+    index = int(snap.pods.class_index[rows[0]])
     ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))
-    return Victim(ordered, int(member.priority[class_id]), int(member.rank[class_id]), min(started))
+    return Victim(ordered, int(member.priority[index]), int(member.rank[index]), min(started))

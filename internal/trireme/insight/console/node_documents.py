@@ -124,8 +124,8 @@ def _group_document(key: tuple[str, str], group: Any, placed: int, queued: Mappi
 def _placed_by_group(snap: snapshot.Snapshot) -> "Counter[tuple[str, str]]":
     """How many pods of each group are on nodes, by namespace and name of the group."""
     of_class = {
-        number: (each.namespace, each.pod.spec.scheduling_group.pod_group_name)
-        for number, each in snap.classes.items()
+        each.index: (each.namespace, each.pod.spec.scheduling_group.pod_group_name)
+        for each in snap.classes.values()
         if each.pod.spec.scheduling_group.pod_group_name
     }
     out: Counter[tuple[str, str]] = Counter()
@@ -133,11 +133,11 @@ def _placed_by_group(snap: snapshot.Snapshot) -> "Counter[tuple[str, str]]":
         return out
     table = snap.pods
     counts = np.bincount(
-        table.pod_class[: table.size][table.slot[: table.size] >= 0], minlength=snap.class_capacity
+        table.class_index[: table.size][table.slot[: table.size] >= 0], minlength=snap.class_capacity
     ).tolist()
-    for number, key in of_class.items():
-        if counts[number]:
-            out[key] += counts[number]
+    for index, key in of_class.items():
+        if counts[index]:
+            out[key] += counts[index]
     return out
 
 

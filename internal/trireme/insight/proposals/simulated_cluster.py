@@ -51,7 +51,7 @@ class SimulatedCluster:
         To be called before anything is filtered: what is derived from classes is not refreshed at one generation.
         """
         projected = self.snap.classes[self.cycle.pod_class].labels_projected
-        numbers = [self.snap.class_capacity + number for number in range(len(pods))]
+        numbers = [self.snap.highest_class + 1 + number for number in range(len(pods))]
         added = [
             snapshot_pb2.PodClass(id=number, pod=pod, labels_projected=projected)
             for number, pod in zip(numbers, pods, strict=True)

@@ -262,7 +262,7 @@ def _are_victims_terminating(request: filter_phase_pb2.ListPodGroupVictimsReques
     slots = [snap.nodes.slot_of_name[name] for name in nominated if name in snap.nodes.slot_of_name]
     table = snap.pods
     there = np.isin(table.slot[: table.size], slots)
-    lower = victims_with_groups.group_membership_of(snap).priority[table.pod_class[: table.size]] < request.priority
+    lower = victims_with_groups.group_membership_of(snap).priority[table.class_index[: table.size]] < request.priority
     return bool((there & lower & ((table.flags[: table.size] & pods.PREEMPTED) != 0)).any())
 
 

@@ -257,7 +257,7 @@ def _with_class_cache(
 
 def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.RowArray) -> arrays.SlotArray:
     """Return the slots with a victim that would be evicted together with all of its group. Shape: (slot,)."""
-    whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.pod_class[victims]]
+    whole_group = victims_with_groups.group_membership_of(snap).whole_group[snap.pods.class_index[victims]]
     return np.unique(snap.pods.slot[victims[whole_group > 0]])
 
 

@@ -73,11 +73,15 @@ class InterPodAffinityScore:
     ) -> interfaces.JointScores:
         """The scores of these slots, by the pods that are there now."""
         score_state: _ScoreState = state
+        sums = score_state.sums
+        if any(each.nodes_at != snap.nodes.object_changes.latest for each in sums.values()):
+            # A node changed while other plugins were called: values of labels may have other numbers.
+            sums = domain_sums.domain_sums_of(snap, self._score_counter(pod_class, snap))
         keys = []
-        for key in dict.fromkeys((*score_state.sums, *score_state.adds)):
+        for key in dict.fromkeys((*sums, *score_state.adds)):
             column = snap.nodes.labels.column(key)
-            if key in score_state.sums:
-                score = score_state.sums[key].sums.copy()
+            if key in sums:
+                score = sums[key].sums.copy()
                 score[ABSENT] = 0
             else:
                 score = np.zeros(len(column.dictionary), dtype=np.int64)

@@ -11,14 +11,18 @@ from trireme.snapshot import arrays, nodes
 class ValueByTaintSet:
     """A number per distinct taint set, made as sets appear. Set number 0 is no node's."""
 
-    __slots__ = ("_numbers", "_of")
+    __slots__ = ("_numbers", "_of", "_sets")
 
     def __init__(self, of: Callable[[tuple[tolerations.Taint, ...]], int]) -> None:
         self._of = of
         self._numbers = np.zeros(1, dtype=np.int64)
+        # The dictionary whose numbers they are by.
+        self._sets: object = None
 
     def at(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.Int64Array:
         """Return the number of each slot's taint set; those of new sets are computed here. Shape: as `slots`."""
+        if self._sets is not table.taint_sets:
+            self._sets, self._numbers = table.taint_sets, self._numbers[:1]
         known = self._numbers.shape[0]
         if known < len(table.taint_sets):
             new = [self._of(taints) for taints in table.taint_sets.values_from(known)]

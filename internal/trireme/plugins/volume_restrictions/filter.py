@@ -153,8 +153,9 @@ def _change_in_claim_users(exclusive: frozenset[str], snap: snapshot_view.Snapsh
         return none
     weights = np.zeros(snap.class_capacity, dtype=np.int64)
     for class_id in snap.dry_run.classes:
-        uses = volumes_claims.claims_of(snap.classes[class_id])
-        weights[class_id] = sum(not use.ephemeral and use.name in exclusive for use in uses)
+        used_by = snap.classes[class_id]
+        uses = volumes_claims.claims_of(used_by)
+        weights[used_by.index] = sum(not use.ephemeral and use.name in exclusive for use in uses)
     return snap.dry_run.adjusted(none, weights, live_only=False)
 
 
