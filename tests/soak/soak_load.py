@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import collections
 import random
-import signal
 import time
 from dataclasses import dataclass
 
 import installation
 import process_samples
+import supervisor
 
 _STEP_SECONDS = 0.1
 _AT_ONCE = 32
@@ -35,8 +35,11 @@ class Shape:
 class Load:
     """Keeps a cluster busy. `installation` has two frontends."""
 
-    def __init__(self, here: installation.Installation, shape: Shape, seed: int) -> None:
+    def __init__(
+        self, here: installation.Installation, shape: Shape, seed: int, supervising: supervisor.Supervisor
+    ) -> None:
         self._here = here
+        self._supervisor = supervising
         self._shape = shape
         self._random = random.Random(seed)
         self._at_once = asyncio.Semaphore(_AT_ONCE)
@@ -60,6 +63,7 @@ class Load:
             group.create_task(self._delete_pods())
             group.create_task(self._replace_nodes())
             group.create_task(self._change_leaders())
+            group.create_task(self._supervisor.run())
 
     async def _create_pods(self) -> None:
         began = time.monotonic()
@@ -137,9 +141,7 @@ class Load:
             await asyncio.sleep(self._shape.leader_period)
             self.leader_changes += 1
             leader = await leading(self._here)
-            leader.signal(signal.SIGTERM)
-            await leader.ended()
-            leader.start()
+            await self._supervisor.replace(leader)
             await self._here.ready(leader)
 
 
@@ -152,7 +154,10 @@ async def leading(here: installation.Installation) -> installation.Process:
     """The frontend that leads, as soon as one does."""
     while True:
         for frontend in here.frontends:
-            page = await process_samples.metrics_page(admin_socket(here, frontend))
+            try:
+                page = await process_samples.metrics_page(admin_socket(here, frontend))
+            except OSError:
+                continue  # it is being started again
             if process_samples.gauges(page).get("leader_election_master_status"):
                 return frontend
         await asyncio.sleep(0.5)

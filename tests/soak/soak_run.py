@@ -2,8 +2,9 @@
 
 Two frontends with a Lease of eight seconds and two replicas each of filter, score and bind, as processes of their own.
 Every ten seconds the memory, file descriptors, threads and gauges of each are read, and the 99th percentile of the time
-from a pod's creation to its binding. Ends with 1 if a quantity grows, or a pod was bound twice. The samples go to a
-file, from which `--from` makes table and plot again.
+from a pod's creation to its binding. A process that ends by itself, such as a frontend that loses its Lease for want of
+processor time, is started again and counted. Ends with 1 if a quantity grows, or a pod was bound twice. The samples go
+to a file, from which `--from` makes table and plot again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import itertools
 import json
 import pathlib
 import shutil
@@ -25,6 +27,7 @@ import process_samples
 import slopes
 import soak_load
 import soak_report
+import supervisor
 import witness
 
 SAMPLE_SECONDS = 10.0
@@ -44,6 +47,7 @@ class Recording:
     node_replacements: int = 0
     leader_changes: int = 0
     double_bindings: list[str] = dataclasses.field(default_factory=list)
+    restarts: list[str] = dataclasses.field(default_factory=list)
 
     def add(self, quantity: str, value: float, span: str) -> None:
         """A value of now."""
@@ -118,7 +122,8 @@ async def record(folder: pathlib.Path, shape: soak_load.Shape, nodes: int, secon
     ):
         installed = Installed(here)
         await installed.start()
-        load = soak_load.Load(here, shape, seed)
+        supervising = supervisor.Supervisor([*itertools.chain(*here.phases.values()), *here.frontends])
+        load = soak_load.Load(here, shape, seed, supervising)
         running = asyncio.create_task(load.run())
         began = time.monotonic()
         try:
@@ -132,6 +137,7 @@ async def record(folder: pathlib.Path, shape: soak_load.Shape, nodes: int, secon
                 assert not here.witness.failure, here.witness.failure
                 recording.pods, recording.double_bindings = load.pods, load.double_bindings
                 recording.node_replacements, recording.leader_changes = load.node_replacements, load.leader_changes
+                recording.restarts = supervising.restarts
             if running.done():
                 running.result()
         finally:
@@ -149,13 +155,16 @@ def report(recording: Recording, plot: pathlib.Path | None) -> int:
     print(soak_report.table(judged))
     print(
         f"\n{recording.seconds / 3600:.2f} hours, {recording.pods} pods, {recording.node_replacements} nodes replaced, "
-        f"{recording.leader_changes} changes of the leader, {len(recording.double_bindings)} pods bound twice"
+        f"{recording.leader_changes} changes of the leader, {len(recording.double_bindings)} pods bound twice, "
+        f"{len(recording.restarts)} processes that ended by themselves"
     )
     if plot is not None:
         soak_report.plot(recording.series, plot)
     growing = [name for name, slope in judged.items() if not slope.is_flat]
     for name in growing:
         print(f"grows: {name}")
+    for each in recording.restarts:
+        print(f"started again: {each}")
     for each in recording.double_bindings:
         print(f"bound twice: {each}")
     return 1 if growing or recording.double_bindings else 0

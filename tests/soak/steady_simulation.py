@@ -29,13 +29,16 @@ from trireme.frontend.phase_clients import class_answers, replica_link
 from trireme.plugin_kit import volumes_attachments
 from trireme.queueing import transition_log
 from trireme.score import service as score_service
-from trireme.snapshot import objects, placement_log, slot_changes
+from trireme.snapshot import derived, dictionary, objects, placement_log, slot_changes, snapshot
 from trireme_kube.embedded.api.resources import LEASES
 
 NODES, PODS = 12, 80
-# What keeps a number of entries, however many there were, keeps fewer here, so that it is full soon. Of classes that no
-# pod has or that are gone, transitions of pods, and changes of slots, placements and objects.
-IDLE_CLASSES, TRANSITIONS, CHANGES = 24, 256, 64
+# What keeps a number of entries, however many there were, keeps fewer here, so that it is full before the first sample
+# that counts. Of classes that no pod has or that are gone, transitions of pods, changes of placements and objects,
+# changes of slots (of domains of a selector there are a few an hour), and values that are numbered.
+IDLE_CLASSES, TRANSITIONS, CHANGES, SLOT_CHANGES, VALUES = 24, 256, 64, 4, 8
+# Of what is derived from a snapshot, beside what goes with its class: bytes, and entries.
+DERIVED_BYTES, DERIVED_ENTRIES = 16 * 1024, 8
 # Units of what follows: seconds. A pod is replaced so often, a node, and the leader.
 POD_SECONDS, NODE_SECONDS, LEADER_SECONDS = 10.0, 600.0, 4 * 3600.0
 # One replica of each phase is killed so often; the other one of each runs from the beginning to the end.
@@ -169,8 +172,9 @@ def _reduce_bounds() -> None:
     for owner, bound in bounds:
         (_,) = owner.__init__.__defaults__
         owner.__init__.__defaults__ = (bound,)
-    replica_link.MAX_CAPACITIES = volumes_attachments.SLACK = IDLE_CLASSES
-    slot_changes.LOG_ENTRIES = objects._LOG_SLACK = CHANGES
+    replica_link.MAX_CAPACITIES = volumes_attachments.SLACK = snapshot.SPARE_CLASSES = IDLE_CLASSES
+    objects._LOG_SLACK, slot_changes.LOG_ENTRIES, dictionary.SLACK = CHANGES, SLOT_CHANGES, VALUES
+    derived.MAX_BYTES, derived.MAX_BYTES_PER_NODE, derived.MIN_ENTRIES = DERIVED_BYTES, 0, DERIVED_ENTRIES
 
 
 def _observe_roots(roots: dict[str, tuple[Process, Any]]) -> None:

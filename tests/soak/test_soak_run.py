@@ -42,6 +42,16 @@ def test_a_report_fails_where_something_grows(
     assert (tmp_path / "plot.svg").read_text().count("<path") > 0
 
 
+def test_a_report_names_what_ended_by_itself(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no failure of the soak, and nobody may have to guess it from the samples."""
+    file = tmp_path / "soak.json"
+    soak_run.Recording(restarts=["frontend-1 ended with 1: lost the Lease"]).write(file)
+    assert soak_run.report(soak_run.Recording.read(file), None) == 0
+    said = capsys.readouterr().out
+    assert "1 processes that ended by themselves" in said
+    assert "started again: frontend-1 ended with 1: lost the Lease" in said
+
+
 def test_a_report_fails_where_a_pod_was_bound_twice(capsys: pytest.CaptureFixture[str]) -> None:
     """However flat everything is."""
     assert soak_run.report(soak_run.Recording(double_bindings=["pod-1 went from a to b"]), None) == 1
