@@ -293,7 +293,7 @@ def _nominations(nominated: dict[str, tuple[int, int]]) -> list[snapshot_pb2.Nom
 
 TestNumbersUsedAgain = ReuseMachine.TestCase
 TestNumbersUsedAgain.settings = settings(
-    max_examples=60, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=30, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
