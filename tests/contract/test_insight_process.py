@@ -1,157 +1,34 @@
 """The insight process behind the frontend's links: it follows the cluster and the queue, and explains or refuses."""
 
 import asyncio
-import contextlib
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import certificates
+import followed_frontend
 import grpc
 import pytest
-from contract_services import DEADLINE, ROOT
+from contract_services import DEADLINE
 from grpc import aio
 
-from trireme.cache import class_registry, cluster_cache, pod_projection
-from trireme.frontend import phase_configuration
-from trireme.frontend.phase_clients import decision_log, insight_replicas, snapshot_publisher
+from trireme.frontend.phase_clients import decision_log, insight_replicas
 from trireme.rpc import dialing
 from trireme.v1 import (
-    core_pb2,
     cycle_pb2,
     decision_explanation_pb2,
     decision_pb2,
     insight_pb2,
-    plugin_pb2,
     snapshot_pb2,
     status_pb2,
 )
 
 pytestmark = pytest.mark.processes
 
-PROFILE = "default-scheduler"
-
-
-class Frontend:
-    """The frontend's end: a cache, the publisher of what is in it, and the queue as the test says."""
-
-    def __init__(self, address: str, dialer: dialing.Dialer | None = None) -> None:
-        self.registry = class_registry.ClassRegistry()
-        self.cache = cluster_cache.ClusterCache(self.registry)
-        configuration = _configuration()
-        hello = snapshot_pb2.Hello(
-            fence=cycle_pb2.Fence(epoch=1),
-            config_hash=phase_configuration.config_hash(configuration),
-            configuration=configuration,
-        )
-        self.publisher = snapshot_publisher.SnapshotPublisher(self.cache, lambda: hello)
-        self.insight = insight_replicas.InsightReplicas(
-            self.publisher, dialer or dialing.Dialer(), DEADLINE, time.monotonic
-        )
-        self.publisher.add_followers(self.insight.replicas)
-        self._address = address
-
-    @contextlib.asynccontextmanager
-    async def leading(self) -> AsyncIterator["Frontend"]:
-        """Its links are up while the block runs."""
-        self.insight.replicas.set_endpoints([self._address])
-        try:
-            await eventually(lambda: bool(self.insight.replicas.available))
-            yield self
-        finally:
-            await self.insight.replicas.close()
-
-    def add_node(self, name: str, cpu: str) -> None:
-        node = core_pb2.Node(metadata={"name": name})
-        node.status.allocatable["cpu"].string, node.status.allocatable["pods"].string = cpu, "9"
-        self.cache.set_node(node)
-
-    def enqueue(self, name: str, cpu: str) -> None:
-        """The pod waits, and the stream says so to insight."""
-        parsed = _parsed(name, cpu)
-        number = self.registry.intern(self.registry.intern_base(parsed.base), ())
-        self.publisher.publish()
-        pod = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=parsed.uid)
-        queued = snapshot_pb2.QueuedPod(
-            pod=pod, pod_class=number, profile=PROFILE, state=snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE, attempts=2
-        )
-        self.insight.publish_queue(snapshot_pb2.QueueDelta(pods=[queued]), self.cache.generation)
-
-    def base_of(self, name: str, cpu: str) -> int:
-        return self.registry.intern_base(_parsed(name, cpu).base)
-
-    def assume(self, name: str, cpu: str, node: str) -> None:
-        parsed = _parsed(name, cpu)
-        self.cache.assume(parsed.key, parsed.uid, node, self.registry.intern_base(parsed.base), (), 0)
-
-    async def explain(self, name: str, **fields: Any) -> insight_pb2.ExplainResponse:
-        pod = cycle_pb2.PodIdentity(namespace="ns", name=name)
-        return await self.insight.explain(insight_pb2.ExplainRequest(pod=pod, **fields))
-
-    async def explained(self, name: str, **fields: Any) -> insight_pb2.ExplainResponse:
-        """As explain, once the pod and its class have arrived."""
-        async with asyncio.timeout(DEADLINE):
-            while True:
-                try:
-                    response = await self.explain(name, **fields)
-                except (insight_replicas.InsightRefusal, insight_replicas.InsightUnavailable):
-                    await asyncio.sleep(0.02)
-                    continue
-                if response.evaluated_generation >= self.cache.generation:
-                    return response
-                await asyncio.sleep(0.02)
-
-
-def _configuration() -> snapshot_pb2.Configuration:
-    plugins = (
-        (plugin_pb2.EXTENSION_POINT_FILTER, "NodeResourcesFit"),
-        (plugin_pb2.EXTENSION_POINT_SCORE, "NodeResourcesFit"),
-    )
-    sets = [
-        snapshot_pb2.PluginSet(extension_point=point, plugins=[snapshot_pb2.WeightedPlugin(name=name, weight=1)])
-        for point, name in plugins
-    ]
-    return snapshot_pb2.Configuration(profiles=[snapshot_pb2.Profile(scheduler_name=PROFILE, plugin_sets=sets)])
-
-
-def _parsed(name: str, cpu: str) -> Any:
-    return pod_projection.parse(
-        {
-            "metadata": {"namespace": "ns", "name": name, "uid": f"uid-{name}"},
-            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
-        }
-    )
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
-@contextlib.contextmanager
-def process(address: str, *arguments: str) -> Any:
-    """An insight process that listens there."""
-    command = [sys.executable, str(ROOT / "cmd" / "insight"), "--listen", address, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
-        try:
-            assert running.stdout is not None
-            line = running.stdout.readline().strip()
-            assert line.startswith("listening on ")
-            yield line.removeprefix("listening on ")
-        finally:
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(DEADLINE) == 0
-
 
 async def test_it_follows_the_cluster_and_the_queue_and_explains(tmp_path: Path) -> None:
     """The whole way, from the frontend's cache to an answer, and what changes on the way."""
-    with process(f"unix:{tmp_path}/insight.sock") as address:
-        frontend = Frontend(address)
+    with followed_frontend.process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = followed_frontend.Frontend(address)
         frontend.add_node("small", "2")
         frontend.add_node("large", "8")
         async with frontend.leading():
@@ -180,20 +57,20 @@ async def test_it_follows_the_cluster_and_the_queue_and_explains(tmp_path: Path)
 
 async def test_it_remembers_decisions_and_explains_them(tmp_path: Path) -> None:
     """Over the stream and back: it asks for decisions though it records nothing, and has them when a pod is bound."""
-    with process(f"unix:{tmp_path}/insight.sock") as address:
-        frontend = Frontend(address)
+    with followed_frontend.process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = followed_frontend.Frontend(address)
         frontend.add_node("small", "2")
         frontend.add_node("large", "8")
         log = decision_log.DecisionLog(lambda: frontend.cache.generation)
         frontend.insight.send_decisions(log)
         async with frontend.leading():
             frontend.enqueue("web", "1")
-            await eventually(log.wanted)
+            await followed_frontend.eventually(log.wanted)
             generation, number = frontend.cache.generation, frontend.registry.intern(frontend.base_of("web", "1"), ())
             slot = frontend.cache.slot_of("large")
             for part in ({"filter": decision_pb2.FilterDecision(count=1)}, {"place": _placed(slot)}):
-                decision = decision_pb2.Decision(profile=PROFILE, pod_class=number, **part)
-                log._add((PROFILE, number), generation, decision)
+                decision = decision_pb2.Decision(profile=followed_frontend.PROFILE, pod_class=number, **part)
+                log._add((followed_frontend.PROFILE, number), generation, decision)
             frontend.assume("web", "1", "large")
             frontend.publisher.publish()
             gone = snapshot_pb2.QueueDelta(removed_pods=["uid-web"])
@@ -215,8 +92,8 @@ def _placed(slot: int) -> decision_pb2.PlaceDecision:
 
 async def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     """The message names the field, and what can be done."""
-    with process(f"unix:{tmp_path}/insight.sock") as address:
-        frontend = Frontend(address)
+    with followed_frontend.process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = followed_frontend.Frontend(address)
         frontend.add_node("small", "2")
         async with frontend.leading():
             with pytest.raises(
@@ -231,8 +108,8 @@ async def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:
 
 async def test_victims_of_a_trial_stay_for_it(tmp_path: Path) -> None:
     """What the frontend hides while it tries a group is not gone."""
-    with process(f"unix:{tmp_path}/insight.sock") as address:
-        frontend = Frontend(address)
+    with followed_frontend.process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = followed_frontend.Frontend(address)
         frontend.add_node("small", "2")
         frontend.assume("victim", "2", "small")
         async with frontend.leading():
@@ -256,7 +133,7 @@ async def test_victims_of_a_trial_stay_for_it(tmp_path: Path) -> None:
 
 async def test_it_says_how_old_its_state_is_once_the_stream_is_broken(tmp_path: Path) -> None:
     """Before there was a stream it answers UNAVAILABLE; after it broke, with the age of what it knows."""
-    with process(f"unix:{tmp_path}/insight.sock") as address:
+    with followed_frontend.process(f"unix:{tmp_path}/insight.sock") as address:
         async with aio.insecure_channel(address) as channel:
             call: Any = channel.unary_unary(
                 "/trireme.v1.InsightService/Explain",
@@ -268,7 +145,7 @@ async def test_it_says_how_old_its_state_is_once_the_stream_is_broken(tmp_path: 
                 await call(request, timeout=DEADLINE)
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
-            frontend = Frontend(address)
+            frontend = followed_frontend.Frontend(address)
             frontend.add_node("small", "2")
             async with frontend.leading():
                 frontend.enqueue("a", "1")
@@ -295,13 +172,15 @@ async def test_only_allowed_identities_are_answered(tmp_path: Path) -> None:
         files = [str(path) for path in authority.issue(name, name).write(tmp_path, name)]
         return dialing.Dialer(dialing.TlsSettings(str(tmp_path / "ca.crt"), *files, ("insight",)))
 
-    with process("127.0.0.1:0", *arguments) as address:
-        frontend = Frontend(address, caller("frontend"))
+    with followed_frontend.process("127.0.0.1:0", *arguments) as address:
+        frontend = followed_frontend.Frontend(address, caller("frontend"))
         async with frontend.leading():
             with pytest.raises(insight_replicas.InsightRefusal, match="neither in the queue"):
                 await frontend.explain("a")
-        stranger = Frontend(address, caller("stranger"))
+        stranger = followed_frontend.Frontend(address, caller("stranger"))
         stranger.insight.replicas.set_endpoints([address])
-        await eventually(lambda: "PERMISSION_DENIED" in stranger.insight.replicas.statistics()[0].last_error)
+        await followed_frontend.eventually(
+            lambda: "PERMISSION_DENIED" in stranger.insight.replicas.statistics()[0].last_error
+        )
         assert not stranger.insight.replicas.available
         await stranger.insight.replicas.close()
