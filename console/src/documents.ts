@@ -234,6 +234,25 @@ export interface Proposal {
   exampleNodes: string[];
 }
 
+export interface PreemptionPod {
+  pod: { namespace: string; name: string };
+  priority: number;
+  reason: string;
+}
+
+export interface PodPreemption {
+  reason: string;
+  nodeName: string;
+  victims: PreemptionPod[];
+  spared: PreemptionPod[];
+  candidates: { name: string }[];
+  candidateCount: number;
+  decidedBy: string;
+  unresolvableCount: number;
+  withoutVictimsCount: number;
+  notEnoughCount: number;
+}
+
 export interface Explanation {
   queuedPod?: {
     pod: { namespace: string; name: string };
@@ -257,6 +276,7 @@ export interface Explanation {
   scoreFailure?: RefusalStatus;
   proposals: Proposal[];
   proposalSearchLimits: { kind: string; tried: number; candidates: number }[];
+  preemption?: PodPreemption;
 }
 
 // The answer of the RPC ExplainDecision.

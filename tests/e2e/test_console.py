@@ -189,6 +189,22 @@ def test_a_pod_waits_the_page_says_why_and_the_proposal_helps(world: World) -> N
         _expect(decision).to_contain_text("the only feasible node")
 
 
+def test_a_waiting_pod_says_whom_it_would_preempt_or_why_nobody(world: World) -> None:
+    """It waits beside pods of lower priority, and nothing says why they may stay."""
+    never = {"metadata": {"name": "polite"}, "value": 500, "preemptionPolicy": "Never"}
+    world.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", never)
+    world.create_pod("polite", "7800m", priorityClassName="polite")
+    world.create_pod("ordinary-and-large", "7800m")
+    with world.browser.page() as page:
+        panel = page.locator("section", has=page.get_by_role("heading", name="Preemption", exact=True))
+        page.goto(f"{world.console}/#/pods/default/polite")
+        _expect(panel).to_contain_text("its preemptionPolicy is Never")
+        page.goto(f"{world.console}/#/pods/default/ordinary-and-large")
+        _expect(panel).to_contain_text("no pod of lower priority")
+    for name in ("polite", "ordinary-and-large"):
+        world.call("DELETE", f"/api/v1/namespaces/default/pods/{name}")
+
+
 def test_nodes_are_a_map_and_a_table(world: World) -> None:
     """By use, taints and label, by mouse and by keyboard; and each node has its page."""
     with world.browser.page() as page:

@@ -6,6 +6,7 @@ import { age, count, plural, preciseTime } from "../format.ts";
 import { Empty, Failure, Panel, Pill, State, Waiting } from "../parts.tsx";
 import { clock, useStore } from "../store.ts";
 import { DecisionPanel } from "./decision.tsx";
+import { Preemption } from "./preemption.tsx";
 import { Proposals } from "./proposals.tsx";
 import { NodeName, Refusals } from "./refusals.tsx";
 import { Scores } from "./scores.tsx";
@@ -16,13 +17,13 @@ function useExplanation(path: string): Loaded<Explanation> {
   return usePolled<Explanation>(path, async (signal) => (await request<Explanation>(path, "", signal)).body, PERIOD_MS);
 }
 
-// Proposals are simulated, which takes up to two seconds: again only when what nodes say has changed.
-function useProposals(path: string, explanation: Explanation | null): Loaded<Explanation> {
+// Proposals and preemption are simulated, which takes up to two seconds: again only when what nodes say has changed.
+function useSimulated(path: string, explanation: Explanation | null, what: "proposals" | "preemption"): Loaded<Explanation> {
   const wanted = explanation !== null && !explanation.nodeName && explanation.feasibleCount === 0 && explanation.queuedPod !== undefined;
   const facts = wanted ? JSON.stringify(explanation.refusals.map((each) => [each.status.plugin, each.status.messages, each.nodeCount])) : "";
   return usePolled<Explanation>(
-    wanted ? `${path}?proposals=true ${facts}` : null,
-    async (signal) => (await request<Explanation>(`${path}?proposals=true`, "", signal)).body,
+    wanted ? `${path}?${what}=true ${facts}` : null,
+    async (signal) => (await request<Explanation>(`${path}?${what}=true`, "", signal)).body,
     600_000,
   );
 }
@@ -127,7 +128,8 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
   const path = `v1/namespaces/${namespace}/pods/${name}`;
   const { data: explanation, error } = useExplanation(`${path}/explanation`);
   const timeline = useView<Timeline>(`${path}/timeline`);
-  const proposals = useProposals(`${path}/explanation`, explanation);
+  const proposals = useSimulated(`${path}/explanation`, explanation, "proposals");
+  const preemption = useSimulated(`${path}/explanation`, explanation, "preemption");
   const announced = useRef("");
   const status = explanation ? (explanation.nodeName ? `on node ${explanation.nodeName}` : "waits for a node") : "";
   useEffect(() => {
@@ -160,6 +162,11 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
                 <Scores path={`${path}/explanation`} />
               )}
             </div>
+          )}
+          {explanation.queuedPod && !explanation.nodeName && explanation.feasibleCount === 0 && (
+            <Panel title="Preemption" note="whom it would evict">
+              <Preemption explanation={preemption.data} error={preemption.error} />
+            </Panel>
           )}
           {explanation.nodeName && <DecisionPanel path={path} />}
         </>

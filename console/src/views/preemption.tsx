@@ -1,0 +1,112 @@
+// Whom a waiting pod would preempt, which pods of that node stay and why, or why it preempts nobody.
+import type { ApiError } from "../api.ts";
+import type { Explanation, PodPreemption, PreemptionPod } from "../documents.ts";
+import { count, plural, podHref } from "../format.ts";
+import { Pill, Waiting } from "../parts.tsx";
+import { NodeName } from "./refusals.tsx";
+
+const SHOWN = 10;
+
+const EVICTED = "evicted";
+
+const WHAT_HAPPENS: Record<string, string> = {
+  PREEMPTION_POD_REASON_UNSPECIFIED: EVICTED,
+  PREEMPTION_POD_REASON_PRIORITY: "stays: its priority is not lower",
+  PREEMPTION_POD_REASON_REPRIEVED: "stays: the pod fits beside it",
+  PREEMPTION_POD_REASON_BUDGET: "stays: a disruption budget protects it, and the pod fits beside it",
+  PREEMPTION_POD_REASON_BUDGET_VIOLATED: "evicted, though a disruption budget protects it",
+  PREEMPTION_POD_REASON_TERMINATING: "is being deleted already",
+};
+
+const DECIDED_BY: Record<string, string> = {
+  budgetViolations: "it violates fewer disruption budgets",
+  highestPriority: "its most important victim has a lower priority",
+  prioritySum: "the priorities of its victims add up to less",
+  victims: "it has fewer victims",
+  startTime: "its most important victims started later",
+  order: "both cost the same, and it was tried first",
+};
+
+function Nobody({ found }: { found: PodPreemption }) {
+  const counts: [number, string, string][] = [
+    [found.unresolvableCount, "refuses it for what no eviction changes", "refuse it for what no eviction changes"],
+    [found.withoutVictimsCount, "has no pod of lower priority", "have no pod of lower priority"],
+    [
+      found.notEnoughCount,
+      "has pods of lower priority, and evicting them is not enough or was not tried",
+      "have pods of lower priority, and evicting them is not enough or was not tried",
+    ],
+  ];
+  return (
+    <>
+      <p>
+        <Pill tone="mute">nobody</Pill> {found.reason}
+      </p>
+      <ul>
+        {counts
+          .filter(([number]) => number)
+          .map(([number, one, many]) => (
+            <li key={one}>
+              {plural(number, "node")} {number === 1 ? one : many}
+            </li>
+          ))}
+      </ul>
+    </>
+  );
+}
+
+function PodRows({ pods }: { pods: PreemptionPod[] }) {
+  return (
+    <table class="plain">
+      <thead>
+        <tr>
+          <th scope="col">Pod</th>
+          <th scope="col" class="number">
+            Priority
+          </th>
+          <th scope="col">What happens</th>
+        </tr>
+      </thead>
+      <tbody>
+        {pods.map(({ pod, priority, reason }) => (
+          <tr key={`${pod.namespace}/${pod.name}`}>
+            <td>
+              <a href={podHref(pod.namespace, pod.name)}>
+                {pod.namespace}/{pod.name}
+              </a>
+            </td>
+            <td class="number">{priority}</td>
+            <td>{WHAT_HAPPENS[reason] ?? reason}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+export function Preemption({ explanation, error }: { explanation: Explanation | null; error: ApiError | null }) {
+  if (!explanation) return error ? <Waiting error={error} /> : <div class="loading">Looking for victims…</div>;
+  const found = explanation.preemption;
+  // Meanwhile a node may have become feasible, or the pod may be bound.
+  if (!found) return <p class="note">A node is feasible now: nobody has to go.</p>;
+  if (found.reason) return <Nobody found={found} />;
+  const pods = [...found.victims, ...found.spared];
+  const shown = pods.slice(0, Math.max(found.victims.length, SHOWN));
+  const next = found.candidates[1];
+  return (
+    <>
+      <p>
+        It would preempt {plural(found.victims.length, "pod")} on <NodeName name={found.nodeName} />
+        {next && (
+          <>
+            , one of {count(found.candidateCount)} nodes with such pods; before <NodeName name={next.name} />, because{" "}
+            {DECIDED_BY[found.decidedBy] ?? found.decidedBy}
+          </>
+        )}
+        .
+      </p>
+      <PodRows pods={shown} />
+      {shown.length < pods.length && <p class="note">{plural(pods.length - shown.length, "more pod")} of the node would stay.</p>}
+    </>
+  );
+}
