@@ -238,9 +238,12 @@ export interface PreemptionPod {
   pod: { namespace: string; name: string };
   priority: number;
   reason: string;
+  nodeName: string;
 }
 
 export interface PodPreemption {
+  podGroup: string;
+  placements: { pod: { namespace: string; name: string }; nodeName: string }[];
   reason: string;
   nodeName: string;
   victims: PreemptionPod[];

@@ -52,7 +52,8 @@ class Frontend:
             await self.insight.replicas.close()
 
     def add_node(self, name: str, cpu: str) -> None:
-        node = core_pb2.Node(metadata={"name": name})
+        node = core_pb2.Node()
+        node.metadata.name = name
         node.status.allocatable["cpu"].string, node.status.allocatable["pods"].string = cpu, "9"
         self.cache.set_node(node)
 

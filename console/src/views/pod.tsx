@@ -17,9 +17,18 @@ function useExplanation(path: string): Loaded<Explanation> {
   return usePolled<Explanation>(path, async (signal) => (await request<Explanation>(path, "", signal)).body, PERIOD_MS);
 }
 
+function isRefused(explanation: Explanation): boolean {
+  return explanation.queuedPod !== undefined && !explanation.nodeName && explanation.feasibleCount === 0;
+}
+
+// A member may have feasible nodes, and its group none for all.
+function mayPreempt(explanation: Explanation): boolean {
+  return isRefused(explanation) || (!explanation.nodeName && !!explanation.queuedPod?.podGroup);
+}
+
 // Proposals and preemption are simulated, which takes up to two seconds: again only when what nodes say has changed.
 function useSimulated(path: string, explanation: Explanation | null, what: "proposals" | "preemption"): Loaded<Explanation> {
-  const wanted = explanation !== null && !explanation.nodeName && explanation.feasibleCount === 0 && explanation.queuedPod !== undefined;
+  const wanted = explanation !== null && (what === "preemption" ? mayPreempt(explanation) : isRefused(explanation));
   const facts = wanted ? JSON.stringify(explanation.refusals.map((each) => [each.status.plugin, each.status.messages, each.nodeCount])) : "";
   return usePolled<Explanation>(
     wanted ? `${path}?${what}=true ${facts}` : null,
@@ -163,7 +172,7 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
               )}
             </div>
           )}
-          {explanation.queuedPod && !explanation.nodeName && explanation.feasibleCount === 0 && (
+          {mayPreempt(explanation) && (
             <Panel title="Preemption" note="whom it would evict">
               <Preemption explanation={preemption.data} error={preemption.error} />
             </Panel>

@@ -27,6 +27,44 @@ const DECIDED_BY: Record<string, string> = {
   order: "both cost the same, and it was tried first",
 };
 
+// A group preempts as a whole: its victims are on any nodes.
+function GroupPreemption({ found }: { found: PodPreemption }) {
+  return (
+    <>
+      <p>
+        Its group {found.podGroup} would preempt {plural(found.victims.length, "pod")}
+        {found.placements.length > 0 && <>; {plural(found.placements.length, "member")} would fit then</>}.
+      </p>
+      <table class="plain">
+        <thead>
+          <tr>
+            <th scope="col">Pod</th>
+            <th scope="col" class="number">
+              Priority
+            </th>
+            <th scope="col">Evicted from</th>
+          </tr>
+        </thead>
+        <tbody>
+          {found.victims.map(({ pod, priority, nodeName }) => (
+            <tr key={`${pod.namespace}/${pod.name}`}>
+              <td>
+                <a href={podHref(pod.namespace, pod.name)}>
+                  {pod.namespace}/{pod.name}
+                </a>
+              </td>
+              <td class="number">{priority}</td>
+              <td>
+                <NodeName name={nodeName} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
 function Nobody({ found }: { found: PodPreemption }) {
   const counts: [number, string, string][] = [
     [found.unresolvableCount, "refuses it for what no eviction changes", "refuse it for what no eviction changes"],
@@ -40,7 +78,8 @@ function Nobody({ found }: { found: PodPreemption }) {
   return (
     <>
       <p>
-        <Pill tone="mute">nobody</Pill> {found.reason}
+        <Pill tone="mute">nobody</Pill> {found.podGroup && `for its group ${found.podGroup}: `}
+        {found.reason}
       </p>
       <ul>
         {counts
@@ -90,6 +129,8 @@ export function Preemption({ explanation, error }: { explanation: Explanation | 
   // Meanwhile a node may have become feasible, or the pod may be bound.
   if (!found) return <p class="note">A node is feasible now: nobody has to go.</p>;
   if (found.reason) return <Nobody found={found} />;
+  if (!found.victims.length) return <p class="note">It would preempt pods, which only those see who may list all pods and nodes.</p>;
+  if (found.podGroup) return <GroupPreemption found={found} />;
   const pods = [...found.victims, ...found.spared];
   const shown = pods.slice(0, Math.max(found.victims.length, SHOWN));
   const next = found.candidates[1];

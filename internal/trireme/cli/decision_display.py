@@ -68,6 +68,8 @@ def render_decision(found: Report, wide: bool, all_nodes: bool) -> list[console.
 
 def render_preemption(found: Report, subject: str, wide: bool) -> list[console.RenderableType]:
     """Whom the pod preempts, which pods of the node stay, and why this node; or why it preempts nobody."""
+    if found.get("podGroup"):
+        return _render_group_preemption(found, wide)
     if "reason" in found:
         return ["", f"It preempts nobody: {found['reason']}", *_node_counts(found)]
     rows = [
@@ -83,6 +85,28 @@ def render_preemption(found: Report, subject: str, wide: bool) -> list[console.R
         other = found["candidates"][1]["node"]
         why = _CRITERIA.get(found["decidedBy"], found["decidedBy"])
         parts.append(f"  of {found['candidateNodes']} nodes with such pods; before {other}, because {why}")
+    return parts
+
+
+def _render_group_preemption(found: Report, wide: bool) -> list[console.RenderableType]:
+    """Whom the pod's group preempts as a whole, and where its members go then; or why it preempts nobody."""
+    group = found["podGroup"]
+    if "reason" in found:
+        return ["", f"Its group {group} preempts nobody: {found['reason']}"]
+    victims = found["victims"]
+    rows = [[each["pod"], str(each["priority"]), each["node"]] for each in victims]
+    shown = rows if wide else rows[: 2 * _PODS]
+    table = display.table_of_rows(("POD", "PRIORITY", "EVICTED FROM"), shown, right=("PRIORITY",))
+    parts: list[console.RenderableType] = [
+        "",
+        f"Its group {group} would preempt {_count(len(victims), 'pod')}",
+        node_tables.with_indent(table),
+    ]
+    if len(shown) < len(rows):
+        parts.append(f"  and {len(rows) - len(shown)} more (-o wide names them)")
+    placements = [f"{each['pod']} on {each['node']}" for each in found["placements"]]
+    if placements:
+        parts.append(f"  then {_count(len(placements), 'member')} would fit: {_list_text(placements, wide)}")
     return parts
 
 

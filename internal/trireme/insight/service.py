@@ -167,15 +167,21 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         # The scheduler, which a replica that only explains does not need in its memory.
         from trireme.insight.simulations import simulator
 
-        if self._simulator is None:
-            self._simulator = simulator.Simulator(self._cluster, self._make_simulation_setup)
         try:
-            response = await self._simulator.simulate(request, str(context.peer()))
+            response = await self._the_simulator().simulate(request, str(context.peer()))
         except simulator.SimulationError as error:
             await grpc_server.abort(context, error.code, str(error))
         response.disconnected_ms = round(self.follow.disconnected_seconds * 1000)
         self._simulated += 1
         return response
+
+    def _the_simulator(self) -> "simulator.Simulator":
+        """What answers simulations, made when it is first needed."""
+        from trireme.insight.simulations import simulator
+
+        if self._simulator is None:
+            self._simulator = simulator.Simulator(self._cluster, self._make_simulation_setup)
+        return self._simulator
 
     def _make_simulation_setup(self, request: simulation_pb2.SimulateRequest) -> "setups.Setup":
         """How pods are scheduled in a simulation. Raises: SetupError."""
@@ -288,8 +294,23 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             result = await self._proposals.search(self._engine, cycle)
             response.proposals.extend(result.proposals)
             response.proposal_search_limits.extend(result.limits)
-        if request.preemption and not found.feasible.size:
+        if request.preemption and queued.pod_group:
+            # A member may have feasible nodes, and its group none for all.
+            response.preemption.CopyFrom(await self._explain_group_preemption(queued))
+        elif request.preemption and not found.feasible.size:
             response.preemption.CopyFrom(await self._explain_preemption(queued, cycle))
+
+    async def _explain_group_preemption(
+        self, queued: snapshot_pb2.QueuedPod
+    ) -> decision_explanation_pb2.PreemptionExplanation:
+        """What preemption would do for the pod's group now. If too much is simulated already, the reason says so."""
+        from trireme.insight.simulations import simulator
+
+        try:
+            return await self._the_simulator().explain_group_preemption(queued)
+        except simulator.SimulationError as error:
+            reason = f"it is not known, for the group is not simulated: {error}"
+            return decision_explanation_pb2.PreemptionExplanation(pod_group=queued.pod_group, reason=reason)
 
     async def _explain_preemption(
         self, queued: snapshot_pb2.QueuedPod, cycle: cycle_pb2.Cycle

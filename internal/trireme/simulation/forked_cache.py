@@ -86,8 +86,12 @@ class ForkedCache:
         return made
 
     def _pods_on_node(self, name: str) -> set[PlacedPod]:
-        """The pods that the node has had from the beginning; none of them has left it yet."""
-        return {self._make_pod(uid) for uid in self.uids_on(name) if uid in self._rows}
+        """The pods that the node has had from the beginning; none of them has left it yet.
+
+        Those that are hidden while a group is tried are not in the fork; they were made before they were hidden.
+        """
+        hidden = {pod for pod in self._made.values() if pod.node_name == name}
+        return hidden | {self._make_pod(uid) for uid in self.uids_on(name) if uid in self._rows}
 
     def _object(self, key: Key) -> snapshot_pb2.ClusterObject:
         """The object as the cache stores it."""

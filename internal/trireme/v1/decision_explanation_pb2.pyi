@@ -415,6 +415,8 @@ class PreemptionExplanation(_message.Message):
     WITHOUT_VICTIMS_COUNT_FIELD_NUMBER: _builtins.int
     NOT_ENOUGH_COUNT_FIELD_NUMBER: _builtins.int
     DECIDED_UNIX_MS_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    PLACEMENTS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """OPTIONAL. Why nobody is evicted, in words; empty: somebody was or would be."""
     node_name: _builtins.str
@@ -437,6 +439,11 @@ class PreemptionExplanation(_message.Message):
     """
     decided_unix_ms: _builtins.int
     """OPTIONAL. Of a decision: when insight received it, in milliseconds since 1970."""
+    pod_group: _builtins.str
+    """OPTIONAL. The pod's group, which preempts as a whole: what is said is about the group. Its victims may be on any
+    nodes, and there are no other candidates, no pods that are spared, and no counts of nodes. Unset: the pod preempts
+    for itself.
+    """
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionPod]:
         """OPTIONAL. The victims, the most important first."""
@@ -448,6 +455,10 @@ class PreemptionExplanation(_message.Message):
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionNode]:
         """OPTIONAL. The nodes where preemption makes room, the chosen one first, the others by cost; at most ten."""
+
+    @_builtins.property
+    def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchPlacement]:
+        """OPTIONAL. Of a group: where its members would be once the victims are gone."""
 
     def __init__(
         self,
@@ -464,10 +475,12 @@ class PreemptionExplanation(_message.Message):
         without_victims_count: _builtins.int = ...,
         not_enough_count: _builtins.int = ...,
         decided_unix_ms: _builtins.int = ...,
+        pod_group: _builtins.str = ...,
+        placements: _abc.Iterable[Global___BatchPlacement] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_violations", b"budget_violations", "candidate_count", b"candidate_count", "candidates", b"candidates", "decided_by", b"decided_by", "decided_unix_ms", b"decided_unix_ms", "node_name", b"node_name", "not_enough_count", b"not_enough_count", "reason", b"reason", "spared", b"spared", "unresolvable_count", b"unresolvable_count", "victims", b"victims", "without_victims_count", b"without_victims_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_violations", b"budget_violations", "candidate_count", b"candidate_count", "candidates", b"candidates", "decided_by", b"decided_by", "decided_unix_ms", b"decided_unix_ms", "node_name", b"node_name", "not_enough_count", b"not_enough_count", "placements", b"placements", "pod_group", b"pod_group", "reason", b"reason", "spared", b"spared", "unresolvable_count", b"unresolvable_count", "victims", b"victims", "without_victims_count", b"without_victims_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -482,10 +495,13 @@ class PreemptionPod(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    NODE_NAME_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """REQUIRED. Its priority."""
     reason: Global___PreemptionPodReason.ValueType
     """OPTIONAL. Why."""
+    node_name: _builtins.str
+    """OPTIONAL. Its node. Unset: that of the explanation."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
@@ -496,10 +512,11 @@ class PreemptionPod(_message.Message):
         pod: _cycle_pb2.PodIdentity | None = ...,
         priority: _builtins.int = ...,
         reason: Global___PreemptionPodReason.ValueType = ...,
+        node_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "priority", b"priority", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_name", b"node_name", "pod", b"pod", "priority", b"priority", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

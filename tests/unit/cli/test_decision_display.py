@@ -1,10 +1,13 @@
 """What `trireme explain` prints of the decision about a bound pod, and of preemption."""
 
+import re
 from typing import Any
 
 import pytest
 
 from trireme.cli import display, explain_command
+from trireme.frontend.serving import preemption_report
+from trireme.v1 import decision_explanation_pb2
 
 NODES = [f"worker-{number:02d}.eu-central-1.compute.internal" for number in range(12)]
 
@@ -123,6 +126,34 @@ def test_a_decision_that_is_not_in_memory_is_said_to_be_unknown() -> None:
     """Nothing at all looks as if the command were broken."""
     report = {"pod": "ns/p", "summary": "is bound", "place": "bound", "decision": {"error": "it is too old"}}
     assert "How it was decided is not known: it is too old" in display.as_text(explain_command.render(report))
+
+
+def test_a_group_preempts_on_several_nodes_or_says_why_not() -> None:
+    """A group has no node of its own: with one named, it would seem that all victims are there."""
+
+    def shown_of(found: decision_explanation_pb2.PreemptionExplanation) -> str:
+        evaluation = {
+            "nodes": 6, "feasibleNodes": 0, "refusals": [], "feasible": [], "scorePlugins": [],
+            "preemption": preemption_report.preemption_json(found),
+        }  # fmt: skip
+        report = {"pod": "ns/m-0", "summary": "was refused", "evaluation": evaluation}
+        return display.as_text(explain_command.render(report))
+
+    found = decision_explanation_pb2.PreemptionExplanation(pod_group="gang")
+    for number in range(12):
+        victim = found.victims.add(priority=1, node_name=f"n{number}")
+        victim.pod.namespace, victim.pod.name = "ns", f"low-{number}"
+    for number in range(2):
+        placement = found.placements.add(node_name=f"n{number}")
+        placement.pod.namespace, placement.pod.name = "ns", f"m-{number}"
+    text = shown_of(found)
+    assert "Its group gang would preempt 12 pods" in text
+    assert re.search(r"ns/low-9 +1  n9", text)
+    assert "low-10" not in text
+    assert "and 2 more (-o wide names them)" in text
+    assert "then 2 members would fit: ns/m-0 on n0, ns/m-1 on n1" in text
+    found = decision_explanation_pb2.PreemptionExplanation(pod_group="gang", reason="its members fit without evictions")
+    assert "Its group gang preempts nobody: its members fit without evictions" in shown_of(found)
 
 
 def test_why_nobody_is_preempted_comes_with_the_numbers_of_nodes() -> None:

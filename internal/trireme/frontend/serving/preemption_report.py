@@ -24,6 +24,11 @@ def preemption_json(found: decision_explanation_pb2.PreemptionExplanation) -> Js
     }
     if found.decided_unix_ms:
         out["decidedAt"] = found.decided_unix_ms / 1000
+    if found.pod_group:
+        out["podGroup"] = found.pod_group
+        out["placements"] = [
+            {"pod": f"{each.pod.namespace}/{each.pod.name}", "node": each.node_name} for each in found.placements
+        ]
     if found.reason:
         return out | {"reason": found.reason}
     return out | {
@@ -49,4 +54,5 @@ def preemption_json(found: decision_explanation_pb2.PreemptionExplanation) -> Js
 def _pod_json(pod: decision_explanation_pb2.PreemptionPod) -> Json:
     """A pod that goes or stays, with the reason if there is one to name."""
     out: Json = {"pod": f"{pod.pod.namespace}/{pod.pod.name}", "priority": pod.priority}
+    out |= {"node": pod.node_name} if pod.node_name else {}
     return out | ({"reason": _REASONS[pod.reason]} if pod.reason in _REASONS else {})

@@ -111,6 +111,7 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
         "without_victims_count": Show.ALWAYS,
         "not_enough_count": Show.ALWAYS,
         "decided_unix_ms": Show.ALWAYS,
+        "pod_group": Show.ALWAYS,
     },
     "trireme.v1.PreemptionNode": {
         "name": Show.ALWAYS,

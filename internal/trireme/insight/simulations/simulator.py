@@ -4,8 +4,9 @@ What a caller can do about an error is said by its code; the text begins with th
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -13,7 +14,7 @@ import grpc
 from trireme.cache import class_registry
 from trireme.cache.pod_projection import ParsedPod
 from trireme.insight import observed_cluster
-from trireme.insight.simulations import answers, setups, turns
+from trireme.insight.simulations import answers, group_preemption, setups, turns
 from trireme.scheduling import ports
 from trireme.simulation import (
     capacity,
@@ -26,7 +27,7 @@ from trireme.simulation import (
     usage,
 )
 from trireme.snapshot import snapshot
-from trireme.v1 import simulation_pb2, snapshot_pb2
+from trireme.v1 import decision_explanation_pb2, simulation_pb2, snapshot_pb2
 
 # A simulation ends by then. A plan ends its search before, and answers what it has.
 SECONDS = 25.0
@@ -80,10 +81,33 @@ class Simulator:
         if kind is None:
             text = "the request has no question: give scenario, singlePods, howMany or compaction"
             raise SimulationError(_CODE.INVALID_ARGUMENT, text)
+        async with self._turn(caller):
+            return await self._answer(kind, request)
+
+    async def explain_group_preemption(
+        self, queued: snapshot_pb2.QueuedPod
+    ) -> decision_explanation_pb2.PreemptionExplanation:
+        """Whom the group of this pod would preempt, or why nobody. Raises: SimulationError."""
+        async with self._turn("explanations"):
+            setup = self._make_setup(simulation_pb2.SimulateRequest())
+            members = [
+                pod
+                for pod in self._queued_pods(setup)[0]
+                if (pod.pod.namespace, pod.pod_group) == (queued.pod.namespace, queued.pod_group)
+            ]
+            sim = self._fork(setup)
+            try:
+                return await group_preemption.explain(sim, members, queued.pod_group, self._cluster.snap)
+            finally:
+                await sim.close()
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, caller: str) -> AsyncIterator[None]:
+        """The caller's turn, as long as a simulation may take. Raises: SimulationError for what the block raises."""
         try:
             async with self._turns.turn_for(caller):
                 async with asyncio.timeout(self._seconds):
-                    return await self._answer(kind, request)
+                    yield
         except turns.TooManyWaitingError as error:
             raise SimulationError(_CODE.RESOURCE_EXHAUSTED, str(error)) from error
         except TimeoutError as error:
@@ -123,7 +147,10 @@ class Simulator:
             question.response.before.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
             wanted = question.request.scenario
             if not wanted.without_pending_pods:
-                await sim.add_queued_pods(self._queued_pods(question))
+                tried, held = self._queued_pods(question.setup)
+                if held:
+                    question.response.not_simulated.append(f"pods of the queue that are held back: {held}")
+                await sim.add_queued_pods(tried)
             changes = scenario.ScenarioChanges(sim)
             await changes.make(wanted)
             await sim.run()
@@ -204,9 +231,9 @@ class Simulator:
             self._known = key, known_classes.of_snapshot(snap)
         return simulation.Simulation(snap, setup, self._known[1])
 
-    def _queued_pods(self, question: _Question) -> Sequence[snapshot_pb2.QueuedPod]:
-        """The pods of the queue that can be tried; notes those that are held back."""
-        profiles = {profile.scheduler_name for profile in question.setup.profiles}
+    def _queued_pods(self, setup: simulation.Setup) -> tuple[Sequence[snapshot_pb2.QueuedPod], int]:
+        """The pods of the queue that can be tried, and how many are held back."""
+        profiles = {profile.scheduler_name for profile in setup.profiles}
         tried, held = [], 0
         for pod in self._cluster.queue.all():
             if (
@@ -217,9 +244,7 @@ class Simulator:
                 held += 1
             elif self._cluster.node_of(pod.pod.namespace, pod.pod.name, pod.pod.uid) is None:
                 tried.append(pod)
-        if held:
-            question.response.not_simulated.append(f"pods of the queue that are held back: {held}")
-        return tried
+        return tried, held
 
 
 def _read_pod(sim: simulation.Simulation, field: str, raw: manifests.Json) -> ParsedPod:

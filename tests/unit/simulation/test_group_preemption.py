@@ -1,0 +1,75 @@
+"""Explaining preemption for a pod of a group, by the RPC that explains pods."""
+
+from phase_calls import context
+from simulated_insight import PROFILE, SimulatedInsight, nodes_of, stored
+
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, scheduling_pb2, snapshot_pb2
+
+LOW, MEMBER = 1, 2
+
+
+async def waiting_gang(members: int, *, priority: int = 100, cpu: str = "2") -> SimulatedInsight:
+    """Two nodes of 2 CPUs, full of pods of priority 1, and members of a gang of two, which wait."""
+    insight = await SimulatedInsight(n0="2", n1="2").start({"GenericWorkload": True})
+    group = scheduling_pb2.PodGroup()
+    group.metadata.namespace, group.metadata.name, group.metadata.uid = "default", "gang", "gang"
+    group.spec.priority = priority
+    group.spec.scheduling_policy.gang.min_count = 2
+    insight.builder.apply(objects=[snapshot_pb2.ClusterObject(pod_group=group)])
+    insight.builder.add_class(LOW, stored(cpu="1", priority=1))
+    insight.builder.add_class(MEMBER, stored(cpu=cpu, priority=priority, schedulingGroup={"podGroupName": "gang"}))
+    insight.builder.place(LOW, "n0", "n0", "n1", "n1")
+    queued = [
+        snapshot_pb2.QueuedPod(
+            pod=cycle_pb2.PodIdentity(namespace="default", name=f"m{number}", uid=f"uid-of-m{number}"),
+            pod_class=MEMBER,
+            profile=PROFILE,
+            state=snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE,
+            pod_group="gang",
+        )
+        for number in range(members)
+    ]
+    insight.service.cluster.apply_queue(snapshot_pb2.QueueDelta(reset=True, pods=queued))
+    return insight
+
+
+async def preemption_of(insight: SimulatedInsight) -> decision_explanation_pb2.PreemptionExplanation:
+    """What is said of the first member."""
+    pod = cycle_pb2.PodIdentity(namespace="default", name="m0", uid="uid-of-m0")
+    response = await insight.service.Explain(insight_pb2.ExplainRequest(pod=pod, preemption=True), context())
+    return response.preemption
+
+
+async def test_a_group_names_its_victims_and_where_its_members_go() -> None:
+    """As for a single pod it would say whom this member evicts, which nobody does: the group preempts as a whole."""
+    insight = await waiting_gang(2)
+    found = await preemption_of(insight)
+    assert (found.pod_group, found.reason) == ("gang", "")
+    assert sorted((each.pod.name, each.priority, each.node_name) for each in found.victims) == [
+        ("pod-0", 1, "n0"),
+        ("pod-1", 1, "n0"),
+        ("pod-2", 1, "n1"),
+        ("pod-3", 1, "n1"),
+    ]
+    assert sorted(each.node_name for each in found.placements) == ["n0", "n1"]
+    assert insight.builder.snap.pods.count == 4
+    assert sorted(nodes_of(await insight.change()).values()) == ["n0", "n1"]
+
+
+async def test_a_group_that_evicts_nobody_says_why() -> None:
+    """Its members wait beside pods of lower priority, or it lacks a member."""
+    too_large = await preemption_of(await waiting_gang(2, cpu="3"))
+    assert not too_large.victims
+    assert too_large.reason.startswith("even without all pods of lower priority it does not fit: 0/2 nodes")
+    without_lower = await preemption_of(await waiting_gang(2, priority=1))
+    assert without_lower.reason.startswith("no node has a pod of lower priority: 0/2 nodes")
+    lacking = await preemption_of(await waiting_gang(1))
+    assert lacking.reason.startswith("the group is not tried: it waits for more members")
+
+
+async def test_a_group_that_cannot_be_simulated_says_so() -> None:
+    """An explanation that fails for its last part would hide what nodes say."""
+    insight = await waiting_gang(2)
+    insight.service._the_simulator()._seconds = 0.0
+    found = await preemption_of(insight)
+    assert found.reason.startswith("it is not known, for the group is not simulated: ")
