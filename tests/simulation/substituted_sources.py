@@ -92,16 +92,17 @@ def _share_decoded_events() -> None:
 
     watch._decode_event = functools.lru_cache(_SHARED_EVENTS)(watch._decode_event)
     parse = pod_projection.parse
-    parsed: dict[tuple[int, frozenset[str]], tuple[Any, Any]] = {}
+    parsed: dict[tuple[int, frozenset[str], int], tuple[Any, Any, Any]] = {}
 
-    def parse_once(raw: Any, extra: Set[str] = frozenset()) -> Any:
-        key = (id(raw), frozenset(extra))
+    def parse_once(raw: Any, extra: Set[str] = frozenset(), shares: Any = None) -> Any:
+        key = (id(raw), frozenset(extra), id(shares))
         known = parsed.get(key)
         if known is None:
             if len(parsed) >= _SHARED_EVENTS:
                 parsed.clear()
-            known = parsed[key] = (raw, parse(raw, extra))  # `raw` stays, so no other object has its id
-        return known[1]
+            found = parse(raw, extra) if shares is None else parse(raw, extra, shares)
+            known = parsed[key] = (found, raw, shares)  # the latter two stay, so no other object has their ids
+        return known[0]
 
     pod_projection.parse = parse_once
 
