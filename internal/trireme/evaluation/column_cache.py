@@ -69,6 +69,10 @@ class ColumnCache(Generic[ColumnsT]):
         self._columns.move_to_end(key)
         return columns
 
+    def drop(self, profile: str, class_id: int) -> None:
+        """Drop the columns of a class, if they are in the cache."""
+        self._columns.pop((profile, class_id), None)
+
     def _drop_oldest(self) -> None:
         """Drop the columns of classes that are gone, then the least recently used while memory is over the limit."""
         if self._classes_generation != self._snap.classes_generation:

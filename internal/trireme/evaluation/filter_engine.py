@@ -79,6 +79,10 @@ class FilterEngine:
         """The columns of the cycle's class, brought up to date."""
         return await self._evaluator.evaluate(cycle.profile, self._class_of_cycle(cycle), timer)
 
+    def drop(self, profile: str, class_id: int) -> None:
+        """Drop what was computed for a class, so that all plugins are called anew."""
+        self._evaluator.drop(profile, class_id)
+
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
         """Bring up to date the columns from which the next request about the cycle's class is answered."""
         await self._evaluate_with_own_nomination(cycle, self._timers.timer_of_next_call())

@@ -45,6 +45,7 @@ from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import ports
 from trireme.v1 import plugin_pb2
+from trireme.wire import profiles
 from trireme_kube.client.events import event_recorder
 from trireme_kube.client.informers import informer, list_prefetch, resources
 from trireme_kube.client.rest import client
@@ -238,7 +239,12 @@ def build_phases(
     for followers in links.followers().values():
         publisher.add_followers(followers)
     answers = class_answers.ClassAnswers()
-    decisions = decision_log.DecisionLog(lambda: cache.generation)
+    decisions = decision_log.DecisionLog(
+        lambda: cache.generation,
+        lambda profile: profiles.has_remote_plugin(
+            settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
+        ),
+    )
     if links.insight is not None:
         links.insight.send_decisions(decisions)
     evaluators = remote_evaluators.RemoteEvaluators(

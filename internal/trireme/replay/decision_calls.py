@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.in_process import in_process_evaluators
-from trireme.replay import call_outcomes, outcomes
+from trireme.replay import call_outcomes, outcomes, recorded_filter
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import ports
@@ -33,8 +33,15 @@ class MadeAgain:
 class DecisionCalls:
     """Makes decisions again, one after the other: most build on the last answer of Filter."""
 
-    def __init__(self, snap: snapshot.Snapshot, evaluators: in_process_evaluators.InProcessEvaluators) -> None:
+    def __init__(
+        self,
+        snap: snapshot.Snapshot,
+        evaluators: in_process_evaluators.InProcessEvaluators,
+        recorded: recorded_filter.RecordedAnswer,
+    ) -> None:
+        """`recorded` is where the evaluators' remote plugins look for their answers."""
         self._snap = snap
+        self._recorded = recorded
         self._evaluators = evaluators
         # The last answer of Filter, with its class and the generation.
         self._filtered: tuple[ports.ClassKey, int, FilterResult] | None = None
@@ -70,6 +77,9 @@ class DecisionCalls:
         nominee = _pod(about.nominee) if about.HasField("nominee") else None
         preemptors = [_preemptor_pod(each) for each in about.preemptors]
         self._filtered = None
+        self._recorded.take(about)
+        if about.HasField("columns") or self._recorded.pre_filter is not None:
+            self._evaluators.engine.filter.drop(*key)
         result = await self._evaluators.filter(*key, about.count, decision.generation, nominee, preemptors)
         self._filtered = key, decision.generation, result
         return MadeAgain("Filter", outcomes.recorded_filter(about), outcomes.replayed_filter(result))

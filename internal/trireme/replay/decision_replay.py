@@ -7,16 +7,11 @@ snapshot.
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from google.protobuf import message as protobuf
 
-from trireme.evaluation import engine
-from trireme.framework import amounts
-from trireme.in_process import in_process_evaluators
 from trireme.recording import decision_numbers
-from trireme.registry import filter_profiles, score_profiles
-from trireme.replay import decision_calls, outcomes
+from trireme.replay import decision_calls, outcomes, recorded_filter, remote_calls
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
@@ -48,7 +43,7 @@ class ReplayCounts:
     placed_pods: int = 0
     #: The cluster changed before the answer came, so it may be of either state.
     inexact: int = 0
-    #: The profile has remote plugins, whose answers are not recorded.
+    #: Remote plugins took part whose answers are not recorded.
     remote: int = 0
     #: The answer of Filter that it builds on is not in the recording, or was not made again.
     incomplete: int = 0
@@ -115,9 +110,10 @@ class DecisionReplay:
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Make the engines of the recorded configuration, or of the one to decide with. Raises: ValueError."""
-        local = _without_remote_plugins(self._override or configuration)
-        self._profiles = frozenset(profile.scheduler_name for profile in local.profiles)
-        self._calls = decision_calls.DecisionCalls(self._snap, make_evaluators(self._snap, local))
+        used, answer = self._override or configuration, recorded_filter.RecordedAnswer()
+        self._remote = remote_calls.RemoteCalls(used)
+        evaluators = remote_calls.make_evaluators(self._snap, used, answer)
+        self._calls = decision_calls.DecisionCalls(self._snap, evaluators, answer)
 
     async def _replay_decision(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
         """Make a decision again; returns the difference, if there is one. Raises: ValueError."""
@@ -129,13 +125,14 @@ class DecisionReplay:
         if decision.HasField("bound"):
             self.counts.bindings += 1
             return None
-        if decision.profile not in self._profiles:
+        if not self._remote.can_be_made(decision):
             self.counts.remote += 1
         elif decision.inexact or not self._snap.synced or decision.generation != self._snap.generation:
             self.counts.inexact += 1
         else:
             return await self._compare(decision, time_ns)
-        self._calls.forget_filter()
+        if decision.HasField("filter"):
+            self._calls.forget_filter()
         return None
 
     async def _compare(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
@@ -174,36 +171,9 @@ class DecisionReplay:
         return f"class {number} ({', '.join([f'namespace {metadata.namespace}', *owners])})"
 
 
-def make_evaluators(
-    snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration
-) -> in_process_evaluators.InProcessEvaluators:
-    """Make the evaluators of a configuration without remote plugins. Raises: ValueError."""
-    snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-    filters = filter_profiles.make_profiles(configuration, _no_remote_plugin)
-    scores = score_profiles.make_profiles(configuration, _no_remote_plugin)
-    return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))
-
-
 def _decoded(content: bytes) -> decision_pb2.Decision:
     """The decision. Raises: ValueError."""
     try:
         return decision_pb2.Decision.FromString(content)
     except protobuf.DecodeError as error:
         raise ValueError("a decision cannot be decoded") from error
-
-
-def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:
-    """Raises: ValueError."""
-    raise ValueError(f"{plugin.name} is a remote plugin")
-
-
-def _without_remote_plugins(configuration: snapshot_pb2.Configuration) -> snapshot_pb2.Configuration:
-    """The configuration without the profiles that name a remote plugin."""
-    remote = {plugin.name for plugin in configuration.remote_plugins}
-    out = snapshot_pb2.Configuration()
-    out.CopyFrom(configuration)
-    del out.remote_plugins[:], out.profiles[:]
-    for profile in configuration.profiles:
-        if remote.isdisjoint(entry.name for points in profile.plugin_sets for entry in points.plugins):
-            out.profiles.append(profile)
-    return out

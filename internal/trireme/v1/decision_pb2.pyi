@@ -215,6 +215,7 @@ class FilterDecision(_message.Message):
     PRE_FILTER_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     POST_FILTER_RESULTS_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods of the class there were."""
     @_builtins.property
@@ -239,6 +240,10 @@ class FilterDecision(_message.Message):
     def post_filter_results(self) -> _containers.RepeatedCompositeFieldContainer[_filter_phase_pb2.PostFilterResult]:
         """OPTIONAL. PostFilter's results that came with the answer."""
 
+    @_builtins.property
+    def columns(self) -> _filter_pb2.NodeColumns:
+        """OPTIONAL. The answer for all nodes, complete, where remote plugins filter: it says which nodes they refused."""
+
     def __init__(
         self,
         *,
@@ -248,10 +253,11 @@ class FilterDecision(_message.Message):
         pre_filter: _status_pb2.Status | None = ...,
         refusals: _abc.Iterable[Global___NodeRefusals] | None = ...,
         post_filter_results: _abc.Iterable[_filter_phase_pb2.PostFilterResult] | None = ...,
+        columns: _filter_pb2.NodeColumns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["nominee", b"nominee", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "nominee", b"nominee", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "nominee", b"nominee", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "preemptors", b"preemptors", "refusals", b"refusals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "count", b"count", "nominee", b"nominee", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "preemptors", b"preemptors", "refusals", b"refusals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,6 +15,20 @@ def plugins_at(
     return ()
 
 
+def has_remote_plugin(
+    configuration: snapshot_pb2.Configuration, profile: str, *points: plugin_pb2.ExtensionPoint.ValueType
+) -> bool:
+    """Whether a plugin of the profile at one of these points is a service whose answers count."""
+    remote = {plugin.name for plugin in configuration.remote_plugins if not plugin.shadow}
+    return bool(remote) and any(
+        entry.name in remote
+        for each in configuration.profiles
+        if each.scheduler_name == profile
+        for point in points
+        for entry in plugins_at(each, point)
+    )
+
+
 def args_of(profile: snapshot_pb2.Profile, name: str) -> bytes:
     """The plugin's arguments as JSON; empty where it has none."""
     return next((args.args_json for args in profile.plugin_args if args.name == name), b"")

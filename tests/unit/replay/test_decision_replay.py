@@ -165,7 +165,8 @@ async def test_profiles_with_remote_plugins_are_counted_apart() -> None:
     cluster.configuration.remote_plugins.add(name="Remote")
     cluster.configuration.profiles[0].plugin_sets[0].plugins.add(name="Remote")
     counts, differences = await replayed(cluster)
-    assert (counts.remote, counts.same, differences) == (2, 0, [])
+    # Place builds on Filter's answer, which was not made again.
+    assert (counts.remote, counts.incomplete, counts.same, differences) == (1, 1, 0, [])
 
 
 async def test_another_configuration_shows_what_it_would_change() -> None:
@@ -315,3 +316,43 @@ async def test_a_kind_of_decision_that_a_later_release_records_is_counted() -> N
     place.message.decisions.append(later.SerializeToString())
     counts, differences = await replayed(cluster, frames)
     assert (counts.same, counts.incomplete, differences) == (2, 1, [])
+
+
+async def with_remote_filter() -> RecordedCluster:
+    """Filter refuses a node by a service, as the recorded columns say; the other two are left."""
+    cluster = await RecordedCluster(3).open()
+    filtered = await cluster.filter(SMALL)
+    refusing = (status.unschedulable("Remote", "closed"),)
+    answer = dataclasses.replace(filtered.answer, statuses=refusing, index=filtered.answer.index.copy())
+    answer.index[0] = 1
+    left = dataclasses.replace(filtered, answer=answer, columns=answer.to_message())
+    cluster.log.take()
+    cluster.log._filters_remotely = lambda profile: True
+    request = filter_phase_pb2.FilterPhaseFilterRequest(count=3)
+    cluster.log.add_filter((PROFILE, SMALL), cluster.generation, request, left, ())
+    await cluster.place(SMALL, 3, left)
+    cluster.configuration.remote_plugins.add(name="Remote")
+    cluster.configuration.profiles[0].plugin_sets[0].plugins.add(name="Remote")
+    return cluster
+
+
+async def test_what_a_remote_filter_refused_is_refused_again() -> None:
+    """Of clusters with a filter of their own no decision could be made again."""
+    cluster = await with_remote_filter()
+    counts, differences = await replayed(cluster)
+    assert differences == []
+    assert (counts.same, counts.remote, counts.incomplete) == (2, 0, 0)
+    assert 0 not in cluster.decisions()[1].place.slots
+
+
+async def test_preemption_beside_a_remote_filter_is_counted_apart() -> None:
+    """What the service says of a node without a victim is not recorded, and would be guessed."""
+    cluster = await with_remote_filter()
+    frames = cluster.frames()
+    about = decision_pb2.PostFilterDecision(preemptors=[filter_phase_pb2.Preemptor()])
+    preempting = decision_pb2.Decision(
+        number=4, generation=cluster.generation, profile=PROFILE, pod_class=SMALL, post_filter=about
+    )
+    frames[-1].message.decisions.append(preempting.SerializeToString())
+    counts, _ = await replayed(cluster, frames)
+    assert (counts.same, counts.remote) == (2, 1)

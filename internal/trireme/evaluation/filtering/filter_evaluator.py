@@ -60,6 +60,10 @@ class FilterEvaluator:
         """The classes (profile, number) that were evaluated lately."""
         return self._cache
 
+    def drop(self, profile: str, class_id: int) -> None:
+        """Drop what was computed for a class: plugins may answer otherwise than the snapshot's changes let expect."""
+        self._cache.drop(profile, class_id)
+
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> class_verdicts.ClassVerdicts:

@@ -56,9 +56,12 @@ class DecisionLog:
     decision is inexact: a replica may have answered from either.
     """
 
-    def __init__(self, generation: Callable[[], int]) -> None:
-        """`generation` returns that of the last delta published."""
+    def __init__(
+        self, generation: Callable[[], int], filters_remotely: Callable[[str], bool] = lambda profile: False
+    ) -> None:
+        """`generation` returns that of the last delta published, `filters_remotely` whether services filter."""
         self._generation = generation
+        self._filters_remotely = filters_remotely
         #: Returns whether any replica takes decisions.
         self.wanted: Callable[[], bool] = bool
         self._waiting: list[bytes] = []
@@ -107,6 +110,8 @@ class DecisionLog:
         elif result.is_refused_everywhere(placed_pod.NO_SLOT):
             for refusing, nodes in fit_error.nodes_by_status(result.answer.statuses, result.answer.index):
                 about.refusals.add(status=wire_status.to_message(refusing), nodes=nodes)
+        if result.refusal is None and self._filters_remotely(class_key[0]):
+            about.columns.CopyFrom(result.answer.to_message())
         self._add(class_key, generation, decision_pb2.Decision(filter=about))
 
     def add_nominated(

@@ -1,0 +1,92 @@
+"""A remote filter plugin of a recording: it answers what the recorded answer of Filter says that it answered.
+
+That answer names for each node the first plugin that refused it. So what the plugin said of a node is known, unless
+another one refused the node before; then it does not count.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.v1 import decision_pb2
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+
+class RecordedAnswer:
+    """The answer of the decision that is made again, for all remote plugins of its profile."""
+
+    def __init__(self) -> None:
+        self.pre_filter: status.Status | None = None
+        self.columns: node_columns.NodeColumns | None = None
+
+    def take(self, about: decision_pb2.FilterDecision) -> None:
+        """The decision that is made next. Raises: ValueError for columns that do not fit together."""
+        self.pre_filter = wire_status.from_message(about.pre_filter) if about.HasField("pre_filter") else None
+        self.columns = node_columns.from_message(about.columns) if about.HasField("columns") else None
+
+
+class RecordedFilterPlugin:
+    """A remote filter plugin, for one profile. Its columns are not to be cached from one decision to the next."""
+
+    def __init__(self, name: str, depends_on: interfaces.Dependency, answer: RecordedAnswer) -> None:
+        self.name = name
+        self.depends_on = depends_on
+        self._answer = answer
+
+    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
+        """The recorded refusal of all nodes, if it is this plugin's."""
+        refusal = self._answer.pre_filter
+        return interfaces.PreFilterResult(status=refusal if refusal and refusal.plugin == self.name else None)
+
+    async def prepare(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> status.Status | None:
+        """Nothing is to be found out."""
+        return None
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot_view.SnapshotView,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """The recorded refusals that are this plugin's, and how many copies fit where nobody refuses."""
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        recorded = self._answer.columns
+        if recorded is not None:
+            known = slots < recorded.index.shape[0]
+            numbers = recorded.index[slots[known]]
+            own = np.zeros(len(recorded.statuses) + 1, dtype=np.int16)
+            for number, refusing in enumerate(recorded.statuses, start=1):
+                if refusing.plugin == self.name:
+                    own[number] = table.intern(refusing)
+            index[known] = own[numbers]
+            capacity[known] = np.where(
+                numbers == interfaces.PASSES, recorded.capacity[slots[known]], interfaces.UNLIMITED
+            )
+        return interfaces.Verdicts(index, capacity, as_of=None)
+
+    async def dry_runs(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        runs: Sequence[interfaces.DryRun],
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """As `filter`: of a node to which a pod is nominated the recorded answer is what is to be found here."""
+        slots = np.array([run.slot for run in runs], dtype=np.intp)
+        return self.filter(pod_class, snap, state, slots, table)
