@@ -35,11 +35,12 @@ def test_a_project_needs_a_name_and_a_command(tmp_path: Path) -> None:
         ({"build": [1]}, "build: must be a list of texts"),
         ({"builds": ["make"]}, "builds: unknown field; there are name, build"),
         ({"samples": {"pods": -1}}, "samples.pods: must be a number from 0 to 100"),
-        ({"samples": {"pod": 1}}, "samples.pod: unknown field; there are nodeLabels, pods"),
+        ({"samples": {"pod": 1}}, "samples.pod: unknown field; there are nodeLabels, podLabels, pods"),
         (
             {"samples": {"nodeLabels": {"node-1": {"a": 1}}}},
             'samples.nodeLabels.node-1.a: must be a text; write a: "1"',
         ),
+        ({"samples": {"podLabels": {"a": 1}}}, 'samples.podLabels.a: must be a text; write a: "1"'),
         ({"args": []}, "args: must be a mapping"),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value),
@@ -175,3 +176,28 @@ def test_the_plugins_refusals_and_scores_are_shown() -> None:
     ]
     assert sample_pods.evaluation_lines("Other", {**report, "feasible": []}) == ["  refuses none of 9 nodes"]
     assert sample_pods.evaluation_lines("Mine", {"error": "no class"}) == ["  no evaluation: no class"]
+
+
+def test_sample_pods_have_the_labels_of_the_file(tmp_path: Path) -> None:
+    """Broken, a plugin that reads labels of pods cannot be tried."""
+    project = load(tmp_path, {**_MINIMAL, "samples": {"podLabels": {"example.com/licence": "cad"}}})
+    pod = sample_pods.sample_pod("sample-1", project.pod_labels, gated=False)
+    assert pod["metadata"]["labels"] == {"example.com/licence": "cad"}
+
+
+async def test_a_change_of_the_projects_file_counts(tmp_path: Path) -> None:
+    """Broken, `trireme plugin run` starts again after a change of arguments or samples, with those from before."""
+    before = load(tmp_path, _MINIMAL)
+    load(tmp_path, {**_MINIMAL, "build": ["sh", "-c", "echo new > built; exit 1"]})
+    assert await run.PluginRun(before, 1, tmp_path / "run").run(once=True) == 1
+    assert (tmp_path / "built").exists()
+
+
+async def test_a_mistake_in_the_projects_file_is_said_while_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broken, a mistake ends `trireme plugin run` by a traceback."""
+    before = load(tmp_path, _MINIMAL)
+    (tmp_path / project_file.FILE_NAME).write_text("name: ''")
+    assert await run.PluginRun(before, 1, tmp_path / "run").run(once=True) == 1
+    assert "name: must be the name" in capsys.readouterr().out

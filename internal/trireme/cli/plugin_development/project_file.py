@@ -7,7 +7,10 @@ watch: [src, "*.toml"]                 # OPTIONAL: files and folders whose chang
 args: {label: example.com/maintenance} # OPTIONAL: its arguments, as in pluginConfig
 samples:                               # OPTIONAL
   nodeLabels: {node-1: {example.com/maintenance: ""}}
+  podLabels: {example.com/licence: cad} # of each sample pod
   pods: 3
+
+docs/plugin-project.md is for those who write plugins.
 """
 
 import pathlib
@@ -21,7 +24,7 @@ FILE_NAME = "trireme-plugin.yaml"
 ADDRESS = "{address}"
 
 _FIELDS = ("name", "build", "run", "watch", "args", "samples")
-_SAMPLE_FIELDS = ("nodeLabels", "pods")
+_SAMPLE_FIELDS = ("nodeLabels", "podLabels", "pods")
 _MOST_PODS = 100
 
 
@@ -31,7 +34,10 @@ class ProjectError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A plugin's folder and what its file says. `node_labels` are labels to set, by the name of the node."""
+    """A plugin's folder and what its file says.
+
+    `node_labels` are labels to set, by the name of the node; `pod_labels` those of each sample pod.
+    """
 
     folder: pathlib.Path
     name: str
@@ -40,6 +46,7 @@ class Project:
     watch: Sequence[str]
     args: Mapping[str, Any]
     node_labels: Mapping[str, Mapping[str, str]]
+    pod_labels: Mapping[str, str]
     pods: int
 
 
@@ -49,7 +56,7 @@ def load(folder: pathlib.Path) -> Project:
     try:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
-        text = f"{path}: {error.strerror}; `trireme plugin init` writes one, and the documentation lists its fields"
+        text = f"{path}: {error.strerror}; `trireme plugin init` writes one, docs/plugin-project.md lists its fields"
         raise ProjectError(text) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ProjectError(f"{path}: is not YAML: {error}") from error
@@ -82,6 +89,7 @@ def _read(folder: pathlib.Path, document: Mapping[str, Any]) -> Project:
         watch=_command(document, "watch") or (".",),
         args=_mapping(document.get("args", {}), "args"),
         node_labels={node: _labels(each, f"samples.nodeLabels.{node}") for node, each in labels.items()},
+        pod_labels=_labels(samples.get("podLabels", {}), "samples.podLabels"),
         pods=pods,
     )
 

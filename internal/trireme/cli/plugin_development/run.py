@@ -98,8 +98,16 @@ class PluginRun:
         return None
 
     async def _build_and_show(self) -> bool:
-        """Build, start the plugin and a scheduler, and show the samples. Whether all of it worked; else it says why."""
-        project, say = self._project, self._output.print_message
+        """Build, start the plugin and a scheduler, and show the samples. Whether all of it worked; else it says why.
+
+        The project's file is read again each time: it may be what has changed.
+        """
+        say = self._output.print_message
+        try:
+            project = self._project = project_file.load(self._project.folder)
+        except project_file.ProjectError as error:
+            say(f"{error}{'; what runs goes on as it was' if self._running else ''}")
+            return False
         if project.build and not await self._build():
             return False
         await self._stop()

@@ -28,10 +28,10 @@ async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: 
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-plugin-run", qps=-1)
     async with await client.connect(settings) as api:
         await _label_nodes(api, project.node_labels, say)
-        await api.post(_PODS, _pod(_PROBE, gated=True))
+        await api.post(_PODS, sample_pod(_PROBE, project.pod_labels, gated=True))
         names = [f"sample-{number}" for number in range(1, project.pods + 1)]
         for name in names:
-            await api.post(_PODS, _pod(name, gated=False))
+            await api.post(_PODS, sample_pod(name, project.pod_labels, gated=False))
         report = await _evaluation(socket)
         for line in evaluation_lines(project.name, report):
             say(line)
@@ -50,14 +50,14 @@ async def _label_nodes(api: client.ApiClient, labels: Mapping[str, Mapping[str, 
             say(f"  samples.nodeLabels: there is no node {node}; the nodes are node-0, node-1 …")
 
 
-def _pod(name: str, *, gated: bool) -> Mapping[str, Any]:
-    """A pod with one container."""
+def sample_pod(name: str, labels: Mapping[str, str], *, gated: bool) -> Mapping[str, Any]:
+    """A pod with one container and these labels; `gated`: it is never placed."""
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "100m"}}}
     gates = {"schedulingGates": [{"name": "trireme.dev/evaluated-only"}]} if gated else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default", "labels": dict(labels)},
         "spec": {"containers": [container], **gates},
     }
 
