@@ -61,6 +61,7 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
     "cost-carbon-python": frozenset({PLUGIN, SCORE}),
     "spot-batch-python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+    "learned-score-python": frozenset({PLUGIN, SNAPSHOT, SCORE}),
     "ipam-bind-python": frozenset({PLUGIN, "trireme.v1.BindPlugin"}),
     "score-phase-go": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.ScorePhase"}),
     "floating-licences-java": frozenset({PLUGIN, SNAPSHOT, FILTER, "trireme.v1.QueueService"}),
@@ -78,6 +79,7 @@ EXAMPLES = (
     "cost-carbon-python",
     "ipam-bind-python",
     "spot-batch-python",
+    "learned-score-python",
 )
 # Plugins with NODE_DATA_SNAPSHOT.
 FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "follower in java")
@@ -87,6 +89,7 @@ FOLLOWERS = ("follower in python", "follower in go", "follower in typescript", "
 PYTHON_EXAMPLES: Mapping[str, Sequence[str]] = {
     "cost-carbon-python": ("cost_carbon.py",),
     "spot-batch-python": ("spot_batch.py",),
+    "learned-score-python": ("learned_score.py",),
     "ipam-bind-python": ("ipam_bind.py", "--ipam", "http://127.0.0.1:9", "--api-server", "http://127.0.0.1:9"),
 }
 

@@ -1,6 +1,7 @@
 """Example plugins have their effect in a whole scheduler, on an embedded cluster."""
 
 import asyncio
+import collections
 import contextlib
 import itertools
 import json
@@ -246,3 +247,21 @@ async def test_batch_pods_make_room_for_others(tmp_path: pathlib.Path) -> None:
         (gone, _) = sorted({f"b{number}" for number in range(8)} - left)
         (event,) = await here.reported_events_of(gone, "Preempted")
         assert (await here.pod("web"))["metadata"]["uid"] in event["note"]
+
+
+async def test_a_learned_score_chooses_the_node_where_a_pod_is_slowed_down_least(tmp_path: pathlib.Path) -> None:
+    """Pods avoid the busy node, also while their own placements make the others busier."""
+    async with _cluster(tmp_path, 3) as here, _example(tmp_path, "learned-score-python"):
+        await here.start(
+            configuration=_profile("LearnedScore", "score"), own=_remote(tmp_path, "LearnedScore", "score")
+        )
+        busy = {"kubernetes.io/hostname": "node-1"}
+        await here.create_pods([pod("busy", cpu="7", nodeSelector=busy)])
+        await here.bound(1)
+        await here.create_pods(pod(f"p{number}", cpu="1") for number in range(10))
+        await here.bound(11)
+        places = await _places(here)
+        counts = collections.Counter(node for name, node in places.items() if name != "busy")
+        assert counts.keys() == {"node-0", "node-2"}
+        # There is room for eight.
+        assert max(counts.values()) <= 6
