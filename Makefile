@@ -122,8 +122,8 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 		--from $(or $(FROM),both)
 
 .PHONY: simulate
-simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with)
-	@$(BIN)/python tests/simulation/simulate.py --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) \
+simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with)
+	@$(BIN)/python tests/simulation/simulate.py --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY))
 
 .PHONY: compare-simulations
@@ -136,8 +136,8 @@ replay-proof: $(STAMP) ## Record a simulated run of mixed load, and decide all o
 		$(if $(KEEP),--keep $(KEEP))
 
 .PHONY: simulate-long
-simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a violation (SEED=1 to begin with, HOURS=1 each, FAULTS=kill,stall)
-	@$(BIN)/python tests/simulation/simulate.py --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS))
+simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a violation (SEED=1 to begin with, HOURS=1 each, FAULTS=kill,stall LOAD=light)
+	@$(BIN)/python tests/simulation/simulate.py --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
 
 .PHONY: simulate-regressions
 simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows")

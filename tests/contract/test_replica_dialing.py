@@ -127,6 +127,29 @@ async def _served_without_tls() -> AsyncIterator[str]:
         await server.stop(0)
 
 
+async def test_files_that_are_being_written_do_not_hinder_another_dialer(tmp_path: Path) -> None:
+    """A reload of the configuration at that moment ended the leader: its plugins are connected to anew."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    in_use = caller.dialer(NAME)
+    (tmp_path / "frontend" / "tls.key").write_bytes(authority.issue("frontend").key)  # its certificate comes later
+    async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+        frontend = Frontend(caller.dialer(NAME))
+        frontend.links.set_endpoints([address])
+        await frontend.follows()
+        await frontend.links.close()
+    assert in_use.reloads == 0
+
+
+def test_files_that_were_never_valid_are_refused(tmp_path: Path) -> None:
+    """The first use names the mistake, instead of a connection without a certificate."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    (tmp_path / "frontend" / "tls.key").write_bytes(authority.issue("frontend").key)
+    with pytest.raises(listen_flags.ListenError, match="not the key of"):
+        caller.dialer(NAME)
+
+
 async def test_a_proxy_of_the_environment_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where pods have HTTPS_PROXY for the outside world, no phase would be reached, or the proxy sees the cluster."""
     for variable in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY"):

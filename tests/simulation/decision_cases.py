@@ -7,26 +7,39 @@ it is taken from there by its resourceVersion, so that a field that the product 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import configuration_checks
+import orjson
 import simulated_cluster
 from object_history import Key, ObjectHistory
-from pod_demands import device_claims_of, is_closed, volume_claims_of
+from pod_demands import device_claims_of, is_closed, is_reserved, volume_claims_of
+from simulated_configuration import DEFAULT_PROFILE
 
 from trireme.cache import cluster_cache, object_kinds, placed_pod
+from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.embedded.api.resources import Object
 
 _KINDS = {kind.field: kind for kind in object_kinds.KINDS}
 _GATES_FLAG = "--feature-gates="
+_DEFAULT_STRATEGY = {
+    "type": "LeastAllocated",
+    "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}],
+}
+
+ConfigurationOf = Callable[[cluster_cache.ClusterCache], snapshot_pb2.Configuration]
+"""Returns the configuration by which the frontend with a cache decides."""
 
 
 class DecisionCases:
     """Makes the cases of one simulation."""
 
-    def __init__(self, history: ObjectHistory) -> None:
+    def __init__(self, history: ObjectHistory, configuration_of: ConfigurationOf) -> None:
+        """`configuration_of` returns by what the frontend with a cache decides."""
         self._history = history
+        self._configuration_of = configuration_of
         self._gates = dict(_gates(simulated_cluster._FLAGS))
 
     def case(
@@ -42,15 +55,18 @@ class DecisionCases:
         LookupError, if the cache has versions of objects that are too old, or objects do not have all that matters.
         """
         self._check_claims(cache, self._pending(pod), bool(placed_before))
+        closed = self.closed(cache)
         before = [_on_node(self._pending(each), node) for each, node in placed_before]
         uids = {pod.uid, *(each.uid for each, _ in placed_before)}
         case: Object = {
             "featureGates": self._gates,
-            "nodes": [self._node(cache, name) for name in sorted(cache.node_names())],
+            "nodes": [self._node(cache, name, closed) for name in sorted(cache.node_names())],
             "pods": [*self._placed(cache), *before],
             "nominated": list(self._nominated(cache, uids)),
             "pod": _nominated_to(self._pending(pod), nominated_node),
         }
+        if arguments := self._arguments(cache, pod):
+            case["pluginConfig"] = arguments
         for name, entry in self._objects(cache):
             case.setdefault(name, []).append(entry)
         return case
@@ -71,12 +87,36 @@ class DecisionCases:
         if is_after_others and (names or volume_claims_of(pod)):
             raise LookupError("the claims of the pods before this one are not allocated")
 
-    def _node(self, cache: cluster_cache.ClusterCache, name: str) -> Object:
-        """The node; one off which the remote plugin keeps all pods is cordoned, which keeps them off as well."""
+    def weights(self, cache: cluster_cache.ClusterCache, pod: Any) -> dict[str, int]:
+        """The weights of the pod's profile by which the frontend decides."""
+        return configuration_checks.weights_of(self._configuration_of(cache), pod.record.profile)
+
+    def closed(self, cache: cluster_cache.ClusterCache) -> frozenset[str]:
+        """The nodes off which remote plugins keep all pods. Raises: LookupError, if a plugin may be left out."""
+        plugin = configuration_checks.second_plugin(self._configuration_of(cache))
+        if plugin is not None and plugin.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE:
+            raise LookupError("pods are scheduled without the second plugin where it fails")
+        names = cache.node_names()
+        return frozenset(name for name in names if is_closed(name) or (plugin is not None and is_reserved(name)))
+
+    def _arguments(self, cache: cluster_cache.ClusterCache, pod: Any) -> list[Object]:
+        """The arguments of plugins of the pod's profile that are not those of the default profile."""
+        profiles = self._configuration_of(cache).profiles
+        profile = next((each for each in profiles if each.scheduler_name == pod.record.profile), None)
+        if profile is None:
+            raise LookupError("the profile is removed")
+        stated = {each.name: orjson.loads(each.args_json) for each in profile.plugin_args if each.args_json}
+        fit = stated.get("NodeResourcesFit")
+        if fit is None or fit.get("scoringStrategy") == _DEFAULT_STRATEGY:
+            return []
+        return [{"name": "NodeResourcesFit", "args": {"scoringStrategy": fit["scoringStrategy"]}}]
+
+    def _node(self, cache: cluster_cache.ClusterCache, name: str, closed: frozenset[str]) -> Object:
+        """The node; one off which a remote plugin keeps all pods is cordoned, which keeps them off as well."""
         known = cache.node(name)
         assert known is not None
         node = self._history.get(("Node", "", name), known.metadata.resource_version)
-        return {**node, "spec": {**node["spec"], "unschedulable": True}} if is_closed(name) else node
+        return {**node, "spec": {**node["spec"], "unschedulable": True}} if name in closed else node
 
     def _pending(self, pod: Any) -> Object:
         parsed = pod.record.pod.parsed
@@ -134,5 +174,7 @@ def _on_node(pod: Object, node: str) -> Object:
 
 
 def _nominated_to(pod: Object, node: str) -> Object:
+    """The pod with that nomination; of the profile that the framework has, which knows no pods of others."""
+    pod = {**pod, "spec": {**pod["spec"], "schedulerName": DEFAULT_PROFILE}}
     status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
     return {**pod, "status": {**status, "nominatedNodeName": node} if node else status}

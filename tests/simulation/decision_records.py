@@ -34,6 +34,10 @@ class Decision:
     #: PreFilter's status, if that refused the pod; and that of each node that refuses it.
     pre_filter: Object | None = None
     statuses: Mapping[str, Object] = dataclasses.field(default_factory=dict)
+    #: The weights of the plugins that score, where they are not those of the default profile; and the nodes that remote
+    #: plugins close.
+    weights: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    closed: frozenset[str] = frozenset()
     #: What PostFilter did about a pod that no node takes; None: not known.
     preemption: Object | None = None
 
@@ -215,9 +219,12 @@ class DecisionRecords:
     ) -> Decision | None:
         """A decision of which no more is known than what it is made by; None: nor that."""
         try:
-            return Decision(pod.key, self._cases.case(cache, pod, nominated_node, before), nominated_node)
+            decision = Decision(pod.key, self._cases.case(cache, pod, nominated_node, before), nominated_node)
+            decision.weights = self._cases.weights(cache, pod)
+            decision.closed = self._cases.closed(cache)
         except LookupError:
             return None
+        return decision
 
 
 def _failed(filtered: Any) -> bool:

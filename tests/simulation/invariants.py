@@ -21,7 +21,7 @@ from simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
 from unplaced_pods import pods_that_fit, zone_of_volume
 
 from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
-from trireme_kube.embedded.storage.store import DELETED, Event, Store
+from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Store
 
 _ZONE = "topology.kubernetes.io/zone"
 
@@ -63,6 +63,8 @@ class Invariants:
             self._epochs.pop(uid, None)
         elif before and after != before:
             self._violated(f"pod {name} was bound to {before} and is bound to {after!r}")
+        elif event.type == ADDED:
+            pass  # it may be created on its node, which no scheduler has chosen then
         elif after and not before:
             self.bound += 1
             if is_closed(after):

@@ -18,6 +18,7 @@ from pod_demands import (
     group_of,
     is_done,
     is_guarded,
+    is_reserved,
     may_run_on,
     volume_claims_of,
 )
@@ -180,7 +181,7 @@ class LeaderChecks:
     def _has_unguarded_way(self, executor: Any, preemptor: Object, node: Object) -> bool:
         """Whether the pod would long have fitted on the node if only pods that no budget protects went."""
         name = node["metadata"]["name"]
-        if not may_run_on(preemptor, node):
+        if not may_run_on(preemptor, node) or is_reserved(name):  # by what it is configured now is not looked at
             return False
         if self._now() - self._changed.get(name, 0.0) < SETTLED_SECONDS or executor._nominations.pods_for(name):
             return False

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from decision_cases import DecisionCases
+from decision_cases import ConfigurationOf, DecisionCases
 from decision_records import Decision, DecisionRecords
 from object_history import ObjectHistory
-from pod_demands import is_closed
+from simulated_configuration import DEFAULT_WEIGHTS
 
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.storage.store import Store
@@ -39,9 +39,11 @@ WAYS = 12
 class OracleChecks:
     """The comparisons of one simulation. `violations` are in the order in which they were found."""
 
-    def __init__(self, store: Store, seed: int) -> None:
+    def __init__(self, store: Store, configuration_of: ConfigurationOf, seed: int) -> None:
+        """`configuration_of` returns by what the frontend with a cache decides."""
         self._seed = seed
-        self._records = DecisionRecords(DecisionCases(ObjectHistory(store)), seed, SAMPLE, PREEMPTIONS)
+        cases = DecisionCases(ObjectHistory(store), configuration_of)
+        self._records = DecisionRecords(cases, seed, SAMPLE, PREEMPTIONS)
         self._due: list[Decision] = []
         self.violations: list[str] = []
         #: Whether there is anything to compare with, and how many decisions were compared.
@@ -126,13 +128,29 @@ def _choice(decision: Decision, expect: Object, feasible: set[str]) -> Iterator[
         if chosen != decision.nominated_node:
             yield f"it is placed on {chosen}, though it is nominated to {decision.nominated_node}"
     elif len(feasible) > 1 and "total" in expect:
-        totals = expect["total"]
+        totals = _totals(expect, decision.weights)
         best = max(totals.values())
         if totals[chosen] != best:
             names = sorted(name for name, total in totals.items() if total == best)
-            scores = expect.get("scores") or {}
+            scores = expect.get("scores") or {}  # with the weights that there are by default
             text = f"{json.dumps(scores.get(chosen))}, against {json.dumps(scores.get(names[0]))} of {names[0]}"
             yield f"it is placed on {chosen} with {totals[chosen]}, not on one with {best}: {text}"
+
+
+def _totals(expect: Object, weights: Mapping[str, int]) -> Mapping[str, int]:
+    """The nodes' scores with the decision's weights, where the framework has those that there are by default."""
+    if all(weights.get(name, weight) == weight for name, weight in DEFAULT_WEIGHTS.items()):
+        total: Mapping[str, int] = expect["total"]
+        return total
+    return {
+        node: sum(
+            score // DEFAULT_WEIGHTS[name] * weights.get(name, DEFAULT_WEIGHTS[name])
+            if name in DEFAULT_WEIGHTS
+            else score
+            for name, score in scores.items()
+        )
+        for node, scores in expect["scores"].items()
+    }
 
 
 def _statuses(decision: Decision, expect: Object, varies: set[str], feasible: set[str]) -> Iterator[str]:
@@ -150,7 +168,7 @@ def _statuses(decision: Decision, expect: Object, varies: set[str], feasible: se
     if "filter" in varies:
         return
     for name, said in (expect.get("filter") or {}).items():
-        if not is_closed(name) and _status(said) != decision.statuses[name]:
+        if name not in decision.closed and _status(said) != decision.statuses[name]:
             yield f"{name} says {json.dumps(decision.statuses[name])}, and there {json.dumps(_status(said))}"
             return
 

@@ -118,3 +118,8 @@ def may_run_on(pod: Object, node: Object) -> bool:
 def is_closed(node: str) -> bool:
     """Whether the remote plugin keeps all pods off the node."""
     return int(node.rpartition("-")[2]) % 10 == 3
+
+
+def is_reserved(node: str) -> bool:
+    """Whether the second remote plugin keeps all pods off the node, where the configuration has that."""
+    return int(node.rpartition("-")[2]) % 10 == 7

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import simulated_cluster
+import simulated_plugin
 import simulation_plan
+from simulated_configuration import DEFAULT_PROFILE
 from simulated_faults import Faults
 from simulated_load import Load, Rates
 from simulation_plan import Options, Storm
@@ -43,8 +45,8 @@ class _Load(Load):
 
     def _template(self) -> Object:
         out = super()._template()
-        if self._random.random() < self.local_share:
-            out["spec"]["schedulerName"] = _LOCAL_PROFILE
+        is_local = self._random.random() < self.local_share
+        out["spec"]["schedulerName"] = _LOCAL_PROFILE if is_local else DEFAULT_PROFILE
         return out
 
 
@@ -55,14 +57,18 @@ class RecordedSimulation:
         self, loop: VirtualLoop, folder: pathlib.Path, options: Options, recordings: pathlib.Path, *, local: bool
     ) -> None:
         """`folder` is for the processes' files. `local`: no pod is of the profile with the remote plugin."""
-        (profile,) = simulated_cluster._SCHEDULER_CONFIGURATION["profiles"]
-        simulated_cluster._SCHEDULER_CONFIGURATION["profiles"] = [profile, {"schedulerName": _LOCAL_PROFILE}]
+        remote = {"filter": {"enabled": [{"name": simulated_plugin.NAME}]}}
+        simulated_cluster._SCHEDULER_CONFIGURATION = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"schedulerName": DEFAULT_PROFILE, "plugins": remote}, {"schedulerName": _LOCAL_PROFILE}],
+        }
         self._loop = loop
         self._options = options
         self._recordings = recordings
         self.decisions = 0
         self._cluster = simulated_cluster.Cluster(loop, folder, options.seed, lambda line: None)
-        self._load = _Load(self._cluster.registry, dataclasses.replace(RATES, nodes=options.nodes), options.seed)
+        self._load = _Load(self._cluster.registry, RATES, options.nodes, options.seed)
         if local:
             self._load.local_share = 1.0
         self._faults = Faults(self._cluster, options.seed)

@@ -29,12 +29,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="of patches; none: all")
     parser.add_argument("--minutes", type=float, default=10.0, help="of processor time, for each")
+    parser.add_argument("--seed", type=int, help="to begin with; none: what the patch says")
+    parser.add_argument("--load", default="", help="as of simulate.py")
     options = parser.parse_args()
     names = options.names or [path.stem for path in sorted(PATCHES.glob("*.patch"))]
-    return sum(not _find(name, options.minutes * 60) for name in names)
+    more = [f"--seed={options.seed}"] if options.seed is not None else []
+    more += [f"--load={options.load}"] if options.load else []
+    return sum(not _find(name, options.minutes * 60, more) for name in names)
 
 
-def _find(name: str, seconds: float) -> bool:
+def _find(name: str, seconds: float, more: list[str]) -> bool:
     """Simulate one seed after another with the defect until it is found; prints a line, returns whether it was.
 
     Without the oracle, what needs it is skipped, and counts as found.
@@ -44,7 +48,7 @@ def _find(name: str, seconds: float) -> bool:
         return True
     started = _processor_seconds()
     with tempfile.TemporaryDirectory(prefix="trireme-regression-") as folder:
-        seed, violation = _simulate(name, patched_copy(name, pathlib.Path(folder)), seconds)
+        seed, violation = _simulate(name, patched_copy(name, pathlib.Path(folder)), seconds, more)
     print(
         f"{name}: seed {seed}, {_processor_seconds() - started:.0f} s: {violation or 'nothing is violated'}", flush=True
     )
@@ -81,12 +85,13 @@ def apply_patch(name: str, folder: pathlib.Path) -> None:
     subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)})
 
 
-def _simulate(name: str, product: pathlib.Path, seconds: float) -> tuple[str, str]:
+def _simulate(name: str, product: pathlib.Path, seconds: float, more: list[str]) -> tuple[str, str]:
     """The last seed that was simulated with that product, and what it violates first, empty if nothing."""
     options = [
         f"--hours={HOURS}",
         f"--nodes={NODES}",
         *options_of(name),
+        *more,
         f"--cpu-seconds={seconds}",
         "--shrink-seconds=0",
     ]

@@ -112,6 +112,8 @@ def _show_failure(runs: Runs, outcome: Outcome, shrink_seconds: float) -> None:
     again = f"make simulate SEED={seed} HOURS={outcome.options.hours:g}"
     if outcome.options.faults:
         again += f" FAULTS={','.join(outcome.options.faults)}"
+    if outcome.options.load != Options.load:
+        again += f" LOAD={outcome.options.load}"
     if outcome.options.events is not None:
         plan = _write_plan(outcome.options, outcome.events)
         again = f"make simulate PLAN={plan}, all of it: {again}"
@@ -144,7 +146,12 @@ def _options(arguments: argparse.Namespace) -> Options:
     if arguments.plan:
         return Options.from_json(pathlib.Path(arguments.plan).read_text(encoding="utf-8"))
     return Options(
-        arguments.seed, arguments.hours, arguments.nodes, faults=arguments.faults, no_faults=arguments.no_faults
+        arguments.seed,
+        arguments.hours,
+        arguments.nodes,
+        faults=arguments.faults,
+        no_faults=arguments.no_faults,
+        load=arguments.load,
     )
 
 
@@ -161,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cpu-seconds", type=float, default=float("inf"), help="end then, by processor time")
     parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
     parser.add_argument("--no-faults", action="store_true")
+    parser.add_argument("--load", choices=("busy", "light"), default=Options.load, help="how many pods come and go")
     parser.add_argument("--plan", default="", metavar="FILE", help="the faults and changes of a failed run")
     parser.add_argument("--trace", default="", metavar="FILE", help="write every line of the trace there")
     parser.add_argument("--replay", default="", metavar="FILE", help="repeat the run of a trace, and compare")

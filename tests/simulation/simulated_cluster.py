@@ -11,19 +11,22 @@ import contextvars
 import logging
 import pathlib
 import random
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-from unittest import mock
 
-import orjson
+import simulated_configuration
 import simulated_plugin
 from lagging_watch_cache import LaggingWatchCache
+from simulated_certificates import Certificates
+from simulated_configuration import ConfigurationFiles, Documents
+from simulated_plugin import RemotePlugin
 from simulated_process import Process, State
 from virtual_loop import VirtualLoop
 
 from trireme.bind import flags as bind_flags
 from trireme.bind import process as bind_process
-from trireme.config import commandline, trireme_configuration_validation
+from trireme.config import commandline
 from trireme.filter import process as filter_process
 from trireme.frontend import early_lists, running
 from trireme.frontend.phase_clients import local_phases
@@ -55,26 +58,11 @@ _PORT = 7000
 _NAMESPACE = "kube-system"
 _SLICES = BY_KEY["endpointslices.discovery.k8s.io"]
 _FLAGS = ("--feature-gates=GenericWorkload=true",)
-_PLUGIN_HOST = "127.5.0.1"
+_PLUGIN_HOSTS = ("127.5.0.1", "127.5.0.2")
 _INSIGHT_HOST = "127.6.0.1"
-_REMOTE_PLUGIN = {
-    "name": simulated_plugin.NAME,
-    "address": f"{_PLUGIN_HOST}:{_PORT}",
-    "extensionPoints": ["filter"],
-    "deadline": "2s",
-    "failurePolicy": "Fail",
-    "circuitBreaker": {"failures": 5, "openFor": "5s"},
-}
-_SCHEDULER_CONFIGURATION = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "schedulerName": "default-scheduler",
-            "plugins": {"filter": {"enabled": [{"name": simulated_plugin.NAME}]}},
-        }
-    ],
-}
+_POLICY = {"deadline": "2s", "failurePolicy": "Fail", "circuitBreaker": {"failures": 5, "openFor": "5s"}}
+# In place of the frontends' second file; None: what a simulation has.
+_SCHEDULER_CONFIGURATION: Object | None = None
 # How long a process that has ended is down. Units: seconds.
 RESTART_SECONDS = (0.5, 5.0)
 
@@ -170,8 +158,13 @@ class Cluster:
         self.hosts: dict[str, list[str]] = {}
         self._unlisted: set[str] = set()
         self._insight = False
-        #: The remote plugin; None before it runs.
-        self.plugin: simulated_plugin.ClosedNodes | None = None
+        #: The remote plugins that have run, by process.
+        self.plugins: dict[str, RemotePlugin] = {}
+        self.certificates = Certificates(folder / "certificates")
+        #: The frontends' files, and what is in them outside of storms.
+        self.configurations: dict[str, ConfigurationFiles] = {}
+        self.base: Documents
+        self._final: set[str] = set()  # names of frontends
         self._add("apiserver", API_HOST, self._run_api_server)
 
     @property
@@ -192,8 +185,10 @@ class Cluster:
         scores: int,
         binds: int,
         insight: phase_process.Phase[Any] | None = None,
+        *,
+        second_plugin: bool = False,
     ) -> None:
-        """Define the processes; `start` starts them."""
+        """Define the processes; `start` starts them. `second_plugin`: whether that runs."""
         counts = {"filter": filters, "score": scores, "bind": binds}
         self.hosts = {
             phase: [_HOSTS[phase].format(number + 1) for number in range(count)] for phase, count in counts.items()
@@ -206,11 +201,13 @@ class Cluster:
         if insight is not None:
             self._insight = True
             self._add_follower(insight, f"{insight.name}-0", _INSIGHT_HOST)
-        self._add("plugin-0", _PLUGIN_HOST, self._run_plugin)
-        completed = self._completed()
+        self._add_plugin(simulated_plugin.ClosedNodes, 0)
+        if second_plugin:
+            self._add_plugin(simulated_plugin.ReservedNodes, 1)
         for number in range(frontends):
-            host = _HOSTS["frontend"].format(number + 1)
-            self._add(f"frontend-{number}", host, lambda process: _run_frontend(completed, process))
+            self._add_frontend(number)
+        self.base = self._base_documents()
+        self.configure(self.base)
 
     async def start(self) -> None:
         """Create what every cluster has, and start all processes."""
@@ -267,62 +264,109 @@ class Cluster:
         self._add_follower(phase, f"{phase.name}-{number}", _HOSTS[phase.name].format(number + 1))
 
     def _add_follower(self, phase: phase_process.Phase[Any], name: str, host: str) -> None:
+        files = self.certificates.holder(name, phase.name).settings
         options = phase_process.flag_parser(phase.name).parse_args([f"--listen={host}:{_PORT}"])
-        listener = listen_flags.make_listener(options.listen)
+        listener = listen_flags.make_listener(
+            options.listen,
+            certificate=files["certFile"],
+            private_key=files["keyFile"],
+            client_ca=files["caFile"],
+            identities=("frontend",),
+        )
 
         def main(process: Process) -> Any:
-            return grpc_server.serve_until_stopped(
-                listener, lambda supervisor: phase_process._lifespan(phase, options, supervisor)
+            return _until_stopped(
+                grpc_server.serve_until_stopped(
+                    listener, lambda supervisor: phase_process._lifespan(phase, options, supervisor)
+                )
             )
 
         self._add(name, host, main)
 
     def _add_bind(self, number: int) -> None:
         host = _HOSTS["bind"].format(number + 1)
-        options = bind_flags.parse([f"--listen={host}:{_PORT}", f"--master={self.url}"])
+        tls = self.certificates.holder(f"bind-{number}", "bind").flags
+        address = (f"--listen={host}:{_PORT}", f"--master={self.url}")
+        options = bind_flags.parse([*address, *tls, "--allowed-identities=frontend"])
 
         def main(process: Process) -> Any:
-            return grpc_server.serve_until_stopped(
-                options.listener, lambda supervisor: bind_process.lifespan(options, supervisor)
+            return _until_stopped(
+                grpc_server.serve_until_stopped(
+                    options.listener, lambda supervisor: bind_process.lifespan(options, supervisor)
+                )
             )
 
         self._add(f"bind-{number}", host, main)
 
-    def _completed(self) -> commandline.CompletedConfig:
-        """The frontends' configuration. They learn from EndpointSlices which replicas there are."""
-        endpoints = {phase: [f"endpointslice:///{_NAMESPACE}/{phase}:{_PORT}"] for phase in self.hosts}
-        document = {
-            "apiVersion": "trireme.dev/v1alpha1",
-            "kind": "TriremeConfiguration",
-            "phases": {phase: {"endpoints": addresses} for phase, addresses in endpoints.items()},
-            "fallback": {"mode": "none"},
-            "remotePlugins": [_REMOTE_PLUGIN],
-            **({"insight": {"endpoints": [f"{_INSIGHT_HOST}:{_PORT}"]}} if self._insight else {}),
-        }
-        path, profiles = self._folder / "trireme.yaml", self._folder / "scheduler.yaml"
-        path.write_bytes(orjson.dumps(document))
-        profiles.write_bytes(orjson.dumps(_SCHEDULER_CONFIGURATION))
-        found: list[commandline.CompletedConfig] = []
+    def _add_frontend(self, number: int) -> None:
+        """They learn from EndpointSlices which replicas there are."""
+        name, host = f"frontend-{number}", _HOSTS["frontend"].format(number + 1)
+        files = ConfigurationFiles(self._folder / name, self.certificates.holder(name, "frontend").settings)
+        self.configurations[name] = files
         arguments = [
             f"--master={self.url}",
             "--secure-port=0",
-            f"--trireme-config={path}",
-            f"--config={profiles}",
+            f"--trireme-config={files.own}",
+            f"--config={files.scheduler}",
             *_FLAGS,
         ]
-        # There is no TLS here, without which no endpoint of bind may be beyond loopback.
-        with mock.patch.object(trireme_configuration_validation, "_is_local_address", return_value=True):
-            code = commandline.run(
-                arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=log.error
-            )
-        if code != 0:
-            raise RuntimeError(f"the frontends' configuration is refused: {code}")
-        return found[0]
 
-    async def _run_plugin(self, process: Process) -> int:
-        version = str(self.processes["plugin-0"].starts)
-        self.plugin = simulated_plugin.ClosedNodes(self.random, version)
-        return await simulated_plugin.run(self.plugin, _PLUGIN_HOST, _PORT)
+        def main(process: Process) -> Any:
+            (self._final.add if files.is_final else self._final.discard)(name)
+            return _run_frontend(arguments, process)
+
+        self._add(name, host, main)
+
+    def configure(self, documents: Documents) -> None:
+        """Give all frontends this configuration, and start those again that take no other one otherwise."""
+        for name, files in self.configurations.items():
+            files.write_own(documents, self.loop.now)
+            files.write_scheduler(documents, self.loop.now)
+            if name in self._final:
+                self.processes[name].kill()
+
+    def second_plugin(self) -> Object:
+        """How the plugin is reached that only some configurations have."""
+        return self._remote_plugin(simulated_plugin.ReservedNodes, 1)
+
+    def _remote_plugin(self, kind: type[RemotePlugin], number: int) -> Object:
+        identity = f"plugin-{number}"
+        tls = {**self.certificates.holder("callers", "caller").settings, "allowedIdentities": [identity]}
+        return {
+            "name": kind.NAME,
+            "address": f"{_PLUGIN_HOSTS[number]}:{_PORT}",
+            "extensionPoints": ["filter"],
+            "tls": tls,
+            **_POLICY,
+        }
+
+    def _base_documents(self) -> Documents:
+        phases = {
+            phase: {"endpoints": [f"endpointslice:///{_NAMESPACE}/{phase}:{_PORT}"], "allowedIdentities": [phase]}
+            for phase in self.hosts
+        }
+        closed = self._remote_plugin(simulated_plugin.ClosedNodes, 0)
+        found = simulated_configuration.base(phases, closed, _SCHEDULER_CONFIGURATION)
+        if self._insight:
+            found.own["insight"] = {"endpoints": [f"{_INSIGHT_HOST}:{_PORT}"], "allowedIdentities": ["insight"]}
+        return found
+
+    def _add_plugin(self, kind: type[RemotePlugin], number: int) -> None:
+        name, host = f"plugin-{number}", _PLUGIN_HOSTS[number]
+        files = self.certificates.holder(name, name).settings
+        listener = listen_flags.make_listener(
+            f"{host}:{_PORT}",
+            certificate=files["certFile"],
+            private_key=files["keyFile"],
+            client_ca=files["caFile"],
+            identities=("caller",),
+        )
+
+        async def main(process: Process) -> int:
+            plugin = self.plugins[name] = kind(self.random, str(self.processes[name].starts))
+            return await _until_stopped(simulated_plugin.run(plugin, listener))
+
+        self._add(name, host, main)
 
     async def _run_api_server(self, process: Process) -> None:
         if self._api is not None:  # it was killed: its watches are still told of events
@@ -333,18 +377,38 @@ class Cluster:
         await asyncio.Event().wait()
 
 
-class _StopSignal:
-    """As stop_signal.StopSignal, without signal handlers."""
+async def _until_stopped(serving: Awaitable[int]) -> int:
+    """The exit code of a server; as its program does, end with 1 where a file cannot be used at the start."""
+    try:
+        return await serving
+    except listen_flags.ListenError as error:
+        log.warning("%s", error)
+        return 1
+
+
+class _Signal:
+    """As stop_signal.StopSignal and reload_signal.ReloadSignal, without signal handlers."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def on_stop(self, action: Callable[[], object]) -> None:
         """Call `action` when the process gets SIGTERM."""
-        self._process.signal_handlers[15] = action
+        self._process.signal_handlers[signal.SIGTERM] = action
+
+    def on_reload(self, action: Callable[[], object]) -> None:
+        """Call `action` when the process gets SIGHUP."""
+        self._process.signal_handlers[signal.SIGHUP] = action
 
 
-async def _run_frontend(completed: commandline.CompletedConfig, process: Process) -> int:
-    stop: Any = _StopSignal(process)
-    async with early_lists.request_lists(completed) as early:
-        return await running.run(completed, early, local_phases.LocalPhases({}, {}), stop)
+async def _run_frontend(arguments: Sequence[str], process: Process) -> int:
+    """Start with the files as they are now, and run; returns the exit code, 1 if they are refused."""
+    found: list[commandline.CompletedConfig] = []
+    code = commandline.run(
+        arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=log.info
+    )
+    if not found:
+        return code
+    told: Any = _Signal(process)
+    async with early_lists.request_lists(found[0]) as early:
+        return await running.run(found[0], early, local_phases.LocalPhases({}, {}), told, told)

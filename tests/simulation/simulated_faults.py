@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 
 from simulated_cluster import API_HOST, Cluster, SupervisedProcess
 from simulated_network import Edge
 from simulated_plugin import Conduct
+from simulated_renewals import Renewals
 from simulation_plan import PlannedEvent
 
 from trireme_kube.embedded.api.resources import LEASES
@@ -22,6 +24,8 @@ _BEFORE_PAUSE, _AFTER_PAUSE = (2.0, 12.0), (14.0, 28.0)
 _BEFORE_PAUSE_OF_STREAMS = (7.0, 14.0)
 # Within what time the next leader has begun to bind pods. Units: seconds.
 _AFTER_SUCCESSION = 2.0
+# How long a drawn configuration that is valid stays in force at most.
+_VALID_SECONDS = 120.0
 _ERRORS = (409, 429, 500, 503, 504)
 
 
@@ -36,6 +40,7 @@ class Faults:
         self._undo: dict[Callable[[], None], None] = {}
         self._calms = 0
         self._replacing_until = 0.0
+        self._renewals = Renewals(cluster, self._random, self._later)
         self.injected = 0
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (4, self._kill),
@@ -61,6 +66,8 @@ class Faults:
             (1, self._late_snapshots),
             (2, self._step_wall_clock),
             (1, self._drift),
+            (2, self._reload_configuration),
+            (2, self._rotate_certificates),
         ]
         self._injectors = {_name(inject): inject for _, inject in self._kinds}
 
@@ -227,17 +234,31 @@ class Faults:
         self._for_a_while(lambda: self._cluster.set_listed(phase, host, True))
 
     def _disturb_plugin(self) -> None:
-        """Let the remote plugin be slow, silent or wrong for a while."""
-        plugin = self._cluster.plugin
-        if plugin is None:
+        """Let a remote plugin be slow, silent or wrong for a while."""
+        plugins = self._cluster.plugins
+        if not plugins:
             return
+        plugin = plugins[self._random.choice(list(plugins))]
         plugin.conduct = self._random.choice((Conduct.SLOW, Conduct.SILENT, Conduct.WRONG))
-        self._cluster.note(f"the remote plugin is {plugin.conduct.value}")
+        self._cluster.note(f"{plugin.NAME} is {plugin.conduct.value}")
 
         def recover() -> None:
             plugin.conduct = Conduct.SOUND
 
         self._for_a_while(recover)
+
+    # Files that are renewed
+
+    def _reload_configuration(self) -> None:
+        valid = self._renewals.reload_configuration()
+        # A frontend that is started again ends at once as long as its files are invalid.
+        # Each reload is undone by itself, so what undoes it is an object of its own.
+        restore = functools.partial(self._renewals.restore_configuration)
+        self._for_a_while(restore, _VALID_SECONDS if valid else None)
+
+    def _rotate_certificates(self) -> None:
+        self._renewals.rotate_certificates()
+        self._for_a_while(functools.partial(self._renewals.settle_certificates), LONGEST)
 
     # A leader is replaced while something is on its way
 

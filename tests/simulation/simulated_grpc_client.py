@@ -11,11 +11,13 @@ import itertools
 from typing import Any
 
 import grpc
+import simulated_tls
 from grpc import aio
 from grpc._cython import cygrpc
 from grpc.aio import _channel
 from simulated_grpc_call import CallCore
-from simulated_grpc_connection import FrameKind, GrpcConnection, address, limits
+from simulated_grpc_connection import FrameKind, GrpcConnection, address, frame, limits
+from simulated_tls import Certificates
 
 _IDLE, _CONNECTING, _READY, _FAILURE, _SHUTDOWN = (
     state.value[0]
@@ -36,13 +38,13 @@ _UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 class SimulatedChannel(_channel.Channel):
     """grpc.aio's channel over the simulated network."""
 
-    def __init__(self, target: str, options: Any = None) -> None:
+    def __init__(self, target: str, options: Any = None, credentials: Certificates | None = None) -> None:
         self._unary_unary_interceptors = []
         self._unary_stream_interceptors = []
         self._stream_unary_interceptors = []
         self._stream_stream_interceptors = []
         self._loop = asyncio.get_running_loop()
-        self._channel = ChannelCore(target, options)
+        self._channel = ChannelCore(target, options, credentials)
         self._active_calls = _OrderedCalls()
 
 
@@ -59,9 +61,13 @@ class _OrderedCalls(dict[Any, None]):
 class ChannelCore:
     """Connects when a call needs it, and again after a failure with growing delays. Calls that come meanwhile fail."""
 
-    def __init__(self, target: str, options: Any) -> None:
+    def __init__(self, target: str, options: Any, credentials: Certificates | None) -> None:
+        """Without `credentials` connections are plaintext."""
         self._address = address(target)
         self._limits = limits(options)
+        self._credentials = credentials
+        # Whom the server's certificate has to be for.
+        self._server_name = str(dict(options or ()).get("grpc.ssl_target_name_override", self._address[0]))
         self._loop: Any = asyncio.get_running_loop()
         self._state = _IDLE
         self._connection: GrpcConnection | None = None
@@ -179,6 +185,8 @@ class ChannelCore:
         _, connection = await self._loop.create_connection(
             lambda: GrpcConnection(self._limits, self._on_frame, self._on_lost), *self._address
         )
+        if self._credentials is not None:
+            connection.send(frame(FrameKind.HELLO, 0))
         try:
             await settled
         except BaseException:
@@ -210,15 +218,32 @@ class ChannelCore:
     # The connection
 
     def _on_frame(self, connection: GrpcConnection, kind: FrameKind, number: int, payload: bytes) -> None:
-        if kind is FrameKind.SETTINGS:
+        if kind in (FrameKind.SETTINGS, FrameKind.CERTIFICATE):
             if self._settled is not None and not self._settled.done():
-                self._settled.set_result(None)
+                self._shake_hands(connection, kind, payload, self._settled)
         elif kind is FrameKind.GOAWAY:
             self._leave(connection)
             if not connection.streams:
                 connection.close()
         elif (call := connection.streams.get(number)) is not None:
             call.on_frame(kind, payload)
+
+    def _shake_hands(
+        self, connection: GrpcConnection, kind: FrameKind, payload: bytes, settled: asyncio.Future[None]
+    ) -> None:
+        """Take the server's certificate and show ours, if there is TLS, and be ready once the server is."""
+        if kind is FrameKind.CERTIFICATE and self._credentials is not None:
+            try:
+                self._credentials.check_server(payload, self._server_name)
+            except simulated_tls.Untrusted as error:
+                settled.set_exception(error)
+                return
+            connection.send(frame(FrameKind.CERTIFICATE, 0, self._credentials.own))
+            connection.has_shaken_hands = True
+        elif kind is FrameKind.SETTINGS and connection.has_shaken_hands == (self._credentials is not None):
+            settled.set_result(None)
+        else:
+            settled.set_exception(simulated_tls.Untrusted(simulated_tls.PLAINTEXT))
 
     def _on_lost(self, connection: GrpcConnection, reason: str) -> None:
         if self._settled is not None and not self._settled.done():
@@ -238,3 +263,8 @@ class ChannelCore:
 def insecure_channel(target: str, options: Any = None, *_: Any, **__: Any) -> aio.Channel:
     """As grpc.aio.insecure_channel."""
     return SimulatedChannel(target, options)
+
+
+def secure_channel(target: str, credentials: Any, options: Any = None, *_: Any, **__: Any) -> aio.Channel:
+    """As grpc.aio.secure_channel."""
+    return SimulatedChannel(target, options, credentials)

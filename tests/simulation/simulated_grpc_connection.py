@@ -33,6 +33,9 @@ class FrameKind(IntEnum):
     PING = 8
     PONG = 9
     GOAWAY = 10
+    # Of a handshake of TLS, before SETTINGS.
+    HELLO = 11  # the client's first words
+    CERTIFICATE = 12  # the sender's, PEM
 
 
 _KINDS = tuple(FrameKind)
@@ -184,6 +187,8 @@ class GrpcConnection(asyncio.Protocol):
         #: The calls on it by their number.
         self.streams: dict[int, Any] = {}
         self.lost = False
+        #: Whether TLS has been agreed on.
+        self.has_shaken_hands = False
 
     def send(self, data: bytes) -> None:
         """Send frames."""

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import grpc
 import simulated_grpc_connection
+import simulated_tls
 from grpc import aio
 from grpc._cython import cygrpc
-from simulated_grpc_connection import FrameKind, GrpcConnection, StreamBuffers, frame, limits, value_frame
+from simulated_grpc_connection import FrameKind, GrpcConnection, Limits, StreamBuffers, frame, limits, value_frame
+from simulated_tls import Certificates, ServerCredentials
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ class SimulatedServer(aio.Server):
         self._max_calls = maximum_concurrent_rpcs
         self._loop: Any = asyncio.get_running_loop()
         self._listening: list[Any] = []
-        self._connections: dict[GrpcConnection, None] = {}
+        self._connections: dict[_ServerConnection, None] = {}
         self._calls: dict[ServerCall, None] = {}
         self._started = self._stopping = False
         self._stopped = asyncio.Event()
@@ -54,24 +56,29 @@ class SimulatedServer(aio.Server):
 
     def add_insecure_port(self, address: str) -> int:
         """As grpc.aio's."""
+        return self._listen(address, None)
+
+    def add_secure_port(self, address: str, server_credentials: Any) -> int:
+        """As grpc.aio's, with credentials of `simulated_tls`."""
+        return self._listen(address, server_credentials)
+
+    def _listen(self, address: str, credentials: ServerCredentials | None) -> int:
         host, port = simulated_grpc_connection.address(address)
         try:
-            server = self._loop.network.listen(self._connection, None if host in _ANY_HOST else host, port)
+            server = self._loop.network.listen(
+                lambda: self._connection(credentials), None if host in _ANY_HOST else host, port
+            )
         except OSError as error:
             raise RuntimeError(f"Failed to bind to address {address}: {error.strerror}") from error
         self._listening.append(server)
         bound: int = server.getsockname()[1]
         return bound
 
-    def add_secure_port(self, address: str, server_credentials: Any) -> int:
-        """There is no TLS."""
-        raise NotImplementedError("the simulated network has no TLS")
-
     async def start(self) -> None:
         """As grpc.aio's."""
         self._started = True
         for connection in self._connections:
-            connection.send(frame(FrameKind.SETTINGS, 0))
+            connection.greet()
 
     async def stop(self, grace: float | None) -> None:
         """As grpc.aio's: refuse calls, wait for those under way, and cancel the rest after `grace` seconds."""
@@ -110,14 +117,18 @@ class SimulatedServer(aio.Server):
             self._calls_ended.clear()
             await self._calls_ended.wait()
 
-    def _connection(self) -> GrpcConnection:
-        connection = _ServerConnection(self._limits, self._on_frame, self._on_lost)
+    def _connection(self, credentials: ServerCredentials | None) -> GrpcConnection:
+        connection = _ServerConnection(self._limits, self._on_frame, self._on_lost, credentials)
         self._connections[connection] = None
-        connection.greets = self._started
+        if self._started:
+            connection.greet()
         return connection
 
     def _on_frame(self, connection: GrpcConnection, kind: FrameKind, number: int, payload: bytes) -> None:
-        if kind is FrameKind.CALL:
+        assert isinstance(connection, _ServerConnection)
+        if not connection.has_shaken_hands or kind is FrameKind.HELLO:
+            connection.shake_hands(kind, payload)
+        elif kind is FrameKind.CALL:
             method, remaining, metadata = marshal.loads(payload)
             call = ServerCall(connection, number, CallDetails(method, metadata), remaining)
             connection.streams[number] = call
@@ -132,6 +143,7 @@ class SimulatedServer(aio.Server):
             known.on_frame(kind, payload)
 
     def _on_lost(self, connection: GrpcConnection, reason: str) -> None:
+        assert isinstance(connection, _ServerConnection)
         self._connections.pop(connection, None)
         for call in list(connection.streams.values()):
             call.cancel()
@@ -153,18 +165,60 @@ class SimulatedServer(aio.Server):
 
 
 class _ServerConnection(GrpcConnection):
-    greets = False
+    """A connection that a server has accepted. Without `credentials` there is no TLS."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        on_frame: Callable[[GrpcConnection, FrameKind, int, bytes], None],
+        on_lost: Callable[[GrpcConnection, str], None],
+        credentials: ServerCredentials | None,
+    ) -> None:
+        super().__init__(limits, on_frame, on_lost)
+        self._credentials = credentials
+        self._in_use: Certificates | None = None  # for this connection, once the client has begun
+        #: The client's certificate, PEM; empty: none.
+        self.certificate = b""
+        self.has_shaken_hands = credentials is None
+        self._greets = False
+
+    def greet(self) -> None:
+        """Have the client begin calls, as soon as it is connected and TLS is agreed on."""
+        self._greets = True
+        self._greet_when_possible()
+
+    def _greet_when_possible(self) -> None:
+        if self._greets and self.has_shaken_hands and self.transport is not None:
+            self.send(frame(FrameKind.SETTINGS, 0))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if self.greets:
-            self.send(frame(FrameKind.SETTINGS, 0))
+        self._greet_when_possible()
+
+    def shake_hands(self, kind: FrameKind, payload: bytes) -> None:
+        """Show our certificate, or take the client's; whoever says anything else is not talked to."""
+        if self._credentials is not None and kind is FrameKind.HELLO and self._in_use is None:
+            self._in_use = self._credentials.for_handshake()
+            self.send(frame(FrameKind.CERTIFICATE, 0, self._in_use.own))
+        elif self._credentials is not None and kind is FrameKind.CERTIFICATE and self._in_use is not None:
+            try:
+                self._in_use.check_client(payload, is_required=self._credentials.requires_client)
+            except simulated_tls.Untrusted as error:
+                log.info("a handshake failed: %s", error)
+                self.transport.abort()
+                return
+            self.certificate, self.has_shaken_hands = payload, True
+            self._greet_when_possible()
+        else:
+            self.transport.abort()
 
 
 class ServerCall:
     """A call at the server; also its ServicerContext."""
 
-    def __init__(self, connection: GrpcConnection, number: int, details: CallDetails, remaining: float | None) -> None:
+    def __init__(
+        self, connection: _ServerConnection, number: int, details: CallDetails, remaining: float | None
+    ) -> None:
         """`remaining`: seconds to the deadline."""
         self._loop: Any = asyncio.get_running_loop()
         self._connection = connection
@@ -353,8 +407,8 @@ class ServerCall:
         return self._call_details.invocation_metadata
 
     def auth_context(self) -> dict[str, Any]:
-        """Nobody is authenticated."""
-        return {}
+        """As grpc.aio's, as far as the client's names go."""
+        return simulated_tls.authentication(self._connection.certificate)
 
     def peer(self) -> str:
         """The client's address."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pod_demands import APART, DEVICE_RESOURCE, GUARDED, allocatable, cpu_of, group_of
+from pod_demands import APART, DEVICE_RESOURCE, GUARDED, allocatable, cpu_of, group_of, is_closed
+from simulated_configuration import SECOND_PROFILE
 from simulated_quotas import LimitedWorkloads
 from simulated_workloads import NAMESPACE, Workloads
 from simulation_plan import PlannedEvent
@@ -26,18 +27,28 @@ PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.
 NODE_SIZES = ((4000, 16384), (8000, 32768), (16000, 32768))
 MAX_PODS_OF_A_NODE = 30
+# How much of a node its first pod takes, where it has one from the beginning.
+_RESIDENT_SHARE = (0.5, 0.95)
 
 
 @dataclass(frozen=True)
 class Rates:
     """How often things happen, and how full the cluster is. Units: seconds between two events on average."""
 
-    nodes: int = 100
     # One of these, drawn for each storm.
     creation: tuple[float, ...] = (0.5, 2.0, 4.0, 10.0)
     node_churn: tuple[float, ...] = (10.0, 60.0, 300.0)
     lifted_gates: float = 20.0
     fullness: float = 0.95
+    # Whether each node has a pod from the beginning that leaves little room, so that few pods make the cluster full.
+    residents: bool = False
+
+
+# By name. `busy` has six times as many pods in a second as `light`, and with many nodes takes as long to fill them.
+LOADS: Mapping[str, Rates] = {
+    "busy": Rates(),
+    "light": Rates(creation=(3.0, 8.0, 20.0, 40.0), residents=True),
+}
 
 
 class _Totals:
@@ -60,10 +71,12 @@ class _Totals:
 class Load:
     """Changes the cluster at random times."""
 
-    def __init__(self, registry: Registry, rates: Rates, seed: int) -> None:
+    def __init__(self, registry: Registry, rates: Rates, nodes: int, seed: int) -> None:
+        """`nodes`: how many there are at any time."""
         self._registry = registry
         self._store = registry.store
         self._rates = rates
+        self._nodes = nodes
         self._seed = seed
         self._random = random.Random(f"load {seed}")
         self._totals = _Totals()
@@ -79,8 +92,10 @@ class Load:
             body: Object = {"metadata": {"name": name}, "value": value}
             self._registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", body)
         self.limited.prepare()
-        for _ in range(self._rates.nodes):
-            self.add_node()
+        for _ in range(self._nodes):
+            node = self.add_node()
+            if self._rates.residents and not is_closed(node.name):
+                self._create_resident(node)
 
     @property
     def intervals(self) -> Mapping[str, tuple[float, ...]]:
@@ -121,6 +136,8 @@ class Load:
         }
         if pick.random() < 0.3:
             spec["priorityClassName"] = pick.choice(list(PRIORITY_CLASSES))
+        if pick.random() < 0.15:
+            spec["schedulerName"] = SECOND_PROFILE
         if pick.random() < 0.15:
             spec["nodeSelector"] = {"topology.kubernetes.io/zone": f"zone-{pick.randint(1, 3)}"}
         if pick.random() < 0.05:
@@ -172,6 +189,18 @@ class Load:
         body["metadata"]["name"] = f"pod-{self._numbers['pod']}"
         self._registry.create(PODS, NAMESPACE, body)
 
+    def _create_resident(self, node: Record) -> None:
+        """Create a pod that is on its node already, as one of an earlier scheduler is, and leaves little room there."""
+        pick, (cpu, memory, _) = self._random, allocatable(node.object)
+        share = pick.uniform(*_RESIDENT_SHARE)
+        requests = {"cpu": f"{int(cpu * share)}m", "memory": f"{int(memory * share)}Mi"}
+        container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": requests}}
+        spec: Object = {"containers": [container], "nodeName": node.name}
+        if pick.random() < 0.5:
+            spec["priorityClassName"] = pick.choice(list(PRIORITY_CLASSES))
+        labels = {GUARDED: "yes"} if pick.random() < 0.15 else {}
+        self._create_pod({"metadata": {"labels": labels}, "spec": spec})
+
     def _delete_pod(self) -> None:
         records = self._store.scan(PODS, NAMESPACE)
         pods = [record for record in records if "deletionTimestamp" not in record.object["metadata"]]
@@ -209,14 +238,14 @@ class Load:
 
     # Nodes
 
-    def add_node(self) -> None:
+    def add_node(self) -> Record:
         """Add a node of some size, ready at once."""
         self._numbers["node"] += 1
         cpu, memory = self._random.choice(NODE_SIZES)
         shape = NodeShape(cpu=f"{cpu}m", memory=f"{memory}Mi", pods=MAX_PODS_OF_A_NODE)
         record = self._registry.create(NODES, "", node(shape, self._numbers["node"]))
         self._workloads.equip(record.name)
-        self._set_spec(record, taints=[])
+        return self._set_spec(record, taints=[])
 
     def _change_nodes(self) -> None:
         records = self._store.scan(NODES)
@@ -236,10 +265,10 @@ class Load:
             if pod.object["spec"].get("nodeName") == record.name:
                 self._delete(pod)
 
-    def _set_spec(self, record: Record, **fields: Any) -> None:
+    def _set_spec(self, record: Record, **fields: Any) -> Record:
         changed = {**record.object, "metadata": dict(record.object["metadata"])}
         changed["spec"] = {**record.object["spec"], **fields}
-        self._registry.store_update(NODES, record, changed)
+        return self._registry.store_update(NODES, record, changed)
 
 
 def _allocatable_cpu(node: Object) -> int:

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import simulated_process
 import simulation_plan
+from configuration_checks import ConfigurationChecks
 from frontend_checks import FrontendChecks
 from invariants import Invariants
 from leader_checks import LeaderChecks
@@ -24,7 +25,7 @@ from oracle_checks import OracleChecks
 from quota_checks import QuotaChecks
 from simulated_cluster import Cluster
 from simulated_faults import Faults
-from simulated_load import Load, Rates
+from simulated_load import LOADS, Load
 from simulation_plan import STORM_SECONDS, Options, PlannedEvent, Storm
 from simulation_timeline import Entry, Timeline
 from simulation_trace import Trace
@@ -32,6 +33,7 @@ from stream_checks import StreamChecks
 from virtual_loop import VirtualLoop
 
 from trireme.bind import service as bind_service
+from trireme.frontend import app
 
 # After a storm there is calm until nothing is pending that fits, which must be within so long: the queue tries
 # everything again after five minutes. Units: seconds.
@@ -91,10 +93,11 @@ class Simulation:
         self._lease = LeaseChecks(lambda: loop.now)
         self._streams = StreamChecks()
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
-        self._frontends = FrontendChecks(self._cluster.store, self._leaders.add)
+        self._configurations = ConfigurationChecks()
+        self._frontends = FrontendChecks(self._cluster.store, self._on_built)
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
-        self._oracle = OracleChecks(self._cluster.store, options.seed)
-        self._load = Load(self._cluster.registry, Rates(nodes=options.nodes), options.seed)
+        self._oracle = OracleChecks(self._cluster.store, self._configurations.of_cache, options.seed)
+        self._load = Load(self._cluster.registry, LOADS[options.load], options.nodes, options.seed)
         self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
         self._cluster.store.listen_to_all(self._lease.on_write)
@@ -105,7 +108,7 @@ class Simulation:
     async def run(self, cpu_seconds: Callable[[], float], progress: Callable[[str], None]) -> Outcome:
         """Run it; `progress` gets a line after each storm."""
         started = cpu_seconds()
-        self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS)
+        self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS, second_plugin=True)
         await self._cluster.start()
         self._load.prepare()
         drawn = self._options.events is None
@@ -159,7 +162,12 @@ class Simulation:
         self._trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
 
     def _wrong_at_rest(self) -> list[str]:
-        return self._invariants.useless_claims() or self._quotas.differences() or self._frontends.differences()
+        return (
+            self._invariants.useless_claims()
+            or self._quotas.differences()
+            or self._configurations.differences()
+            or self._frontends.differences()
+        )
 
     async def _until(self, what: str, problems: Callable[[], list[str]]) -> None:
         """Wait until there are no such problems; it is a failure if there are some for too long."""
@@ -179,6 +187,7 @@ class Simulation:
             *self._lease.violations,
             *self._leaders.violations,
             *self._streams.violations,
+            *self._configurations.violations,
             *self._oracle.violations,
             *self._cluster.failures,
         ]
@@ -189,6 +198,10 @@ class Simulation:
         return bool(self._violations()) or (
             comparison is not None and (bool(comparison.difference) or comparison.ended)
         )
+
+    def _on_built(self, built: app.App) -> None:
+        self._leaders.add(built)
+        self._configurations.add(built)
 
     def _on_bind_request(self, uid: str, pod: str, node: str, epoch: int) -> None:
         self._trace.timeline.add(f"gets a request to bind {pod} to {node} from the leader of epoch {epoch}")

@@ -60,6 +60,8 @@ class Options:
     #: Kinds of faults that every storm has; empty: some of all.
     faults: tuple[str, ...] = ()
     no_faults: bool = False
+    #: How many pods come and go: a name of `simulated_load.LOADS`.
+    load: str = "busy"
     events: tuple[PlannedEvent, ...] | None = None
 
     def to_json(self) -> str:

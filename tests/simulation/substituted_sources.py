@@ -16,6 +16,7 @@ import random
 import socket
 import sys
 import time
+import weakref
 from collections.abc import Callable, Set
 from typing import Any
 
@@ -45,10 +46,12 @@ def install(loop: VirtualLoop, seed: int) -> None:
         tasks.add = lambda task: None
     import simulated_grpc_client
     import simulated_grpc_server
+    import simulated_tls
     from grpc import aio
 
     aio.insecure_channel = simulated_grpc_client.insecure_channel
     aio.server = simulated_grpc_server.server
+    simulated_tls.install(simulated_grpc_client.secure_channel)
 
 
 def reseed(loop: VirtualLoop, seed: int) -> None:
@@ -59,7 +62,7 @@ def reseed(loop: VirtualLoop, seed: int) -> None:
 
 def replace_what_leaves_the_process() -> None:
     """Replace what the product does with threads, sockets and the terminal; to be called once it can be imported."""
-    from trireme.rpc import grpc_server
+    from trireme.rpc import dialing, grpc_server
     from trireme_kube.client.leaderelection import lease
     from trireme_kube.componentbase import event_loop
     from trireme_kube.componentbase.logs import klog
@@ -69,8 +72,19 @@ def replace_what_leaves_the_process() -> None:
     event_loop.PERIOD_SECONDS = _LAG_SECONDS
     klog.setup = lambda options: None
     klog.announce = lambda text: None
+    dialing._watched_files = _OfEachProcess()
     _share_decoded_events()
     let_computations_know_their_process()
+
+
+class _OfEachProcess(weakref.WeakValueDictionary[Any, Any]):
+    """What a process remembers in a dictionary of a module; another one, and one that is started again, does not."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get((simulated_process.current(), key), default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__((simulated_process.current(), key), value)
 
 
 def let_computations_know_their_process() -> None:
@@ -92,16 +106,17 @@ def _share_decoded_events() -> None:
 
     watch._decode_event = functools.lru_cache(_SHARED_EVENTS)(watch._decode_event)
     parse = pod_projection.parse
-    parsed: dict[tuple[int, frozenset[str], int], tuple[Any, Any, Any]] = {}
+    parsed: dict[tuple[int, frozenset[str]], tuple[Any, Any]] = {}
 
     def parse_once(raw: Any, extra: Set[str] = frozenset(), shares: Any = None) -> Any:
-        key = (id(raw), frozenset(extra), id(shares))
+        if shares is not None and shares._shares:
+            return parse(raw, extra, shares)  # which canary answers for a pod differs while frontends reload
+        key = (id(raw), frozenset(extra))
         known = parsed.get(key)
         if known is None:
             if len(parsed) >= _SHARED_EVENTS:
                 parsed.clear()
-            found = parse(raw, extra) if shares is None else parse(raw, extra, shares)
-            known = parsed[key] = (found, raw, shares)  # the latter two stay, so no other object has their ids
+            known = parsed[key] = (parse(raw, extra), raw)  # the latter stays, so no other object has its id
         return known[0]
 
     pod_projection.parse = parse_once

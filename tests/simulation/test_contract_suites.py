@@ -6,13 +6,16 @@ from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
+import grpc
 import pytest
 import simulated_grpc_client
 import simulated_grpc_server
+import simulated_tls
 import test_kube_client
 import test_kube_informer
 import test_kube_write_pool
 import test_replica_channels
+import test_replica_dialing
 import test_replica_grpc_server
 import test_replica_stream
 import virtual_loop
@@ -20,6 +23,7 @@ from grpc import aio
 
 SUITES = (
     test_replica_channels,
+    test_replica_dialing,
     test_replica_grpc_server,
     test_replica_stream,
     test_kube_client,
@@ -27,9 +31,8 @@ SUITES = (
     test_kube_write_pool,
 )
 
-# The simulated network has no TLS, no files for its sockets and no other processes.
+# The simulated network has TLS for gRPC alone, no files for its sockets and no other processes.
 NEEDS_THE_REAL_THING = {
-    "test_a_certificate_of_another_authority_is_refused",
     "test_a_credential_plugin_is_run_again_when_its_token_is_rejected",
     "test_a_credential_plugin_that_fails_is_reported",
     "test_a_plugin_may_renew_the_client_certificate",
@@ -37,12 +40,8 @@ NEEDS_THE_REAL_THING = {
     "test_a_socket_left_behind_is_no_obstacle",
     "test_a_unix_socket_is_accessible_to_its_owner_only",
     "test_an_address_that_is_taken_is_refused",
-    "test_certificates_are_replaced_while_serving",
-    "test_identities_hold_for_streams_and_not_for_health",
-    "test_only_allowed_identities_may_call",
     "test_the_service_account_is_used_inside_a_cluster",
     "test_tls_with_client_certificates",
-    "test_unusable_certificates_are_named_at_start",
 }
 # These look at `time.monotonic` or at how long a computation takes; here time passes only while everybody waits.
 NEEDS_REAL_TIME = {
@@ -61,6 +60,9 @@ def simulated_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
     """Channels and servers are simulated."""
     monkeypatch.setattr(aio, "insecure_channel", simulated_grpc_client.insecure_channel)
     monkeypatch.setattr(aio, "server", simulated_grpc_server.server)
+    for owner, name in ((aio, "secure_channel"), *((grpc, name) for name in simulated_tls.REPLACED)):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # so that they are set back
+    simulated_tls.install(simulated_grpc_client.secure_channel)
 
 
 def _on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -21,7 +21,8 @@ REMOTE = {"code": "UnschedulableAndUnresolvable", "plugin": "ClosedNodes", "reas
 
 
 def _decision(**fields: Any) -> Decision:
-    return Decision("default/pod-1", {"nodes": [{"metadata": {"name": name}} for name in NODES]}, **fields)
+    case = {"nodes": [{"metadata": {"name": name}} for name in NODES]}
+    return Decision("default/pod-1", case, closed=frozenset(NODES[2:]), **fields)
 
 
 def _placed(chosen: str, nominated_node: str = "") -> Decision:
@@ -37,6 +38,19 @@ def _refused(node_2: Any = FULL, preemption: Any = None) -> Decision:
 def _expect(totals: dict[str, int], **more: Any) -> dict[str, Any]:
     filtered = {name: FULL if name != "node-13" else CLOSED for name in NODES if name not in totals}
     return {"expect": {"feasible": list(totals), "total": totals, "filter": filtered}, **more}
+
+
+def _weighted(chosen: str) -> Decision:
+    """By a configuration in which NodeResourcesFit has another weight than in the framework."""
+    return _decision(chosen=chosen, weights={"NodeResourcesFit": 9, "TaintToleration": 3})
+
+
+def _scored() -> dict[str, Any]:
+    scores = {"node-1": {"TaintToleration": 300, "NodeResourcesFit": 0}, "node-2": {"NodeResourcesFit": 100}}
+    scores["node-1"]["ImageLocality"] = 200
+    row = _expect({"node-1": 500, "node-2": 100})
+    row["expect"]["scores"] = scores
+    return row
 
 
 def _ways(*ways: dict[str, Any]) -> dict[str, Any]:
@@ -56,6 +70,8 @@ BOTH = {"node-1": 200, "node-2": 100}
         (_placed("node-1"), _expect(BOTH), ""),
         (_placed("node-1"), _expect({"node-1": 100, "node-2": 100}), ""),
         (_placed("node-2"), _expect(BOTH), "placed on node-2 with 100, not on one with 200"),
+        (_weighted("node-2"), _scored(), ""),
+        (_weighted("node-1"), _scored(), "placed on node-1 with 500, not on one with 900"),
         (_placed("node-2"), _expect(BOTH, varies=["feasible"]), ""),
         (_placed("node-2"), {"error": "it failed"}, ""),
         (_placed("node-2"), _expect({"node-1": 100}), "placed on node-2, which refuses it"),
@@ -74,6 +90,8 @@ BOTH = {"node-1": 200, "node-2": 100}
         "best",
         "one of the best",
         "not the best",
+        "the best by other weights",
+        "not the best by other weights",
         "feasible by chance",
         "unanswered",
         "refused there",

@@ -36,7 +36,7 @@ class Handshake:
         try:
             for target in targets:
                 remote_endpoint.check_target(target, "address")
-            dialer = dialing.shared_dialer(dialing.remote_settings(message))
+            dialer = dialing.Dialer(dialing.remote_settings(message))
         except ValueError as error:
             raise remote_client.HandshakeError(f"plugin {config.name} at {config.where}: {error}") from error
         return replica_channels.ReplicaChannels(

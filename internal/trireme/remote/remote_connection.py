@@ -158,7 +158,7 @@ class PluginConnection:
         settings = dialing.remote_settings(config)
         # A certificate names no address of a DNS name: without identities to expect gRPC checks the name itself.
         expands = settings is None or bool(settings.identities)
-        dialer = dialing.shared_dialer(settings)
+        dialer = dialing.Dialer(settings)
         self._endpoints = endpoint_set.EndpointSet(config.endpoints, dialer, max_calls, clock, expands=expands)
         self._hedges = config.hedging and config.info.idempotent
         self._recent: dict[str, recent_durations.RecentDurations] = {}

@@ -49,16 +49,23 @@ class TlsSettings:
     owner: str = ""
 
 
+# The files that dialers of this process use now.
+_watched_files: "weakref.WeakValueDictionary[tls_files.Files, tls_files.WatchedFiles]" = weakref.WeakValueDictionary()
+
+
 class Dialer:
     """Opens channels. Without settings they are plaintext."""
 
     def __init__(self, settings: TlsSettings | None = None) -> None:
-        """Reads the files.
+        """Reads the files, unless another dialer of this process uses them: then their last valid content is used.
+
+        So files that are gone, or do not match while certificates are renewed, matter to nobody who connects anew by
+        files that are in use.
 
         Raises:
             ListenError: naming the field and the file that cannot be used.
         """
-        self._watched = None if settings is None else tls_files.WatchedFiles(_tls_files(settings))
+        self._watched = None if settings is None else _watch_files(_tls_files(settings))
         self._settings = settings or TlsSettings()
         self._identities = self._settings.identities
 
@@ -119,25 +126,6 @@ class Dialer:
             return False
         self._watched.reload_if_changed()
         return len(self._identities) > 1 or self._watched.reloads != reloads
-
-
-_SHARED: "weakref.WeakValueDictionary[TlsSettings, Dialer]" = weakref.WeakValueDictionary()
-
-
-def shared_dialer(settings: TlsSettings | None) -> Dialer:
-    """The dialer of everyone in this process who uses these settings now, or a new one.
-
-    Files that go, or do not match while they are renewed, then matter to nobody who connects anew by settings that are
-    in use: the content before stays in use, as for the connections that there are.
-
-    Raises: ListenError, as `Dialer`.
-    """
-    if settings is None:
-        return Dialer()
-    dialer = _SHARED.get(settings)
-    if dialer is None:
-        dialer = _SHARED[settings] = Dialer(settings)
-    return dialer
 
 
 class RenewableChannel:
@@ -204,6 +192,17 @@ def remote_settings(config: snapshot_pb2.RemotePlugin) -> TlsSettings | None:
         tuple(tls.allowed_identities),
         owner=f"plugin {config.name}",
     )
+
+
+def _watch_files(files: tls_files.Files) -> tls_files.WatchedFiles:
+    """The files' content, reloaded if they changed. Raises: ListenError if nobody uses them and they cannot be used."""
+    watched = _watched_files.get(files)
+    if watched is None:
+        watched = tls_files.WatchedFiles(files)
+        _watched_files[files] = watched
+    else:
+        watched.reload_if_changed()
+    return watched
 
 
 def _tls_files(settings: TlsSettings) -> tls_files.Files:

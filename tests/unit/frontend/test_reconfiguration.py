@@ -236,6 +236,27 @@ def test_pods_of_a_profile_that_comes_back_are_scheduled(world: World, reload: R
     assert isinstance(found.state, states.InFlight)
 
 
+def test_pods_of_a_new_profile_are_listed_however_late(
+    world: World, reload: Reload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, they wait for ever where the API server does not answer for two minutes after the reload."""
+    answers = asyncio.Event()
+    listed: list[bool] = []
+
+    async def list_pods_again() -> None:
+        await answers.wait()
+        listed.append(True)
+
+    monkeypatch.setattr(world.frontend.plugin_updates, "list_pods_again", list_pods_again)
+    task = reload.start(_renamed("another"))
+    world.loop.advance(reconfiguration.RELIST_SECONDS + 1)
+    task.result()
+    assert not listed
+    answers.set()
+    world.loop.settle()
+    assert listed == [True]
+
+
 def test_a_profile_without_remote_plugins_may_get_none_that_sorts_the_queue(world: World, reload: Reload) -> None:
     """Broken, a reload lets pass what a start refuses."""
 

@@ -19,19 +19,20 @@ def _settings(folder: Path) -> dialing.TlsSettings:
 def test_who_connects_anew_needs_no_file_that_others_have_read(tmp_path: Path) -> None:
     """Broken, a Secret that is renewed while a plugin's endpoints change ends the scheduler."""
     settings = _settings(tmp_path)
-    first = dialing.shared_dialer(settings)
+    first = dialing.Dialer(settings)
     (tmp_path / "ca.crt").unlink()
-    assert dialing.shared_dialer(_settings_again(settings)) is first
+    second = dialing.Dialer(_settings_again(settings))
+    assert second._watched is first._watched
 
 
 def test_a_file_that_nobody_has_read_is_missed(tmp_path: Path) -> None:
     """Broken, a plugin is connected to by certificates of a configuration that is long gone."""
     settings = _settings(tmp_path)
-    dialing.shared_dialer(settings)
+    dialing.Dialer(settings)
     gc.collect()
     (tmp_path / "ca.crt").unlink()
     with pytest.raises(listen_flags.ListenError, match=r"plugin P: tls\.caFile"):
-        dialing.shared_dialer(settings)
+        dialing.Dialer(settings)
 
 
 def _settings_again(settings: dialing.TlsSettings) -> dialing.TlsSettings:

@@ -100,7 +100,7 @@ class PluginStreams:
 
     def _open_stream(self, config: snapshot_pb2.RemotePlugin) -> _Stream:
         """Open the stream to a plugin, and subscribe it to deltas."""
-        dialer = dialing.shared_dialer(dialing.remote_settings(config))
+        dialer = dialing.Dialer(dialing.remote_settings(config))
         seconds = config.deadline_ms / 1000
         stream = follower_replicas.FollowerReplicas(
             f"plugin {config.name}", self, dialer, seconds, self._clock, self._report_unsynced
