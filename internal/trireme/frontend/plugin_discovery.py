@@ -2,7 +2,8 @@
 
 Phases cannot do that themselves, because they have no access to the API server. Addresses are part of the configuration
 that phases receive, so a change costs what another description of a plugin costs: streams begin anew, and classes are
-evaluated again. Changes within a moment, as in a rollout, are therefore passed on together.
+evaluated again. Changes within a moment, as in a rollout, are therefore passed on together; and if endpoints come and
+go all the time, as with a readiness probe that flaps, less and less often: else scheduling would never continue.
 """
 
 import asyncio
@@ -22,6 +23,10 @@ log = logging.getLogger(__name__)
 LIST_SECONDS = 3.0
 # How long changes are collected before they are passed on.
 SETTLE_SECONDS = 1.0
+# Twice as long after each change that follows another one within a minute, up to this, unless nothing that is called is
+# ready any more and something else is.
+MAX_SETTLE_SECONDS = 30.0
+STEADY_SECONDS = 60.0
 
 
 class PluginDiscovery:
@@ -35,6 +40,8 @@ class PluginDiscovery:
         self._progress = asyncio.Condition()
         self._changed = asyncio.Event()
         self._notifying: set[asyncio.Task[None]] = set()
+        # What was passed on last, by Service.
+        self._in_use: dict[str, Sequence[str]] = {}
         self._failure: BaseException | None = None  # of a watch that ended though nobody stopped it
 
     async def follow(self, config: trireme_configuration.TriremeConfiguration) -> None:
@@ -58,13 +65,27 @@ class PluginDiscovery:
 
         Raises: TaskEnded: a Service is not watched any more.
         """
+        now = asyncio.get_running_loop().time
+        seconds, passed_on_at = SETTLE_SECONDS, -STEADY_SECONDS
         while True:
             await self._changed.wait()
             if self._failure is not None:
                 raise self._failure
+            is_steady = now() - passed_on_at >= STEADY_SECONDS
+            seconds = SETTLE_SECONDS if is_steady else min(seconds * 2, MAX_SETTLE_SECONDS)
+            end = now() + seconds
             await asyncio.sleep(SETTLE_SECONDS)
+            while now() < end and not self._has_moved():  # noqa: ASYNC110  # once a second at most, and time counts too
+                await asyncio.sleep(SETTLE_SECONDS)
             self._changed.clear()
+            self._in_use = {service: self._discovered.targets([service]) for service in self._watches}
             await apply()
+            passed_on_at = now()
+
+    def _has_moved(self) -> bool:
+        """Whether a Service has ready endpoints, and none of them is in use."""
+        ready = {service: self._discovered.targets([service]) for service in self._watches}
+        return any(found and set(found).isdisjoint(self._in_use.get(service, ())) for service, found in ready.items())
 
     async def close(self) -> None:
         """Stop watching."""

@@ -1,13 +1,16 @@
 """The endpoints of plugins' Services, when what they depend on goes while the frontend runs."""
 
 import asyncio
+import contextlib
 import dataclasses
+from collections.abc import AsyncIterator, Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import certificates
 import pytest
+import virtual_time
 import yaml
 
 from trireme.config import commandline, discovered_endpoints, trireme_configuration
@@ -69,3 +72,68 @@ async def test_a_watch_that_ends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         async with asyncio.timeout(30):
             await discovery.run(apply)
     await discovery.close()
+
+
+class Moves:
+    """Endpoints that change as a test has them, and when they were passed on."""
+
+    def __init__(self, clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._clock = clock
+        self.passed_on: list[tuple[float, tuple[str, ...]]] = []
+        self._discovered = discovered_endpoints.DiscoveredEndpoints()
+        self._discovery = plugin_discovery.PluginDiscovery(None, self._discovered)  # type: ignore[arg-type]
+        monkeypatch.setattr(endpoints, "follow_endpoints", self._follow)
+
+    async def _follow(self, _services: Any, _local: Any, take: endpoints.Take, *_: Any) -> None:
+        self.take = take
+        await asyncio.Event().wait()
+
+    async def _apply(self) -> None:
+        self.passed_on.append((self._clock(), self._discovered.targets([SERVICE])))
+
+    @contextlib.asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Follow the endpoints within the block."""
+        plugin = trireme_configuration.RemotePlugin("Maintenance", SERVICE, ())
+        config = dataclasses.replace(trireme_configuration.TriremeConfiguration(), remote_plugins=(plugin,))
+        await self._discovery.follow(config)
+        running = asyncio.create_task(self._discovery.run(self._apply))
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+            await self._discovery.close()
+
+
+def test_endpoints_that_come_and_go_all_the_time_are_passed_on_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, one plugin with a readiness probe that flaps has all phases begin anew each second, for ever."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        moves = Moves(clock, monkeypatch)
+        async with moves.following():
+            for _ in range(150):
+                moves.take(["10.0.0.1:9000"])
+                await asyncio.sleep(2)
+                moves.take(["10.0.0.1:9000", "10.0.0.2:9000"])
+                await asyncio.sleep(2)
+            assert 600 / plugin_discovery.MAX_SETTLE_SECONDS <= len(moves.passed_on) <= 30
+            await asyncio.sleep(plugin_discovery.MAX_SETTLE_SECONDS + 1)
+            assert moves.passed_on[-1][1] == ("10.0.0.1:9000", "10.0.0.2:9000")
+
+    virtual_time.run(main)
+
+
+def test_a_plugin_that_has_moved_is_called_at_its_new_endpoints_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, after a rollout each call fails for half a minute, because no endpoint of before is left."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        moves = Moves(clock, monkeypatch)
+        async with moves.following():
+            for number in range(6):
+                address = f"10.0.0.{number}:9000"
+                moves.take([address])
+                await asyncio.sleep(2.5)
+                assert moves.passed_on[-1][1] == (address,)
+
+    virtual_time.run(main)
