@@ -34,6 +34,8 @@ _CLUSTER = "cluster"
 _RESTART_SECONDS = 10.0
 # Lines that the frontend logs at every start, as kube-scheduler does; here they would look like a failure.
 _HIDDEN = ("] The manifest file is empty, ignoring.",)
+# How often the given configuration files are looked at, as often as a frontend looks at its own.
+_LOOK_SECONDS = 1.0
 # A scheduler that does not lead after this time is reported as a standby.
 _STANDBY_SECONDS = 3.0
 
@@ -68,8 +70,16 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     port = number_arguments.whole_number(0, number_arguments.LARGEST_PORT)
     parser.add_argument("--nodes", type=some, default=100, help="simulated nodes (default %(default)s)")
     parser.add_argument("--kubeconfig", default="", help="use this cluster instead of the embedded one")
-    parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file; the cluster is filled in")
-    parser.add_argument("--trireme-config", default="", help="TriremeConfiguration file; the phases are filled in")
+    parser.add_argument(
+        "--config",
+        default="",
+        help="KubeSchedulerConfiguration file; the cluster is filled in, and changes are taken over",
+    )
+    parser.add_argument(
+        "--trireme-config",
+        default="",
+        help="TriremeConfiguration file; the phases are filled in, and changes are taken over",
+    )
     parser.add_argument(
         "--feature-gates",
         action="append",
@@ -194,6 +204,35 @@ async def _report_standby(layout: Layout, output: processes.SharedOutput) -> Non
             )
 
 
+async def _follow_configuration(options: argparse.Namespace, layout: Layout, output: processes.SharedOutput) -> None:
+    """Take over changes of the given files into those of this run, which the frontend reads again by itself.
+
+    What is wrong is said once, and nothing is written until the files change again.
+    """
+    paths = [pathlib.Path(path) for path in (options.config, options.trireme_config) if path]
+    taken = seen = _contents(paths)
+    while paths:
+        await asyncio.sleep(_LOOK_SECONDS)
+        before, seen = seen, _contents(paths)
+        if seen in (None, taken) or seen != before:
+            continue  # unreadable, known, or still being written
+        taken = seen
+        try:
+            _write_configuration(options, layout)
+        except (RuntimeError, OSError) as error:
+            output.print_message(f"the changed configuration is not taken over; the one before stays: {error}")
+        else:
+            output.print_message("the changed configuration goes to the frontend, which reloads it")
+
+
+def _contents(paths: Sequence[pathlib.Path]) -> list[bytes] | None:
+    """What the files have; None while one of them cannot be read."""
+    try:
+        return [path.read_bytes() for path in paths]
+    except OSError:
+        return None
+
+
 async def _show_status_until_stopped(
     options: argparse.Namespace,
     layout: Layout,
@@ -204,6 +243,7 @@ async def _show_status_until_stopped(
     """Show the status until a signal to stop, or until a process ends for good."""
     counting = asyncio.create_task(cluster_counts.follow_cluster(layout.kubeconfig, output.set_status))
     reporting = asyncio.create_task(_report_standby(layout, output))
+    following = asyncio.create_task(_follow_configuration(options, layout, output))
     ends = {asyncio.create_task(_keep_running(process, output)) for process in running}
     stop = asyncio.create_task(stopping.wait())
     demonstrate = options.demo or options.once
@@ -228,9 +268,9 @@ async def _show_status_until_stopped(
         output.print_message(f"the API server does not answer: {error}")
         return 1
     finally:
-        for task in (counting, reporting, stop, *ends, *([showing] if showing else [])):
+        for task in (counting, reporting, following, stop, *ends, *([showing] if showing else [])):
             task.cancel()
-        await asyncio.gather(counting, reporting, stop, *ends, return_exceptions=True)
+        await asyncio.gather(counting, reporting, following, stop, *ends, return_exceptions=True)
 
 
 async def _keep_running(process: processes.Process, output: processes.SharedOutput) -> None:

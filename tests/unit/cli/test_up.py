@@ -1,6 +1,7 @@
 """`trireme up`: what it takes of the configuration that it is given, and what it does when a process ends."""
 
 import argparse
+import asyncio
 import pathlib
 import sys
 from typing import Any
@@ -108,3 +109,34 @@ async def test_what_a_process_announces_is_known(capsys: pytest.CaptureFixture[s
     assert process.announced == "http://127.0.0.1:1"
     await process.stop()
     assert "one | serving HTTP on" in capsys.readouterr().out
+
+
+async def test_changes_of_the_given_files_are_taken_over(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broken, whoever changes the files of `trireme up` sees neither an effect nor a reason."""
+    monkeypatch.setattr(up, "_LOOK_SECONDS", 0.001)
+    own = tmp_path / "own.yaml"
+    own.write_text(HEADER)
+    options = argparse.Namespace(
+        config="", trireme_config=str(own), kubeconfig="", feature_gates=[], filters=1, scores=1, binds=1, insights=1
+    )
+    folder = tmp_path / "run"
+    folder.mkdir()
+    layout = up.Layout(folder, tmp_path / "kubeconfig", tmp_path / "admin.sock")
+    following = asyncio.create_task(up._follow_configuration(options, layout, processes.SharedOutput(lambda: None)))
+    await asyncio.sleep(0)  # it has the files as they are
+    said = ""
+    async with asyncio.timeout(30):
+        own.write_text(HEADER + "batch: {maxPods: none}")
+        while "not taken over" not in said:
+            await asyncio.sleep(0.001)
+            said += capsys.readouterr().out
+        assert "batch.maxPods" in said
+        assert not layout.own_file.exists()
+        own.write_text(HEADER + "batch: {maxPods: 7}")
+        while not layout.own_file.exists():
+            await asyncio.sleep(0.001)
+    following.cancel()
+    document = yaml.safe_load(layout.own_file.read_text())
+    assert (document["batch"], document["admin"]) == ({"maxPods": 7}, {"socket": str(layout.admin)})
