@@ -30,9 +30,8 @@ class LearnedScore:
             "LearnedScore",
             # Another model answers otherwise: the scheduler drops what it has cached.
             version=f"1.0.0 model {revision}",
-            # A pod changes what the next one like it should do, so they are placed one by one: with NODE_PODS a batch
-            # of pods is placed by the scores that its first pod was given.
-            depends_on=sdk.Dependency.CLUSTER,
+            # The next pod is scored anew on the node that the one before it took, and there alone.
+            depends_on=sdk.Dependency.NODE_PODS,
             node_data=sdk.NodeData.SNAPSHOT,
             pod_fields=("spec.containers.resources",),
             # The smallest slowdown is the best score.

@@ -391,3 +391,24 @@ async def test_a_service_that_scores_a_changing_cluster_is_called_a_few_times_on
     placed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
     assert list(placed.slots) == [1]
     assert remote.asked == 3 + score_evaluator.ROUNDS - 1
+
+
+@pytest.mark.parametrize(
+    ("depends_on", "expected"),
+    [
+        (interfaces.Dependency.NODE, ([0, 0, 0], False)),
+        (interfaces.Dependency.NODE_PODS, ([0], True)),
+        (interfaces.Dependency.CLUSTER, ([0], True)),
+    ],
+)
+async def test_a_plugin_that_scores_by_the_pods_of_a_node_is_called_after_each_of_a_batch(
+    depends_on: interfaces.Dependency, expected: tuple[list[int], bool]
+) -> None:
+    """Else equal pods that come together are packed or spread as if none of them were there yet."""
+    builder = _three_nodes()
+    remote = Remote(interfaces.Normalization.NONE)
+    remote.depends_on = depends_on
+    remote.raw = {"n0": 90}
+    score = await _with_remote(builder, remote)
+    placed = await _place(score, builder, 3, _capacities(builder, 5, 5, 5))
+    assert (list(placed.slots), placed.more) == expected

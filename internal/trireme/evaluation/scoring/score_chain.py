@@ -40,6 +40,9 @@ class ScoreChain:
 
     @property
     def places_one_by_one(self) -> bool:
-        """Whether pods are placed one at a time: a placement may change the scores of any node."""
-        by_cluster = any(plugin.depends_on == interfaces.Dependency.CLUSTER for plugin in self.asynchronous.values())
-        return bool(self.percentage) or by_cluster or self.custom_normalization
+        """Whether pods are placed one at a time: a placement may change scores that only a call can bring up to date.
+
+        Those of any node, or (NODE_PODS) of the pod's own.
+        """
+        by_pods = any(plugin.depends_on >= interfaces.Dependency.NODE_PODS for plugin in self.asynchronous.values())
+        return bool(self.percentage) or by_pods or self.custom_normalization
