@@ -17,7 +17,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(run=run)
     actions = parser.add_subparsers(metavar="[check]")
     check = actions.add_parser("check", help="what carries over from the cluster's kube-scheduler", description=_CHECK)
-    flags.add_connection(check)
+    # What is given before `check` counts as well, so there is no default to overwrite it.
+    flags.add_connection(check, default=argparse.SUPPRESS)
     check.add_argument(
         "--kube-scheduler-config", default="", metavar="FILE", help="a KubeSchedulerConfiguration to judge instead"
     )

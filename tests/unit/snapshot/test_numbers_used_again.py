@@ -73,7 +73,7 @@ class Replica:
     def by_class(self, priority: int) -> Any:
         """What is read of arrays over classes: victims and nominated pods of a priority, and pods by class."""
         nodes = self.snap.nodes
-        victims = potential_victims.on_slots(self.snap, nodes.live_slots(), priority=priority)
+        victims = potential_victims.rows_on_slots(self.snap, nodes.live_slots(), priority=priority)
         nominees = nominated_pods.nominees_of_at_least(self.snap, priority)
         pods = {number: self.snap.count_pods(self.snap.class_mask([number])).tolist() for number in self.snap.classes}
         placed = [column.tolist() for column in self.snap.placed_pods(self.snap.class_mask(list(self.snap.classes)))]
