@@ -110,13 +110,14 @@ class Runs:
         loop = self._loop
         substituted_sources.reseed(loop, options.seed)
         sys.unraisablehook = lambda _: None  # what coroutines of killed processes make of their end
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-simulation-"))
+        before, folder = pathlib.Path.cwd(), pathlib.Path(tempfile.mkdtemp(prefix="trireme-simulation-"))
         tempfile.tempdir = str(folder)
         try:
             trace = self._trace.Trace(lambda: loop.now, self._open_trace(options, output), self._comparison(repeats))
-            run = self._simulation.Simulation(loop, folder, options, trace)
             if output.packets:
                 loop.network.observer = _packet_writer(loop, _open(output.packets))
+            os.chdir(folder)  # paths in the simulated configuration, and its hash, are the same in each run
+            run = self._simulation.Simulation(loop, pathlib.Path(), options, trace)
             self._simulation.show_log(output.log_level, loop, trace.timeline)
             asyncio.set_event_loop(loop)
             progress = (lambda line: print(line, flush=True)) if output.progress else (lambda line: None)
@@ -129,6 +130,7 @@ class Runs:
                 print(*profile.table(), sep="\n")
             return outcome
         finally:
+            os.chdir(before)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _open_trace(self, options: Options, output: Output) -> TextIO | None:
