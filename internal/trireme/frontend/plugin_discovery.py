@@ -37,9 +37,8 @@ class PluginDiscovery:
         self._discovered = discovered
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._listed: set[str] = set()
-        self._progress = asyncio.Condition()
+        self._progress = asyncio.Event()  # set when one more has been listed
         self._changed = asyncio.Event()
-        self._notifying: set[asyncio.Task[None]] = set()
         # What was passed on last, by Service.
         self._in_use: dict[str, Sequence[str]] = {}
         self._failure: BaseException | None = None  # of a watch that ended though nobody stopped it
@@ -50,8 +49,10 @@ class PluginDiscovery:
         for service in services - self._watches.keys():
             self._watches[service] = self._watch(service)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LIST_SECONDS), self._progress:
-                await self._progress.wait_for(lambda: services <= self._listed)
+            async with asyncio.timeout(LIST_SECONDS):
+                while not services <= self._listed:
+                    self._progress.clear()
+                    await self._progress.wait()
 
     def follow_only(self, config: trireme_configuration.TriremeConfiguration) -> None:
         """Stop watching the Services that this configuration does not name."""
@@ -89,10 +90,9 @@ class PluginDiscovery:
 
     async def close(self) -> None:
         """Stop watching."""
-        tasks = [*self._watches.values(), *self._notifying]
-        for task in tasks:
+        for task in self._watches.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._watches.values(), return_exceptions=True)
 
     def _watch(self, service: str) -> asyncio.Task[None]:
         """Follow one Service in the background."""
@@ -127,14 +127,7 @@ class PluginDiscovery:
         """Note that all EndpointSlices of the Service have been read."""
         if discovery.complete and service not in self._listed:
             self._listed.add(service)
-            task = asyncio.create_task(self._notify())
-            self._notifying.add(task)
-            task.add_done_callback(self._notifying.discard)
-
-    async def _notify(self) -> None:
-        """Wake who waits for a list."""
-        async with self._progress:
-            self._progress.notify_all()
+            self._progress.set()
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trireme.in_process import in_process_evaluators
 from trireme.replay import call_outcomes, outcomes, recorded_filter
@@ -16,7 +17,6 @@ from trireme.v1 import (
     filter_pb2,
     filter_phase_pb2,
     recorded_call_pb2,
-    score_phase_pb2,
 )
 from trireme.wire import node_columns
 
@@ -148,41 +148,35 @@ class DecisionCalls:
 
     async def _list_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
         """ListPodGroupVictims."""
-        request = filter_phase_pb2.ListPodGroupVictimsRequest()
-        request.CopyFrom(decision.group_victims.request)
-        request.cycle.CopyFrom(self._cycle(decision))
-        found = await self._evaluators.list_pod_group_victims(request)
-        recorded = call_outcomes.answer(decision.group_victims.response)
-        return MadeAgain("ListPodGroupVictims", recorded, call_outcomes.answer(found))
+        call = self._evaluators.list_pod_group_victims
+        return await self._call_about_group("ListPodGroupVictims", decision, decision.group_victims, call)
 
     async def _reprieve_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
         """ReprievePodGroupVictims."""
-        request = filter_phase_pb2.ReprievePodGroupVictimsRequest()
-        request.CopyFrom(decision.group_reprieval.request)
-        request.cycle.CopyFrom(self._cycle(decision))
-        found = await self._evaluators.reprieve_pod_group_victims(request)
-        recorded = call_outcomes.answer(decision.group_reprieval.response)
-        return MadeAgain("ReprievePodGroupVictims", recorded, call_outcomes.answer(found))
+        call = self._evaluators.reprieve_pod_group_victims
+        return await self._call_about_group("ReprievePodGroupVictims", decision, decision.group_reprieval, call)
 
     async def _list_releasable_claims(self, decision: decision_pb2.Decision) -> MadeAgain | None:
         """ListReleasableClaims."""
         if decision.claim_release.without_state:
             return None
-        request = filter_phase_pb2.ListReleasableClaimsRequest()
-        request.CopyFrom(decision.claim_release.request)
-        request.cycle.CopyFrom(self._cycle(decision))
-        found = await self._evaluators.list_releasable_claims(request)
-        recorded = call_outcomes.answer(decision.claim_release.response)
-        return MadeAgain("ListReleasableClaims", recorded, call_outcomes.answer(found))
+        call = self._evaluators.list_releasable_claims
+        return await self._call_about_group("ListReleasableClaims", decision, decision.claim_release, call)
 
     async def _score_group_placements(self, decision: decision_pb2.Decision) -> MadeAgain:
         """ScorePodGroupPlacements."""
-        request = score_phase_pb2.ScorePodGroupPlacementsRequest()
-        request.CopyFrom(decision.group_placements.request)
+        call = self._evaluators.score_pod_group_placements
+        return await self._call_about_group("ScorePodGroupPlacements", decision, decision.group_placements, call)
+
+    async def _call_about_group(
+        self, name: str, decision: decision_pb2.Decision, about: Any, call: Callable[[Any], Awaitable[Any]]
+    ) -> MadeAgain:
+        """A call about a group: `about` has its request, but for the cycle, and its response."""
+        request = type(about.request)()
+        request.CopyFrom(about.request)
         request.cycle.CopyFrom(self._cycle(decision))
-        found = await self._evaluators.score_pod_group_placements(request)
-        recorded = call_outcomes.answer(decision.group_placements.response)
-        return MadeAgain("ScorePodGroupPlacements", recorded, call_outcomes.answer(found))
+        found = await call(request)
+        return MadeAgain(name, call_outcomes.answer(about.response), call_outcomes.answer(found))
 
     def _cycle(self, decision: decision_pb2.Decision) -> cycle_pb2.Cycle:
         """The context of the call."""
