@@ -94,7 +94,7 @@ def _of_type(value: Any, kind: type, path: str) -> Any:
 
 
 class MarketFile:
-    """The file, looked at whenever its content is asked for; one that cannot be read leaves in force what was."""
+    """The file, checked for changes at each read; while it cannot be read, the last valid content stays in force."""
 
     def __init__(self, path: pathlib.Path) -> None:
         """Raises: MarketError where the file cannot be used at the start."""

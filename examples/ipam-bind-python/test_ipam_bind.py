@@ -143,7 +143,7 @@ async def test_a_pod_that_is_elsewhere_returns_its_address(services: Services) -
 
 @pytest.mark.parametrize("bound", [True, False])
 async def test_an_unknown_outcome_is_no_answer_and_cleared_up_by_the_next_call(services: Services, bound: bool) -> None:
-    """Broken, a pod that is bound is told to be not, and scheduled once more."""
+    """Broken, a pod that is bound is reported as not bound, and scheduled once more."""
     services.fail_binding, services.bind_before_failing = 504, bound
     with pytest.raises(OSError, match="answered 504"):
         await bind(services, "a")

@@ -20,7 +20,7 @@ _RESOLUTION = 1000
 
 
 class LearnedScore:
-    """The model is asked about all nodes of a call at once, so a call costs little more than one node does."""
+    """The model predicts for all nodes of a call at once, so a call costs little more than one node does."""
 
     def __init__(self, model: boosted_stumps.Model) -> None:
         self._model = model

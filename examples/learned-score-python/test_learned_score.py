@@ -51,7 +51,7 @@ def test_the_model_here_is_what_training_makes(tmp_path: pathlib.Path, capsys: p
 
 
 def test_many_nodes_at_once_score_as_each_by_itself() -> None:
-    """Broken, a score depends on which nodes are asked about together."""
+    """Broken, a node's score depends on the other nodes of the call."""
     nodes = [node(*[pod("1")] * count) for count in range(8)]
     call = sdk.Call(pod("500m"), "p")
     together = plugin().score_nodes(call, nodes)

@@ -69,7 +69,7 @@ class Measured:
         self.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1, nodes=entries))
 
     def add_class(self, number: int) -> None:
-        """A class of pods that nobody has asked about."""
+        """A class of pods that has not been evaluated."""
         pod = core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace=f"team-{number}"))
         self._apply(snapshot_pb2.Delta(classes=[snapshot_pb2.PodClass(id=number, pod=pod)]))
 

@@ -34,7 +34,7 @@ class Conduct(enum.Enum):
 
 
 class RemotePlugin:
-    """Refuses some nodes, of which it is told by what follows from their names."""
+    """Refuses some nodes: which ones follows from their names."""
 
     NAME = ""
     REASON = ""

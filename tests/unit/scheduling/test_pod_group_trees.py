@@ -345,7 +345,7 @@ def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str
 
 
 def test_a_group_that_may_be_bound_in_part_waits_for_no_member() -> None:
-    """Else its owner is told that it waits for pods, while those that are there are scheduled."""
+    """Else an event says that it waits for pods, while those that are there are scheduled."""
     notified = Notified()
     queue = grouping_queue(notified, gang_profiles=frozenset())
     queue.groups.set_group(pod_group("a", 3), T0)

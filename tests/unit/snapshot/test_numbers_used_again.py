@@ -222,7 +222,7 @@ class ReuseMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.classes)
     @rule(which=st.integers(0, 2), data=st.data(), priority=st.integers(0, 3))
     def answer(self, which: int, data: st.DataObject, priority: int) -> None:
-        """One replica is asked about one class; what is cached of others and elsewhere falls behind."""
+        """One replica evaluates one class; what is cached of others, and in the other replicas, falls behind."""
         self.ask(which % len(self.replicas), data.draw(st.sampled_from(sorted(self.classes))), priority)
 
     def ask(self, which: int, number: int, priority: int) -> None:
