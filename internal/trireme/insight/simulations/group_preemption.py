@@ -6,44 +6,38 @@ are no candidates to compare, as for a pod.
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from trireme.evaluation.preemption import victims_with_groups
+from trireme.insight import observed_cluster
 from trireme.simulation import simulation
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, snapshot_pb2
 
 
 async def explain(
-    sim: simulation.Simulation, members: Sequence[snapshot_pb2.QueuedPod], group: str, before: snapshot.Snapshot
+    sim: simulation.Simulation,
+    members: Sequence[snapshot_pb2.QueuedPod],
+    group: str,
+    cluster: observed_cluster.ObservedCluster,
 ) -> decision_explanation_pb2.PreemptionExplanation:
     """Whom the group evicts, and where its members go then; or why it evicts nobody.
 
-    `before` is the snapshot that `sim` is a fork of. Raises: as Simulation.run.
+    `sim` is a fork of the cluster; a victim that leaves that meanwhile is left out. Raises: as Simulation.run.
     """
     await sim.add_queued_pods(members)
     await sim.run()
     out = decision_explanation_pb2.PreemptionExplanation(pod_group=group)
     evicted = [each for each in sim.writes.evicted if each.preemptor is not None and each.preemptor.name == group]
-    rows = _rows_by_uid(before, [each.pod.uid for each in evicted])
     for each in evicted:
-        row = rows.get(each.pod.uid)
+        row = cluster.row_of(each.pod.namespace, each.pod.name, each.pod.uid)
         if row is not None:
-            out.victims.append(_victim(before, row, each.pod))
+            out.victims.append(_victim(cluster.snap, row, each.pod))
     for member in members:
         node_name = sim.node_of(member.pod.uid)
         if node_name:
             out.placements.add(pod=member.pod, node_name=node_name)
     if not out.victims:
-        out.reason = _reason_for_none(sim, members, before, len(out.placements))
+        out.reason = _reason_for_none(sim, members, cluster.snap, len(out.placements))
     return out
-
-
-def _rows_by_uid(snap: snapshot.Snapshot, uids: Sequence[str]) -> dict[str, int]:
-    """The rows of these pods; those that are not there are left out."""
-    wanted = frozenset(uids)
-    live = np.flatnonzero(snap.pods.slot[: snap.pods.size] >= 0).tolist() if wanted else ()
-    return {snap.pods.uids[row]: row for row in live if snap.pods.uids[row] in wanted}
 
 
 def _victim(snap: snapshot.Snapshot, row: int, pod: cycle_pb2.PodIdentity) -> decision_explanation_pb2.PreemptionPod:

@@ -97,7 +97,7 @@ class Simulator:
             ]
             sim = self._fork(setup)
             try:
-                return await group_preemption.explain(sim, members, queued.pod_group, self._cluster.snap)
+                return await group_preemption.explain(sim, members, queued.pod_group, self._cluster)
             finally:
                 await sim.close()
 
