@@ -1,9 +1,11 @@
 """A plugin that lets every node pass and scores all alike: what calling a remote plugin costs, without its own work.
 
-What it declares is a flag. How many calls it had, and about how many nodes, is in a file once it has ended.
+DEPENDS_ON in its environment says what it declares. How many calls it had, and about how many nodes, is in a file once
+it has ended.
 """
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,10 +36,9 @@ class Noop:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--depends-on", choices=[each.name for each in sdk.Dependency], default="NODE")
     parser.add_argument("--counted", type=Path)
     options, rest = parser.parse_known_args()
-    plugin = Noop(sdk.Dependency[options.depends_on])
+    plugin = Noop(sdk.Dependency[os.environ.get("DEPENDS_ON", "NODE")])
     code = sdk.main(plugin, rest)
     if options.counted is not None:
         options.counted.write_text(f"{plugin.calls} {plugin.nodes}")

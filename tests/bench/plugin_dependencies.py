@@ -5,8 +5,7 @@ each pod that pod is placed on a node, as it is in a cluster. Printed for each d
 about all nodes, and each further one, as wall-clock time and as CPU time of our side and of the plugin, with the number
 of nodes that it was called about. CPU times are medians over rounds and do not depend on what else the machine does.
 
-With `--plugin` plugins of examples/ are measured instead, by their names in tests/contract/contract_services.py: the
-languages beside each other. They are built if need be.
+With `--languages` the plugin is the one of each language in tests/bench/noop_plugins, built if need be.
 """
 
 import argparse
@@ -167,11 +166,14 @@ def _median(costs: Sequence[Cost]) -> Cost:
     )
 
 
-def _run(command: Sequence[str | Path], folder: Path, options: argparse.Namespace) -> tuple[Cost, Cost]:
-    """Start a plugin, measure it and end it."""
+def _run(
+    command: Sequence[str | Path], folder: Path, options: argparse.Namespace, depends_on: str
+) -> tuple[Cost, Cost]:
+    """Start a plugin that declares this, measure it and end it."""
+    environment = {**os.environ, "DEPENDS_ON": depends_on}
     address = f"unix:{folder}/plugin.sock"
     with (folder / "plugin.log").open("w") as log:
-        process = subprocess.Popen([*command, "--listen", address], stdout=log, stderr=log, env={**os.environ})
+        process = subprocess.Popen([*command, "--listen", address], stdout=log, stderr=log, env=environment)
         try:
             return asyncio.run(_measure(address, process.pid, options))
         finally:
@@ -191,8 +193,8 @@ def _print_dependencies(options: argparse.Namespace) -> None:
     for name in DEPENDENCIES:
         with tempfile.TemporaryDirectory() as folder:
             counted = Path(folder) / "counted"
-            command = (sys.executable, NOOP, "--depends-on", name, "--counted", counted)
-            first, later = _run(command, Path(folder), options)
+            command = (sys.executable, NOOP, "--counted", counted)
+            first, later = _run(command, Path(folder), options, name)
             _, nodes = map(int, counted.read_text().split())
             rounds = options.rounds + 1
             of_pods = (nodes - rounds * 2 * options.nodes) / (rounds * options.pods)
@@ -200,15 +202,16 @@ def _print_dependencies(options: argparse.Namespace) -> None:
 
 
 def _print_languages(options: argparse.Namespace) -> None:
-    """A row for each plugin of the examples."""
-    sys.path.insert(0, str(ROOT / "tests/contract"))
-    import contract_services  # noqa: PLC0415  # it lies beside the contract tests
+    """A row for each language and dependency."""
+    sys.path.insert(0, str(NOOP.parent / "noop_plugins"))
+    import build  # noqa: PLC0415  # the SDKs' packages are only needed here
 
-    for name in options.plugin:
-        command = contract_services.command(name)
-        with tempfile.TemporaryDirectory() as folder:
-            first, later = _run(command, Path(folder), options)
-            print(_row(name, first, later, "-"), flush=True)
+    for language in options.languages:
+        command = build.COMMANDS[language]()
+        for depends_on in ("NODE", "NODE_PODS"):
+            with tempfile.TemporaryDirectory() as folder:
+                first, later = _run(command, Path(folder), options, depends_on)
+                print(_row(f"{language}, {depends_on}", first, later, "-"), flush=True)
 
 
 def main() -> None:
@@ -217,12 +220,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=5, help="classes that are measured, after one to warm up")
     parser.add_argument("--pods", type=int, default=20, help="further pods of each class")
-    parser.add_argument("--plugin", nargs="*", default=[], help="plugins of the examples: python go typescript java …")
+    parser.add_argument("--languages", nargs="*", default=[], help="python go rust java typescript")
     options = parser.parse_args()
     head = ("first: wall", "own CPU", "plugin's CPU", "then, nodes a pod", "wall", "own CPU", "plugin's CPU")
-    print(f"| {'plugin' if options.plugin else 'depends_on'} | {' | '.join(head)} |")
+    print(f"| {'plugin' if options.languages else 'depends_on'} | {' | '.join(head)} |")
     print("| --- " * (len(head) + 1) + "|")
-    if options.plugin:
+    if options.languages:
         _print_languages(options)
     else:
         _print_dependencies(options)

@@ -1,9 +1,10 @@
 """What a broken plugin costs the profiles that do not use it: `python tests/bench/plugin_isolation.py`.
 
-An embedded cluster, real processes, and two profiles, of which one has a remote filter plugin under Ignore. Pods of
-both arrive at once; what is measured is how many pods of the other profile are bound in a second.
-Each behaviour of the plugin (`broken_plugin.py`) takes turns with a good plugin, so that what else the machine does
-weighs on both; a warm-up of the broken plugin, in which circuit breakers open, is not measured.
+Two installations run at the same time, each with an embedded cluster and two profiles, of which one has a remote filter
+plugin under Ignore. Pods of both profiles arrive at once; what is measured is how many pods of the other profile are
+bound in a second. One installation has a good plugin and the other one that behaves so (`broken_plugin.py`); in the
+second half of a round it is the reverse, so that what else the machine does weighs on both. A warm-up, in which circuit
+breakers open, is not measured.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests" / folder) for folder in ("e2e", "controlplane", "helpers", "bench")]
@@ -23,6 +24,9 @@ sys.path += [str(ROOT / "tests" / folder) for folder in ("e2e", "controlplane", 
 import broken_plugin  # noqa: E402  # it lies beside this program
 import installation  # noqa: E402  # it lies beside the end-to-end tests
 import witness  # noqa: E402  # as above
+
+Place = tuple[installation.Installation, str]
+"""An installation, and the address of its plugin."""
 
 # As in tests/e2e: a loop that starts the plugin again whenever it ends.
 _AGAIN = "import subprocess, sys\nwhile True:\n    subprocess.run(sys.argv[1:])\n"
@@ -42,7 +46,7 @@ def plugin(address: str, behaviour: str) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def scheduler(folder: pathlib.Path, nodes: int) -> AsyncIterator[tuple[installation.Installation, str]]:
+async def scheduler(folder: pathlib.Path, nodes: int) -> AsyncIterator[Place]:
     """A cluster and a scheduler with both profiles; yields them, and the plugin's address."""
     address = f"unix:{folder}/plugin.sock"
     configuration = {
@@ -83,19 +87,29 @@ async def bound_per_second(here: installation.Installation, prefix: str, pods: i
         await asyncio.sleep(0.05)
 
 
-async def compare(
-    here: installation.Installation, address: str, prefix: str, behaviour: str, options: argparse.Namespace
-) -> tuple[float, float]:
-    """Pods bound in a second beside a good plugin, and then beside one that behaves so."""
-    rates = []
-    for each in ("good", behaviour):
-        with plugin(address, each):
-            await asyncio.sleep(1)
-            await bound_per_second(here, f"warm-{prefix}-{each}", 20, 10)
-            await here.clear()
-            rates.append(await bound_per_second(here, f"run-{prefix}-{each}", options.pods, options.classes))
-            await here.clear()
-    return rates[0], rates[1]
+async def measure(place: Place, behaviour: str, prefix: str, options: argparse.Namespace) -> float:
+    """Pods bound in a second beside a plugin that behaves so."""
+    here, address = place
+    with plugin(address, behaviour):
+        await asyncio.sleep(1)
+        await bound_per_second(here, f"warm-{prefix}", 20, 10)
+        await here.clear()
+        found = await bound_per_second(here, f"run-{prefix}", options.pods, options.classes)
+        await here.clear()
+    return found
+
+
+async def compare(places: Sequence[Place], behaviour: str, number: int, options: argparse.Namespace) -> list[float]:
+    """Pods bound in a second beside one that behaves so, as a share of those beside a good one: once in each place."""
+    shares = []
+    for bad_place, good_place in (places, places[::-1]):
+        prefix = f"{number}-{len(shares)}-{behaviour}"
+        bad, good = await asyncio.gather(
+            measure(bad_place, behaviour, prefix, options), measure(good_place, "good", prefix, options)
+        )
+        print(f"  {behaviour}: {bad:.0f} pods/s, {good:.0f} beside a good plugin", flush=True)
+        shares.append(bad / good)
+    return shares
 
 
 async def main() -> None:
@@ -107,14 +121,15 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--behaviours", nargs="*", default=list(broken_plugin.BEHAVIOURS[1:]))
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        async with scheduler(pathlib.Path(folder), options.nodes) as (here, address):
-            for behaviour in options.behaviours:
-                names = [f"{number}-{behaviour}" for number in range(options.rounds)]
-                found = [await compare(here, address, name, behaviour, options) for name in names]
-                good, bad = (statistics.median(rates) for rates in zip(*found, strict=True))
-                text = f"{behaviour}: {bad:.0f} pods/s, {good:.0f} beside a good plugin: {bad / good - 1:+.1%}"
-                print(text, flush=True)
+    async with contextlib.AsyncExitStack() as stack:
+        folders = [pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
+        places = [await stack.enter_async_context(scheduler(folder, options.nodes)) for folder in folders]
+        for behaviour in options.behaviours:
+            rounds = [await compare(places, behaviour, number, options) for number in range(options.rounds)]
+            # What is different between the places cancels in the mean of a round.
+            means = [statistics.geometric_mean(shares) - 1 for shares in rounds]
+            text = f"{behaviour}: {statistics.median(means):+.1%}, from {min(means):+.1%} to {max(means):+.1%}"
+            print(text, flush=True)
 
 
 if __name__ == "__main__":

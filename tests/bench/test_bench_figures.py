@@ -261,6 +261,7 @@ def test_our_sides_are_complete() -> None:
     names = dict.fromkeys(("python", "controlplane", "repository", "bench", "kubeconfig", "config", "directory"), "x")
     for side in sides.select(known, list(known)):
         assert all(sides.commands(side, names, [1] * sides.processes(side), {}))
+        sides.filled(side, side.configuration, {**names, "first_port": "1"})
     assert known["limit"].undecided
     with pytest.raises(sides.SideError, match="no side is called 'limits'"):
         sides.select(known, ["limits"])

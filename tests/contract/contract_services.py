@@ -106,16 +106,27 @@ def require_toolchain(program: str, purpose: str) -> None:
 
 def go_plugin(example: str, package: str = ".") -> Path:
     """A Go example's binary, built with the SDK's package if need be."""
-    require_toolchain("go", f"examples/{example}")
-    binary = ROOT / "build" / f"{example}{package.removeprefix('.').replace('/', '-')}"
-    build = (WITH_GO_PACKAGE, f"examples/{example}", "build", "-o", binary, package)
+    name = f"{example}{package.removeprefix('.').replace('/', '-')}"
+    return build_go(f"examples/{example}", name, package)
+
+
+def build_go(module: str, name: str, package: str = ".") -> Path:
+    """Build a Go module's package, named from the repository's root, with the SDK's package; returns build/`name`."""
+    require_toolchain("go", module)
+    binary = ROOT / "build" / name
+    build = (WITH_GO_PACKAGE, module, "build", "-o", binary, package)
     subprocess.run(build, cwd=ROOT, check=True, timeout=600, stdout=subprocess.DEVNULL)
     return binary
 
 
 def run_cargo(example: str, *arguments: str) -> Path:
-    """Run cargo for a Rust example, with the SDK's package; returns the folder of binaries."""
-    require_toolchain("cargo", f"examples/{example}")
+    """Run cargo for a Rust example, with the SDK's package; returns the folder of debug binaries."""
+    return run_cargo_in(ROOT / "examples" / example, *arguments) / "debug"
+
+
+def run_cargo_in(crate: Path, *arguments: str) -> Path:
+    """Run cargo for a crate, with the SDK's package; returns the folder that has `debug` and `release`."""
+    require_toolchain("cargo", str(crate.relative_to(ROOT)))
     # One folder for all, so that the dependencies are built once.
     target = ROOT / "build" / "sdk-rust-target"
     environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
@@ -125,8 +136,8 @@ def run_cargo(example: str, *arguments: str) -> Path:
         package = (ROOT / "sdk" / "rust" / "package.sh", ROOT / "build" / "sdk" / "rust")
         subprocess.run(package, cwd=ROOT, env=environment, check=True, timeout=600)
         command = ("cargo", *arguments, "--quiet", "--locked")
-        subprocess.run(command, cwd=ROOT / "examples" / example, env=environment, check=True, timeout=900)
-    return target / "debug"
+        subprocess.run(command, cwd=crate, env=environment, check=True, timeout=900)
+    return target
 
 
 def command(name: str) -> Sequence[str | Path]:

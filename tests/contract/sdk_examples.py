@@ -58,8 +58,12 @@ def command(name: str) -> Sequence[str | Path]:
 
 def typescript_example(name: str) -> Path:
     """The folder of an example in TypeScript, built: its dist/src has what node runs."""
-    _require_toolchain("npm", f"examples/{name}")
-    folder = EXAMPLES / name
+    return build_typescript(EXAMPLES / name)
+
+
+def build_typescript(folder: Path) -> Path:
+    """Build a project in TypeScript with the SDK's package; returns its folder, whose dist has what node runs."""
+    _require_toolchain("npm", str(folder.relative_to(ROOT)))
     stamp = folder / "node_modules" / ".built"
     with _one_build_at_a_time():
         package = _package("typescript")
@@ -77,8 +81,12 @@ def typescript_example(name: str) -> Path:
 
 def java_example(name: str) -> Path:
     """The folder of an example in Java, built and tested: its target/classes and target/lib have what java runs."""
-    _require_toolchain("mvn", f"examples/{name}")
-    folder = EXAMPLES / name
+    return build_java(EXAMPLES / name)
+
+
+def build_java(folder: Path) -> Path:
+    """Build and test a project in Java with the SDK's package; returns its folder, whose target has what java runs."""
+    _require_toolchain("mvn", str(folder.relative_to(ROOT)))
     stamp = folder / "target" / ".built"
     with _one_build_at_a_time():
         package = _package("java")

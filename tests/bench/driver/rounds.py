@@ -43,7 +43,7 @@ class Started:
         directory = self.cluster.directory / "side"
         directory.mkdir()
         config = directory / "config.yaml"
-        config.write_text(sides.configuration(self.cluster.kubeconfig, self.side.configuration))
+        chosen = ports.free_ports(sides.processes(self.side))
         names = {
             "python": sys.executable,
             "controlplane": str(self.cluster.binary),
@@ -52,10 +52,12 @@ class Started:
             "kubeconfig": str(self.cluster.kubeconfig),
             "config": str(config),
             "directory": str(directory),
+            "first_port": str(chosen[0]),
         }
+        own = sides.filled(self.side, self.side.configuration, names)
+        config.write_text(sides.configuration(self.cluster.kubeconfig, own))
         for name, content in self.side.files.items():
             (directory / name).write_text(yaml.safe_dump(sides.filled(self.side, content, names), sort_keys=False))
-        chosen = ports.free_ports(sides.processes(self.side))
         for number, command in enumerate(sides.commands(self.side, names, chosen, self.workload.feature_gates)):
             child = launcher.spawn(f"{self.side.name}-{number}", command, directory / f"{number}.log")
             self.stack.callback(launcher.stop, child)

@@ -1,0 +1,3 @@
+module trireme.dev/noop-extender
+
+go 1.26.0
