@@ -34,13 +34,16 @@ from trireme_kube.embedded.api.resources import LEASES
 
 NODES, PODS = 12, 80
 # What keeps a number of entries, however many there were, keeps fewer here, so that it is full before the first sample
-# that counts. Of classes that no pod has or that are gone, transitions of pods, changes of placements and objects,
-# changes of slots (of domains of a selector there are a few an hour), and values that are numbered.
-IDLE_CLASSES, TRANSITIONS, CHANGES, SLOT_CHANGES, VALUES = 24, 256, 64, 4, 8
+# that counts. Of classes that no pod has or that are gone, transitions of pods, and changes of placements.
+IDLE_CLASSES, TRANSITIONS, PLACEMENTS = 24, 256, 64
+# Changes of objects, of which some kinds change with the nodes alone, and of slots (of domains of a selector there are
+# a few an hour), and values that are numbered. Changes of objects and values may be twice as many as exist and so many,
+# which the twelve nodes reach when about fifteen of them have been replaced.
+OBJECT_CHANGES, SLOT_CHANGES, VALUES = 4, 4, 2
 # Of what is derived from a snapshot, beside what goes with its class: bytes, and entries.
 DERIVED_BYTES, DERIVED_ENTRIES = 16 * 1024, 8
 # Units of what follows: seconds. A pod is replaced so often, a node, and the leader.
-POD_SECONDS, NODE_SECONDS, LEADER_SECONDS = 10.0, 600.0, 4 * 3600.0
+POD_SECONDS, NODE_SECONDS, LEADER_SECONDS = 10.0, 300.0, 8 * 3600.0
 # One replica of each phase is killed so often; the other one of each runs from the beginning to the end.
 REPLICA_SECONDS = 8 * 3600.0
 # All watches are ended, and the store forgets old versions, so often.
@@ -66,6 +69,8 @@ class SteadySimulation:
         self._roots: dict[str, tuple[Process, Any]] = {}
         _observe_roots(self._roots)
         _reduce_bounds()
+        # When it was last looked at what is due; the rest before a sample is no reason to leave it out.
+        self._looked_at = 0.0
         self.series: dict[str, list[slopes.Sample]] = {}
         self.faults = 0
 
@@ -95,24 +100,24 @@ class SteadySimulation:
         """Replace pods and nodes, with faults, until the next sample is near."""
         end = (self._loop.now // SAMPLE_SECONDS + 1) * SAMPLE_SECONDS - QUIET_SECONDS
         while self._loop.now + POD_SECONDS <= end:
-            before = self._loop.now
             await asyncio.sleep(POD_SECONDS)
             self._load.replace_pod()
-            if self._is_due(before, NODE_SECONDS):
+            if self._is_due(NODE_SECONDS):
                 self._load.replace_node()
-            self._inject_due(before)
+            self._inject_due()
+            self._looked_at = self._loop.now
 
-    def _is_due(self, before: float, period: float, offset: float = 300.0) -> bool:
-        """Whether a multiple of the period, and the offset, has passed since then."""
-        return (before - offset) // period != (self._loop.now - offset) // period
+    def _is_due(self, period: float, offset: float = 300.0) -> bool:
+        """Whether a multiple of the period, and the offset, has passed since it was last looked at what is due."""
+        return (self._looked_at - offset) // period != (self._loop.now - offset) // period
 
-    def _inject_due(self, before: float) -> None:
-        if self._is_due(before, LEADER_SECONDS):
+    def _inject_due(self) -> None:
+        if self._is_due(LEADER_SECONDS):
             self._kill(self._leader())
         for number, name in enumerate(REPLICAS):
-            if self._is_due(before, REPLICA_SECONDS, 3600.0 * (number + 1)):
+            if self._is_due(REPLICA_SECONDS, 3600.0 * (number + 1)):
                 self._kill(self._cluster.processes[name])
-        if self._is_due(before, WATCH_SECONDS):
+        if self._is_due(WATCH_SECONDS):
             self.faults += 1
             self._cluster.api.drop_watches()
             self._cluster.store.compact()
@@ -167,13 +172,13 @@ def _reduce_bounds() -> None:
         (class_registry.ClassRegistry, IDLE_CLASSES),
         (class_answers.ClassAnswers, IDLE_CLASSES),
         (transition_log.TransitionLog, TRANSITIONS),
-        (placement_log.PlacementLog, CHANGES),
+        (placement_log.PlacementLog, PLACEMENTS),
     )
     for owner, bound in bounds:
         (_,) = owner.__init__.__defaults__
         owner.__init__.__defaults__ = (bound,)
     replica_link.MAX_CAPACITIES = volumes_attachments.SLACK = snapshot.SPARE_CLASSES = IDLE_CLASSES
-    objects._LOG_SLACK, slot_changes.LOG_ENTRIES, dictionary.SLACK = CHANGES, SLOT_CHANGES, VALUES
+    objects._LOG_SLACK, slot_changes.LOG_ENTRIES, dictionary.SLACK = OBJECT_CHANGES, SLOT_CHANGES, VALUES
     derived.MAX_BYTES, derived.MAX_BYTES_PER_NODE, derived.MIN_ENTRIES = DERIVED_BYTES, 0, DERIVED_ENTRIES
 
 
