@@ -31,11 +31,18 @@ _FOLLOWERS = ("filter", "score")
 
 
 def judge(
-    series: Series, block_seconds: float, settling_seconds: float, *, of_all: bool = False
+    series: Series,
+    block_seconds: float,
+    settling_seconds: float,
+    *,
+    of_all: bool = False,
+    memory_settling_seconds: Mapping[str, float] | None = None,
 ) -> dict[str, slopes.Slope]:
     """The slope of each quantity that is not always the same.
 
     With `of_all`, all intervals together have the confidence of one: of hundreds, some would be beyond it by chance.
+    `memory_settling_seconds`: for how long the memory of a new process of a kind grows, if that is longer. What another
+    leader has it drop, it fills again without growing.
     """
     found = {}
     leaders = _leaders(series)
@@ -44,10 +51,19 @@ def judge(
     for name, samples in changing.items():
         if name.startswith(_FOLLOWERS):
             samples = [dataclasses.replace(each, span=f"{each.span} {leaders.get(each.seconds)}") for each in samples]
+        if name.endswith("private memory"):
+            longer = (memory_settling_seconds or {}).get(name.partition("-")[0], settling_seconds)
+            samples = _later(samples, longer - settling_seconds)
         slope = slopes.fit(samples, block_seconds, settling_seconds, confidence)
         if slope is not None:
             found[name] = slope
     return found
+
+
+def _later(samples: Sequence[slopes.Sample], seconds: float) -> Sequence[slopes.Sample]:
+    """Those that are so much later than the first one of the same process, by whose number a span begins."""
+    first: dict[str, float] = {}
+    return [each for each in samples if each.seconds >= first.setdefault(each.span.split()[0], each.seconds) + seconds]
 
 
 def _leaders(series: Series) -> Mapping[float, str]:

@@ -42,6 +42,19 @@ def test_a_report_fails_where_something_grows(
     assert (tmp_path / "plot.svg").read_text().count("<path") > 0
 
 
+@pytest.mark.parametrize(("hours_of_growth", "exit_code"), [(1, 0), (2, 1)])
+def test_the_hour_that_score_takes_to_fill_is_left_out(hours_of_growth: int, exit_code: int) -> None:
+    """If this fails, score is always unsure, or growth that goes on is taken for what settles."""
+    recording = soak_run.Recording()
+    for number in range(720):
+        recording.seconds = number * 10.0
+        filled = min(number, 360 * hours_of_growth)
+        recording.add("score-0: private memory", 5e7 + filled * 1e5 + number % 7, "1 follows")
+        leader = number // 360
+        recording.add(f"frontend-{leader}: leader_election_master_status", 1, f"{2 + leader} leads")
+    assert soak_run.report(recording, None) == exit_code
+
+
 def test_a_report_names_what_ended_by_itself(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is no failure of the soak, and nobody may have to guess it from the samples."""
     file = tmp_path / "soak.json"
