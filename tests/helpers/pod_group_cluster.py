@@ -32,6 +32,7 @@ from trireme.scheduling.groups import (
     pod_group_reporter,
     pod_group_trial,
 )
+from trireme.simulation import silent_observer
 from trireme.v1 import (
     bind_pb2,
     core_pb2,
@@ -130,7 +131,12 @@ class Cluster:
             "publish": self.publish,
         }
         self.attempts = attempt.AttemptRunner(
-            nominations=self.queue.nominator, reserved=reserved, http_extenders=None, limit=limit, **seen
+            nominations=self.queue.nominator,
+            reserved=reserved,
+            log=silent_observer.make_log(),
+            http_extenders=None,
+            limit=limit,
+            **seen,
         )
         trials = pod_group_trial.PodGroupTrials(queue=self.queue, attempts=self.attempts, reserved=reserved, **seen)
         try_group = trials.try_on_all_nodes

@@ -294,6 +294,7 @@ def _build_attempt_runner(
         evaluators=phases.evaluators,
         reserved=reserved,
         observer=context.metrics,
+        log=phases.decisions,
         http_extenders=cluster.extenders,
         limit=limit,
         publish=phases.publish,

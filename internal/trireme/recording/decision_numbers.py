@@ -1,5 +1,14 @@
 """The numbers of recorded decisions, which tell how many are missing."""
 
+from trireme.v1 import decision_pb2
+
+_REPORTS = ("placed", "bound")
+
+
+def is_report(decision: decision_pb2.Decision) -> bool:
+    """Whether it only reports what became of decisions: no call was made, and nothing is decided again."""
+    return decision.WhichOneof("decision") in _REPORTS
+
 
 class DecisionNumbers:
     """Follows the numbers of one recording: each decision has one more than the decision before it."""

@@ -41,7 +41,7 @@ class Summary:
     queue_deltas: int = 0
     streams: int = 0
     decisions: int = 0
-    #: Reports of pods that were bound, which are numbered among the decisions.
+    #: Reports of pods that were placed or bound, which are numbered among the decisions.
     bindings: int = 0
     #: Dropped before they were recorded, by the numbers of the others.
     missing_decisions: int = 0
@@ -179,7 +179,7 @@ def _count_decisions(
         except protobuf.DecodeError as error:
             raise RecordingError(file, offset, "a decision cannot be decoded") from error
         numbers.add(decision.number)
-        if decision.HasField("bound"):
+        if decision_numbers.is_report(decision):
             summary.bindings += 1
         else:
             summary.decisions += 1

@@ -50,7 +50,7 @@ class ReplayCounts:
     #: Dropped before they were recorded.
     missing: int = 0
     gaps: int = 0
-    #: Reports of bindings, which are numbered among the decisions, and which nothing decides again.
+    #: Reports of placements and bindings, which are numbered among the decisions, and which nothing decides again.
     bindings: int = 0
     #: How many were made again, by the name of the call.
     calls: dict[str, int] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class DecisionReplay:
         if self._numbers.missing > before:
             self.counts.missing += self._numbers.missing - before
             self._calls.forget_filter()
-        if decision.HasField("bound"):
+        if decision_numbers.is_report(decision):
             self.counts.bindings += 1
             return None
         if not self._remote.can_be_made(decision):

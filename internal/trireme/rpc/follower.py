@@ -7,10 +7,11 @@ with FAILED_PRECONDITION so that the caller sends what is missing or calls anoth
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -132,7 +133,6 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         stream = _StreamWriter(context)
         self._streams.add(stream)
         leader = cycle_pb2.Fence()  # whom the stream's last Hello named
-        acknowledging: asyncio.Task[None] | None = None
         try:
             async for request in request_iterator:
                 # Only between messages: what was begun of the old stream is applied whole.
@@ -142,6 +142,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                 if kind == "hello":
                     await self._accept_stream(request.hello, stream)
                     leader = request.hello.fence
+                    # It acknowledges what came before; the full sync that follows needs one of its own.
+                    await stream.end_acknowledging()
                     self._stream += 1
                     number, self._disconnected_at = self._stream, None
                     self._applied(request)
@@ -154,17 +156,14 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                 if self._snap.synced:
                     self._synced_by = leader
                 self._advanced.set()
-                if acknowledging is None or acknowledging.done():
-                    # One acknowledgement for all deltas of the delay; the first of all is sent at once.
-                    delay = ACK_SECONDS if self._acknowledged else 0
-                    acknowledging = asyncio.create_task(self._acknowledge_later(stream, number, delay))
+                # One acknowledgement for all deltas of the delay; the first of all is sent at once.
+                delay = ACK_SECONDS if self._acknowledged else 0
+                stream.begin_acknowledging(functools.partial(self._acknowledge_later, stream, number, delay))
         finally:
             self._streams.discard(stream)
             if number and number == self._stream:
                 self._disconnected_at = time.monotonic()
-            if acknowledging is not None:
-                async with stream.sending:  # not in the middle of a write
-                    acknowledging.cancel()
+            await stream.end_acknowledging()
 
     def end_streams(self) -> None:
         """End the streams when the process stops, instead of after the grace period for calls."""
@@ -275,11 +274,24 @@ class _StreamWriter:
     def __init__(self, context: aio.ServicerContext[Any, Any]) -> None:
         self._context = context
         self.sending = asyncio.Lock()
+        self._acknowledging: asyncio.Task[None] | None = None
 
     async def write(self, answer: snapshot_pb2.SyncResponse) -> None:
         """Send an acknowledgement."""
         async with self.sending:
             await self._context.write(answer)
+
+    def begin_acknowledging(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start the task that acknowledges, unless there is one."""
+        if self._acknowledging is None or self._acknowledging.done():
+            self._acknowledging = asyncio.create_task(work())
+
+    async def end_acknowledging(self) -> None:
+        """Cancel the task that acknowledges, if there is one, but not in the middle of a write."""
+        if self._acknowledging is not None:
+            async with self.sending:
+                self._acknowledging.cancel()
+            self._acknowledging = None
 
     async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: grpc_server.Metadata = ()) -> None:
         """End the stream, after the message that is being sent. Raises: AbortError, always."""

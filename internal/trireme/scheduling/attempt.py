@@ -75,6 +75,7 @@ class AttemptRunner:
         evaluators: ports.Evaluators,
         reserved: reserve_calls.ReserveCalls,
         observer: ports.Observer,
+        log: ports.BindingLog,
         http_extenders: extenders.Extenders | None,
         limit: batch_limit.BatchLimit,
         publish: Callable[[], int],
@@ -84,6 +85,7 @@ class AttemptRunner:
         self._evaluators = evaluators
         self._reserved = reserved
         self._observer = observer
+        self._log = log
         self._http_extenders = http_extenders
         self._limit = limit
         self._publish = publish
@@ -185,6 +187,7 @@ class AttemptRunner:
             if within is None:
                 self._nominations.delete(pod.uid)
             assumed.append(binding_cycle.AssumedPod(pod, node_name, slot, node_counts=choice.node_counts))
+        self._log.add_placed(class_key, generation, [(one.pod.uid, one.slot) for one in assumed])
         if not filtered.needs_reserve or not assumed:
             return Attempt(pods, PlacedPods(cycle, filtered, assumed, []))
         reserved, unreserved = [], []

@@ -251,7 +251,10 @@ POD = "pod"
 
 
 class BindingLog(Protocol):
-    """Takes down how long the steps of binding took for each pod, so that a decision can be explained later."""
+    """Takes down which pods took the nodes of an answer, and how long binding took, to explain decisions later."""
+
+    def add_placed(self, class_key: ClassKey, generation: int, pods: Sequence[tuple[str, int]]) -> None:
+        """These pods (UID, slot) are assumed by the last answer about the class. AttemptRunner calls it."""
 
     def add_bound(
         self,

@@ -91,7 +91,10 @@ class DiscardedEvents(ports.Events):
 
 
 class DiscardedBindings(ports.BindingLog):
-    """Durations of bindings that nobody records: nothing is bound."""
+    """Placements and durations of bindings that nobody records: nothing is bound."""
+
+    def add_placed(self, class_key: ports.ClassKey, generation: int, pods: Sequence[tuple[str, int]]) -> None:
+        """Do nothing."""
 
     def add_bound(
         self,

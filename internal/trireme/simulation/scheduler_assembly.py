@@ -140,6 +140,7 @@ class _Assembly:
             evaluators=self._evaluators,
             reserved=self._reserved,
             observer=self._observer,
+            log=silent_observer.make_log(),
             http_extenders=None,
             limit=self._limit,
             publish=self._publish,

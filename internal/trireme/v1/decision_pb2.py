@@ -25,11 +25,12 @@ _sym_db = _symbol_database.Default()
 from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
 from trireme.v1 import filter_pb2 as trireme_dot_v1_dot_filter__pb2
 from trireme.v1 import filter_phase_pb2 as trireme_dot_v1_dot_filter__phase__pb2
+from trireme.v1 import placed_pods_pb2 as trireme_dot_v1_dot_placed__pods__pb2
 from trireme.v1 import recorded_call_pb2 as trireme_dot_v1_dot_recorded__call__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/decision.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x1dtrireme/v1/filter_phase.proto\x1a\x1etrireme/v1/recorded_call.proto\x1a\x17trireme/v1/status.proto\"\x8e\x06\n\x08\x44\x65\x63ision\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x11\n\tpod_class\x18\x04 \x01(\r\x12\x0f\n\x07inexact\x18\x05 \x01(\x08\x12,\n\x06\x66ilter\x18\x06 \x01(\x0b\x32\x1a.trireme.v1.FilterDecisionH\x00\x12\x32\n\tnominated\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.NominatedDecisionH\x00\x12*\n\x05place\x18\x08 \x01(\x0b\x32\x19.trireme.v1.PlaceDecisionH\x00\x12\x35\n\x0bpost_filter\x18\t \x01(\x0b\x32\x1e.trireme.v1.PostFilterDecisionH\x00\x12&\n\x05\x62ound\x18\n \x01(\x0b\x32\x15.trireme.v1.BoundPodsH\x00\x12.\n\x07reserve\x18\x0c \x01(\x0b\x32\x1b.trireme.v1.ReserveDecisionH\x00\x12\x34\n\ncandidates\x18\r \x01(\x0b\x32\x1e.trireme.v1.CandidatesDecisionH\x00\x12?\n\x10\x63\x61ndidate_choice\x18\x0e \x01(\x0b\x32#.trireme.v1.CandidateChoiceDecisionH\x00\x12\x39\n\rgroup_victims\x18\x0f \x01(\x0b\x32 .trireme.v1.GroupVictimsDecisionH\x00\x12=\n\x0fgroup_reprieval\x18\x10 \x01(\x0b\x32\".trireme.v1.GroupReprievalDecisionH\x00\x12\x39\n\rclaim_release\x18\x11 \x01(\x0b\x32 .trireme.v1.ClaimReleaseDecisionH\x00\x12?\n\x10group_placements\x18\x12 \x01(\x0b\x32#.trireme.v1.GroupPlacementsDecisionH\x00\x12\x13\n\x0b\x64uration_us\x18\x0b \x01(\rB\n\n\x08\x64\x65\x63ision\"\x89\x01\n\tBoundPods\x12\x0b\n\x03uid\x18\x01 \x03(\t\x12\x10\n\x08\x61ttempts\x18\x02 \x03(\r\x12\x10\n\x08queue_us\x18\x03 \x03(\x04\x12\x12\n\nattempt_us\x18\x04 \x03(\x04\x12\x11\n\tpermit_us\x18\x05 \x03(\x04\x12\x13\n\x0bpre_bind_us\x18\x06 \x03(\x04\x12\x0f\n\x07\x62ind_us\x18\x07 \x03(\x04\"\xad\x02\n\x0e\x46ilterDecision\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12(\n\x07nominee\x18\x02 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12)\n\npreemptors\x18\x03 \x03(\x0b\x32\x15.trireme.v1.Preemptor\x12&\n\npre_filter\x18\x04 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x08refusals\x18\x05 \x03(\x0b\x32\x18.trireme.v1.NodeRefusals\x12\x39\n\x13post_filter_results\x18\x06 \x03(\x0b\x32\x1c.trireme.v1.PostFilterResult\x12(\n\x07\x63olumns\x18\x07 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\"A\n\x0cNodeRefusals\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05nodes\x18\x02 \x01(\r\"L\n\x11NominatedDecision\x12%\n\x08nominees\x18\x01 \x03(\x0b\x32\x13.trireme.v1.Nominee\x12\x10\n\x08\x61\x64mitted\x18\x02 \x01(\r\"\xc8\x01\n\rPlaceDecision\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x14\n\x0c\x65xtra_scores\x18\x02 \x03(\x12\x12+\n\ncapacities\x18\x03 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\x31\n\x0b\x63onstraints\x18\x04 \x03(\x0b\x32\x1c.trireme.v1.DomainConstraint\x12\r\n\x05slots\x18\x05 \x03(\r\x12#\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x12.trireme.v1.Status\"\x98\x01\n\x12PostFilterDecision\x12)\n\npreemptors\x18\x01 \x03(\x0b\x32\x15.trireme.v1.Preemptor\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12-\n\x07results\x18\x03 \x03(\x0b\x32\x1c.trireme.v1.PostFilterResultB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/decision.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x1dtrireme/v1/filter_phase.proto\x1a\x1ctrireme/v1/placed_pods.proto\x1a\x1etrireme/v1/recorded_call.proto\x1a\x17trireme/v1/status.proto\"\xb8\x06\n\x08\x44\x65\x63ision\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x11\n\tpod_class\x18\x04 \x01(\r\x12\x0f\n\x07inexact\x18\x05 \x01(\x08\x12,\n\x06\x66ilter\x18\x06 \x01(\x0b\x32\x1a.trireme.v1.FilterDecisionH\x00\x12\x32\n\tnominated\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.NominatedDecisionH\x00\x12*\n\x05place\x18\x08 \x01(\x0b\x32\x19.trireme.v1.PlaceDecisionH\x00\x12\x35\n\x0bpost_filter\x18\t \x01(\x0b\x32\x1e.trireme.v1.PostFilterDecisionH\x00\x12&\n\x05\x62ound\x18\n \x01(\x0b\x32\x15.trireme.v1.BoundPodsH\x00\x12.\n\x07reserve\x18\x0c \x01(\x0b\x32\x1b.trireme.v1.ReserveDecisionH\x00\x12\x34\n\ncandidates\x18\r \x01(\x0b\x32\x1e.trireme.v1.CandidatesDecisionH\x00\x12?\n\x10\x63\x61ndidate_choice\x18\x0e \x01(\x0b\x32#.trireme.v1.CandidateChoiceDecisionH\x00\x12\x39\n\rgroup_victims\x18\x0f \x01(\x0b\x32 .trireme.v1.GroupVictimsDecisionH\x00\x12=\n\x0fgroup_reprieval\x18\x10 \x01(\x0b\x32\".trireme.v1.GroupReprievalDecisionH\x00\x12\x39\n\rclaim_release\x18\x11 \x01(\x0b\x32 .trireme.v1.ClaimReleaseDecisionH\x00\x12?\n\x10group_placements\x18\x12 \x01(\x0b\x32#.trireme.v1.GroupPlacementsDecisionH\x00\x12(\n\x06placed\x18\x13 \x01(\x0b\x32\x16.trireme.v1.PlacedPodsH\x00\x12\x13\n\x0b\x64uration_us\x18\x0b \x01(\rB\n\n\x08\x64\x65\x63ision\"\x89\x01\n\tBoundPods\x12\x0b\n\x03uid\x18\x01 \x03(\t\x12\x10\n\x08\x61ttempts\x18\x02 \x03(\r\x12\x10\n\x08queue_us\x18\x03 \x03(\x04\x12\x12\n\nattempt_us\x18\x04 \x03(\x04\x12\x11\n\tpermit_us\x18\x05 \x03(\x04\x12\x13\n\x0bpre_bind_us\x18\x06 \x03(\x04\x12\x0f\n\x07\x62ind_us\x18\x07 \x03(\x04\"\xad\x02\n\x0e\x46ilterDecision\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12(\n\x07nominee\x18\x02 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12)\n\npreemptors\x18\x03 \x03(\x0b\x32\x15.trireme.v1.Preemptor\x12&\n\npre_filter\x18\x04 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x08refusals\x18\x05 \x03(\x0b\x32\x18.trireme.v1.NodeRefusals\x12\x39\n\x13post_filter_results\x18\x06 \x03(\x0b\x32\x1c.trireme.v1.PostFilterResult\x12(\n\x07\x63olumns\x18\x07 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\"A\n\x0cNodeRefusals\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05nodes\x18\x02 \x01(\r\"L\n\x11NominatedDecision\x12%\n\x08nominees\x18\x01 \x03(\x0b\x32\x13.trireme.v1.Nominee\x12\x10\n\x08\x61\x64mitted\x18\x02 \x01(\r\"\xc8\x01\n\rPlaceDecision\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x14\n\x0c\x65xtra_scores\x18\x02 \x03(\x12\x12+\n\ncapacities\x18\x03 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\x31\n\x0b\x63onstraints\x18\x04 \x03(\x0b\x32\x1c.trireme.v1.DomainConstraint\x12\r\n\x05slots\x18\x05 \x03(\r\x12#\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x12.trireme.v1.Status\"\x98\x01\n\x12PostFilterDecision\x12)\n\npreemptors\x18\x01 \x03(\x0b\x32\x15.trireme.v1.Preemptor\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12-\n\x07results\x18\x03 \x03(\x0b\x32\x1c.trireme.v1.PostFilterResultB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,18 +38,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.decision_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
-  _globals['_DECISION']._serialized_start=179
-  _globals['_DECISION']._serialized_end=961
-  _globals['_BOUNDPODS']._serialized_start=964
-  _globals['_BOUNDPODS']._serialized_end=1101
-  _globals['_FILTERDECISION']._serialized_start=1104
-  _globals['_FILTERDECISION']._serialized_end=1405
-  _globals['_NODEREFUSALS']._serialized_start=1407
-  _globals['_NODEREFUSALS']._serialized_end=1472
-  _globals['_NOMINATEDDECISION']._serialized_start=1474
-  _globals['_NOMINATEDDECISION']._serialized_end=1550
-  _globals['_PLACEDECISION']._serialized_start=1553
-  _globals['_PLACEDECISION']._serialized_end=1753
-  _globals['_POSTFILTERDECISION']._serialized_start=1756
-  _globals['_POSTFILTERDECISION']._serialized_end=1908
+  _globals['_DECISION']._serialized_start=209
+  _globals['_DECISION']._serialized_end=1033
+  _globals['_BOUNDPODS']._serialized_start=1036
+  _globals['_BOUNDPODS']._serialized_end=1173
+  _globals['_FILTERDECISION']._serialized_start=1176
+  _globals['_FILTERDECISION']._serialized_end=1477
+  _globals['_NODEREFUSALS']._serialized_start=1479
+  _globals['_NODEREFUSALS']._serialized_end=1544
+  _globals['_NOMINATEDDECISION']._serialized_start=1546
+  _globals['_NOMINATEDDECISION']._serialized_end=1622
+  _globals['_PLACEDECISION']._serialized_start=1625
+  _globals['_PLACEDECISION']._serialized_end=1825
+  _globals['_POSTFILTERDECISION']._serialized_start=1828
+  _globals['_POSTFILTERDECISION']._serialized_end=1980
 # @@protoc_insertion_point(module_scope)

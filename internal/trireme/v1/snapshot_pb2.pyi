@@ -114,7 +114,7 @@ class SyncRequest(_message.Message):
     DECISIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
-        """The first message of a stream."""
+        """The first message of a stream. To a replica that takes decisions another one may come later, before a full sync."""
 
     @_builtins.property
     def delta(self) -> Global___Delta:
@@ -126,9 +126,9 @@ class SyncRequest(_message.Message):
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """OPTIONAL. Sent to replicas of insight with SyncResponse.takes_decisions: what was decided before this message, in
-        order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica does not read in
-        time is left out.
+        """OPTIONAL. Sent to replicas of insight, unless their last SyncResponse lacks takes_decisions: what was decided before
+        this message, in order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica
+        does not read in time is left out.
         """
 
     def __init__(
@@ -1041,7 +1041,9 @@ class SyncResponse(_message.Message):
     instance: _builtins.str
     """REQUIRED. Identifies this run of the replica."""
     takes_decisions: _builtins.bool
-    """OPTIONAL. The replica records decisions: the frontend is to send it SyncRequest.decisions from now on."""
+    """OPTIONAL. The replica takes decisions: the frontend is to go on sending it SyncRequest.decisions. A stream to such a
+    replica begins anew in place when the configuration changes: another Hello, then a full sync.
+    """
     def __init__(
         self,
         *,

@@ -164,9 +164,9 @@ type SyncRequest struct {
 	//	*SyncRequest_Delta
 	//	*SyncRequest_Queue
 	Message isSyncRequest_Message `protobuf_oneof:"message"`
-	// OPTIONAL. Sent to replicas of insight with SyncResponse.takes_decisions: what was decided before this message, in
-	// order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica does not read in
-	// time is left out.
+	// OPTIONAL. Sent to replicas of insight, unless their last SyncResponse lacks takes_decisions: what was decided before
+	// this message, in order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica
+	// does not read in time is left out.
 	Decisions     [][]byte `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -248,7 +248,7 @@ type isSyncRequest_Message interface {
 }
 
 type SyncRequest_Hello struct {
-	// The first message of a stream.
+	// The first message of a stream. To a replica that takes decisions another one may come later, before a full sync.
 	Hello *Hello `protobuf:"bytes,1,opt,name=hello,proto3,oneof"`
 }
 
@@ -2010,7 +2010,8 @@ type SyncResponse struct {
 	AppliedGeneration uint64 `protobuf:"varint,1,opt,name=applied_generation,json=appliedGeneration,proto3" json:"applied_generation,omitempty"`
 	// REQUIRED. Identifies this run of the replica.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// OPTIONAL. The replica records decisions: the frontend is to send it SyncRequest.decisions from now on.
+	// OPTIONAL. The replica takes decisions: the frontend is to go on sending it SyncRequest.decisions. A stream to such a
+	// replica begins anew in place when the configuration changes: another Hello, then a full sync.
 	TakesDecisions bool `protobuf:"varint,3,opt,name=takes_decisions,json=takesDecisions,proto3" json:"takes_decisions,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

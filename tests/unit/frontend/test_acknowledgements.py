@@ -254,11 +254,82 @@ async def test_decisions_go_to_a_replica_that_takes_them() -> None:
         decisions = [list(request.decisions) for request in stream.received[-2:]]
         assert decisions == [[], [b"second", b"third"]]
         assert stream.received[-1].delta.to_generation == 9
-        # The replica on the next stream may be another one.
+
+
+@on_virtual_time
+async def test_no_decision_is_lost_when_the_configuration_changes() -> None:
+    """`trireme explain` would not know the pods that were bound around each reload, and each restart of a plugin."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        stream.acknowledge(7, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        front.publish(b"before")
         front.link.restart()
+        assert not front.link.in_step
         assert front.link.takes_decisions
-        await asyncio.sleep(0.5)
-        assert not front.link.takes_decisions
+        front.publish(b"after")
+        await asyncio.sleep(0.1)
+        assert len(front.streams) == 1
+        kinds = [request.WhichOneof("message") for request in stream.received[4:]]
+        assert kinds == ["delta", "hello", *["delta"] * CHUNKS, "delta"]
+        decisions = [content for request in stream.received for content in request.decisions]
+        assert decisions == [b"before", b"after"]
+        assert [request.delta.reset for request in stream.received[6 : 6 + CHUNKS]] == [True, False, False]
+        # An acknowledgement of what came before says nothing of the new configuration.
+        stream.acknowledge(7, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        assert not front.link.in_step
+        stream.acknowledge(9, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        assert front.link.in_step
+        assert front.link.statistics().full_syncs == 2
+
+
+@on_virtual_time
+async def test_a_full_sync_on_the_same_stream_is_not_what_holds_decisions_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a large cluster is far more than may wait of changes."""
+    monkeypatch.setattr(replica_link, "MAX_BACKLOG_FOR_DECISIONS", 20)
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        stream.acknowledge(7, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        front.link.restart()
+        front.publish(b"decision")
+        await asyncio.sleep(0.1)
+        assert list(stream.received[-1].decisions) == [b"decision"]
+        assert front.link.statistics().dropped_decisions == 0
+
+
+@on_virtual_time
+async def test_a_replica_that_does_not_read_gets_another_stream_when_the_configuration_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Full syncs would pile up where a plugin comes and goes."""
+    monkeypatch.setattr(replica_link, "MAX_BACKLOG_BYTES", 20)
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        stream.acknowledge(7, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        for _ in range(4):
+            front.link.restart()
+        await asyncio.sleep(0.1)
+        assert len(front.streams) == 2
+        assert front.link.takes_decisions
+
+
+@on_virtual_time
+async def test_decisions_go_from_the_beginning_of_a_stream_to_a_replica_that_took_them_before() -> None:
+    """Pods that are bound until it acknowledges for the first time would not be explained."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        stream.acknowledge(7, takes_decisions=True)
+        await asyncio.sleep(0.1)
+        stream.acknowledge(99)  # never sent: the stream is opened anew
+        await asyncio.sleep(1)
+        assert len(front.streams) == 2
+        front.publish(b"early")
+        await asyncio.sleep(0.1)
+        assert list(front.streams[-1].received[-1].decisions) == [b"early"]
 
 
 @on_virtual_time

@@ -223,3 +223,27 @@ async def test_a_stream_ends_between_its_messages(end: str) -> None:
             await asyncio.gather(*follow._ending)
         stream.task.cancel()
         await asyncio.gather(stream.task, return_exceptions=True)
+
+
+class Call:
+    """The context of a call that takes messages at once."""
+
+    def __init__(self) -> None:
+        self.acknowledged: asyncio.Queue[int] = asyncio.Queue()
+
+    async def write(self, message: snapshot_pb2.SyncResponse) -> None:
+        self.acknowledged.put_nowait(message.applied_generation)
+
+
+async def test_a_full_sync_behind_another_hello_is_acknowledged() -> None:
+    """The acknowledgement that was due before is not sent any more: the leader would wait until it gives up."""
+    follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
+    call = Call()
+    stream = Stream(follow, call)
+    async with asyncio.timeout(SECONDS):
+        await stream.send(hello(7), full(3))
+        assert await call.acknowledged.get() == 3
+        await stream.send(delta(3), hello(7), full(9))
+        assert await call.acknowledged.get() == 9
+    stream.task.cancel()
+    await asyncio.gather(stream.task, return_exceptions=True)

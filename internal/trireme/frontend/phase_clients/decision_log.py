@@ -17,6 +17,7 @@ from trireme.v1 import (
     decision_pb2,
     filter_pb2,
     filter_phase_pb2,
+    placed_pods_pb2,
     recorded_call_pb2,
     score_phase_pb2,
     snapshot_pb2,
@@ -215,6 +216,15 @@ class DecisionLog:
         about.response.CopyFrom(response)
         about.response.ClearField("evaluated_generation")
         self._add((cycle.profile, cycle.pod_class), cycle.generation, decision)
+
+    def add_placed(self, class_key: ports.ClassKey, generation: int, pods: Sequence[tuple[str, int]]) -> None:
+        """Add which pods (UID, slot) took the nodes of the last answer about the class, of this generation."""
+        if not pods or not self.wanted():
+            return
+        uids, slots = zip(*pods, strict=True)
+        self.call_seconds = 0.0
+        about = placed_pods_pb2.PlacedPods(uid=uids, slot=slots)
+        self._add(class_key, generation, decision_pb2.Decision(placed=about))
 
     def add_bound(
         self,

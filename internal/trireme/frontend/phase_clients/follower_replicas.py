@@ -51,8 +51,14 @@ class FollowerReplicas:
         deadline_seconds: float,
         clock: Callable[[], float],
         changed: Callable[[], None],
+        *,
+        takes_decisions: bool = False,
     ) -> None:
-        """`deadline_seconds` is how long a call may take, remote plugins included."""
+        """The arguments say how replicas are called.
+
+        `deadline_seconds` is how long a call may take, remote plugins included. `takes_decisions`: whether replicas are
+        sent decisions from the beginning of their first stream, unless they say that they take none.
+        """
         # Returns the decisions since the last call, as `DecisionLog.take` does.
         self.take_decisions: Callable[[], bytes] = bytes
         self.phase = phase
@@ -61,6 +67,7 @@ class FollowerReplicas:
         self._dialer = dialer
         self._clock = clock
         self._changed = changed
+        self._takes_decisions = takes_decisions
         self._links: dict[str, replica_link.ReplicaLink] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # The links' own tasks, and those that drain links to endpoints that are gone.
@@ -84,7 +91,7 @@ class FollowerReplicas:
     @property
     def takes_decisions(self) -> bool:
         """Whether any replica is to be sent decisions."""
-        return any(link.takes_decisions for link in self._links.values())
+        return any(link.streaming and link.takes_decisions for link in self._links.values())
 
     def answering(self) -> Sequence[str]:
         """The addresses of the replicas in step."""
@@ -100,7 +107,14 @@ class FollowerReplicas:
             self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
         for address in addresses:
             if address not in self._links:
-                link = replica_link.ReplicaLink(address, self._source, self._dialer, self._clock, self._changed)
+                link = replica_link.ReplicaLink(
+                    address,
+                    self._source,
+                    self._dialer,
+                    self._clock,
+                    self._changed,
+                    takes_decisions=self._takes_decisions,
+                )
                 self._links[address] = link
                 self._tasks[address] = self.supervisor.keep(f"{self.phase} {address}", link.run)
         self._changed()

@@ -50,7 +50,7 @@ class InsightReplicas:
         self.streams = 0
         self._decisions: decision_log.DecisionLog | None = None
         self.replicas = follower_replicas.FollowerReplicas(
-            "insight", self, dialer, deadline_seconds, clock, lambda: None
+            "insight", self, dialer, deadline_seconds, clock, lambda: None, takes_decisions=True
         )
 
     def hello(self) -> snapshot_pb2.Hello:

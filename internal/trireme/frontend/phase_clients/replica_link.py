@@ -96,14 +96,19 @@ class ReplicaLink:
         dialer: dialing.Dialer,
         clock: Callable[[], float],
         changed: Callable[[], None],
+        *,
+        takes_decisions: bool = False,
     ) -> None:
+        """`takes_decisions`: what is assumed of the replica before it acknowledges anything."""
         self.address = address
         self._connection = dialer.open(address, CHANNEL_OPTIONS)
         self._source = source
         self._clock = clock
         self._changed = changed
-        self._pending: collections.deque[tuple[bytes, int]] = collections.deque()  # with the generation it leads to
+        self._pending: collections.deque[_Request] = collections.deque()
         self._pending_bytes = 0
+        # Of these, the bytes of full syncs on a stream that went on.
+        self._pending_sync_bytes = 0
         self._wake = asyncio.Event()
         self._streaming = False
         self._synced = False
@@ -120,8 +125,8 @@ class ReplicaLink:
         self._full_sync_bytes = 0  # of the last one
         self._last_error = ""
         self._dropped_decisions = 0
-        #: Whether the replica on this stream takes decisions.
-        self.takes_decisions = False
+        #: Whether the replica takes decisions, as its last acknowledgement said.
+        self.takes_decisions = takes_decisions
         self._failures = failure_log.FailureLog(log, logging.INFO)
         #: Of calls to it.
         self.failures = failure_log.FailureLog(log)
@@ -193,16 +198,27 @@ class ReplicaLink:
         if not self._streaming:
             return
         if decisions and self.takes_decisions:
-            if self._pending_bytes <= MAX_BACKLOG_FOR_DECISIONS:
+            if self._backlog_of_changes <= MAX_BACKLOG_FOR_DECISIONS:
                 # Fields in two parts are one message: the encoding of protobuf allows for it.
                 request += decisions
             else:
                 self._dropped_decisions += 1
-        self._pending.append((request, generation))
-        self._pending_bytes += len(request)
+        self._append(_Request(request, generation))
         if not self._unheard_since:
             self._unheard_since = self._clock()
         self._wake.set()
+
+    def _append(self, request: "_Request") -> None:
+        """Queue a message behind those that wait."""
+        self._pending.append(request)
+        self._pending_bytes += len(request.content)
+        if request.is_full_sync:
+            self._pending_sync_bytes += len(request.content)
+
+    @property
+    def _backlog_of_changes(self) -> int:
+        """The bytes of changes and decisions that wait."""
+        return self._pending_bytes - self._pending_sync_bytes
 
     def request_acknowledgement(self) -> None:
         """Send something that must be acknowledged, to learn whether the replica is there."""
@@ -213,16 +229,42 @@ class ReplicaLink:
             self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
 
     def restart(self) -> None:
-        """Open another stream at once, because the configuration changed; the replica is out of step until it follows.
+        """Begin anew at once, because the configuration changed; the replica is out of step until it follows.
 
-        A replica that is called again later because it failed is called at once as well: it may have refused the
-        configuration as it was.
+        It gets another stream, without what waits for it; but one that takes decisions gets Hello and a full sync on
+        the same stream, behind what waits: the decisions in that would be lost. A replica that is called again later
+        because it failed is called at once as well: it may have refused the configuration as it was.
         """
+        if self.takes_decisions and self._streaming and not self._is_too_far_behind:
+            self._begin_anew_on_same_stream()
+            return
         self._restarting.set()
         if self._streaming:
             self._synced = False
             self._wake.set()
             self._changed()
+
+    def _begin_anew_on_same_stream(self) -> None:
+        """Queue Hello and all of the cluster as it is now behind what waits.
+
+        An acknowledgement that is on its way counts as one of the full sync if nothing has changed since.
+        """
+        chunks = self._source.full_sync()
+        hello = snapshot_pb2.SyncRequest(hello=self._source.hello()).SerializeToString()
+        generation = _generation_of_request(chunks[-1])
+        self._append(_Request(hello, self._published, is_full_sync=True))
+        for chunk in chunks:
+            self._append(_Request(chunk, generation, is_full_sync=True))
+        log.info("%s: the configuration changed: sending it and all of the cluster", self.address)
+        self._full_syncs += 1
+        self._stream_number = next(_stream_numbers)
+        self._full_sync_bytes = sum(map(len, chunks))
+        self._full_sync_generation = self._published = generation
+        self._synced = False
+        self._unheard_since = self._clock()
+        self.capacities.clear()
+        self._wake.set()
+        self._changed()
 
     def on_answer(self) -> None:
         """Note that it answered a call: it is alive, and what it has not acknowledged is on its way."""
@@ -302,11 +344,11 @@ class ReplicaLink:
     def _forget_stream_state(self) -> None:
         """Reset everything known of a stream that has ended."""
         was = self._streaming
-        self._streaming = self._synced = self.takes_decisions = False
+        self._streaming = self._synced = False
         self._acknowledged = 0
         self._full_sync_generation = None
         self._pending.clear()
-        self._pending_bytes = 0
+        self._pending_bytes = self._pending_sync_bytes = 0
         self._unheard_since = 0.0
         self.capacities.clear()
         if was:
@@ -324,10 +366,14 @@ class ReplicaLink:
                 await self._wait_for_work()
                 self._wake.clear()
                 while self._pending and not (self._restarting.is_set() or reader.done()):
-                    request, self._sent = self._pending.popleft()
-                    await self._write_delta(call, request, reader)
-                    self._pending_bytes -= len(request)
-                    self._sent_bytes += len(request)
+                    request = self._pending.popleft()
+                    self._sent = request.generation
+                    await self._write_delta(call, request.content, reader)
+                    self._pending_bytes -= len(request.content)
+                    if request.is_full_sync:
+                        self._pending_sync_bytes -= len(request.content)
+                    else:
+                        self._sent_bytes += len(request.content)
                 if self._restarting.is_set():
                     return
                 if reader.done():
@@ -412,10 +458,15 @@ class ReplicaLink:
         """How many seconds the replica may acknowledge nothing before it is synchronised anew; more in a full sync."""
         return SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS
 
+    @property
+    def _is_too_far_behind(self) -> bool:
+        """Whether so much waits for it that a full sync is cheaper, or full syncs pile up on the same stream."""
+        changes = self._backlog_of_changes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes)
+        return changes or self._pending_sync_bytes > max(MAX_BACKLOG_BYTES, 2 * self._full_sync_bytes)
+
     def _raise_if_too_far_behind(self) -> None:
         """Raise TimeoutError if the replica is too far behind or silent for too long: a full sync is cheaper then."""
-        too_much = self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes)
-        if too_much or self._has_been_silent(self._tolerated_silence_seconds):
+        if self._is_too_far_behind or self._has_been_silent(self._tolerated_silence_seconds):
             raise TimeoutError("it does not follow; it will be synchronised anew")
 
     async def _read_acknowledgements(self, call: Any) -> None:
@@ -457,6 +508,16 @@ class ReplicaLink:
             self._failures.clear()
             log.info("%s: in step at generation %d", self.address, generation)
             self._wake.set()  # less patience from now on
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A serialised SyncRequest that waits, and the generation that it leads to."""
+
+    content: bytes
+    generation: int
+    #: Whether it is part of a full sync, on a stream that went on.
+    is_full_sync: bool = False
 
 
 def _generation_of_request(request: bytes) -> int:

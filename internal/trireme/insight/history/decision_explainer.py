@@ -54,7 +54,8 @@ class DecisionExplainer:
         """As `explain`."""
         placement = self._decisions.placement_of(uid)
         if placement is None:
-            raise DecisionForgotten("no decision about it is in memory: another scheduler bound it, or it is too old")
+            text = "another scheduler bound it, insight had no connection to this one then, or it is too old"
+            raise DecisionForgotten(f"no decision about it is in memory: {text}")
         made = placement.answer.made
         past = await self._past_cluster(made)
         unknown = next((name for name in request.nodes if name not in past.snap.nodes.slot_of_name), None)
@@ -130,12 +131,12 @@ class DecisionExplainer:
         placement: decision_history.Placement,
         past: cluster_history.PastCluster,
     ) -> None:
-        """Add the pods that the same answer placed before."""
+        """Add the pods that the same answer placed before; no name is known of one that was gone at once."""
         answer = placement.answer
         namespace = past.snap.classes[answer.made.decision.pod_class].namespace
         out.batch_size = sum(pod is not None for pod in answer.pods)
         for pod, slot in list(zip(answer.pods, answer.slots, strict=True))[: placement.position][-_BATCH:]:
-            if pod is not None:
+            if pod is not None and pod[1]:
                 identity = cycle_pb2.PodIdentity(namespace=namespace, name=pod[1], uid=pod[0])
                 out.batch_before.add(pod=identity, node_name=past.snap.nodes.names[slot])
 

@@ -1,7 +1,8 @@
-"""Which decision placed which pod: recent decisions, and the pods that deltas bring after them.
+"""Which decision placed which pod: recent decisions, and the pods that took their nodes.
 
-A decision of Place names slots, and the next deltas bring pods of the class there: the first such pod is the first one
-that the decision placed. Nominated pods and preemptors are named by the decisions themselves.
+A decision of Place names slots, and `PlacedPods` the pods that took them. Recordings of earlier releases lack it: there
+the next deltas bring pods of the class on these slots, and the first such pod is the first one that the decision
+placed. Nominated pods and preemptors are named by the decisions themselves.
 """
 
 import collections
@@ -12,7 +13,7 @@ from google.protobuf import message as protobuf
 
 from trireme.insight import observed_cluster
 from trireme.insight.history import cluster_history
-from trireme.v1 import decision_pb2, filter_phase_pb2, snapshot_pb2
+from trireme.v1 import cycle_pb2, decision_pb2, filter_phase_pb2, snapshot_pb2
 
 # Answers of one class whose pods may still come.
 _OPEN_ANSWERS = 8
@@ -62,6 +63,11 @@ class Placement:
     answer: Answer
     position: int
 
+    @property
+    def slot(self) -> int:
+        """The slot of its node."""
+        return self.answer.slots[self.position]
+
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
@@ -98,6 +104,8 @@ class DecisionHistory:
         self._placements: dict[str, Placement] = {}
         self._preemptions: dict[str, Preemption] = {}
         self._times: dict[str, BindingTimes] = {}
+        # The leader and its epoch: another one numbers classes and decisions anew.
+        self._leader: tuple[str, int] | None = None
 
     def __len__(self) -> int:
         """How many pods' placements are known."""
@@ -123,16 +131,24 @@ class DecisionHistory:
             except protobuf.DecodeError:
                 continue  # a damaged decision explains nothing; the cluster is followed all the same
             self._add(Made(self._clusters.era, time_ns, decision))
+        if request.WhichOneof("message") == "hello":
+            self._follow(request.hello.fence)
         if request.WhichOneof("message") != "delta":
             return
         delta = request.delta
-        if delta.reset:
-            self._open.clear()
-            self._filtered.clear()
-        if delta.HasField("pods") and not (delta.reset or delta.partial):
-            self._match_pods(delta.pods)
+        if delta.HasField("pods"):
+            self._match_pods(delta.pods, is_full_sync=delta.reset or delta.partial)
         for number in delta.removed_classes:
             self._open.pop(number, None)
+
+    def _follow(self, fence: cycle_pb2.Fence) -> None:
+        """A stream begins: with another leader, no pod takes a node of an answer to the leader before."""
+        leader = fence.scheduler_id, fence.epoch
+        if leader != self._leader:
+            self._leader = leader
+            self._open.clear()
+            self._filtered.clear()
+            self._nominees.clear()
 
     def _add(self, made: Made) -> None:
         """Take over a decision."""
@@ -155,6 +171,9 @@ class DecisionHistory:
         elif kind == "post_filter":
             uids = [each.pod.uid for each in decision.post_filter.preemptors]
             self._add_preemptions(made, uids, decision.post_filter.results)
+        elif kind == "placed":
+            for uid, slot in zip(decision.placed.uid, decision.placed.slot, strict=False):
+                self._place(decision.pod_class, slot, uid, "")
         elif kind == "bound":
             self._add_times(decision.bound)
 
@@ -185,20 +204,32 @@ class DecisionHistory:
         while len(self._times) > _MAX_PODS:
             del self._times[next(iter(self._times))]
 
-    def _match_pods(self, pods: snapshot_pb2.PodColumns) -> None:
-        """Find the answers by which these pods were placed."""
+    def _match_pods(self, pods: snapshot_pb2.PodColumns, *, is_full_sync: bool) -> None:
+        """Find the answers by which these pods were placed, and note their names; of a full sync the names alone."""
         for number, slot, uid, name in zip(pods.pod_class, pods.slot, pods.uid, pods.name, strict=True):
             if not uid:
                 continue
-            placement = self._claim(number, slot, uid, name)
-            if placement is not None:
-                self._placements.pop(uid, None)
-                self._placements[uid] = placement
+            known = self._placements.get(uid)
+            if known is not None and known.slot == slot:
+                known.answer.pods[known.position] = uid, name
+            if is_full_sync or (known is not None and known.slot == slot):
+                continue
+            # Never bound where an answer placed it: another scheduler may have bound it since.
+            self._placements.pop(uid, None)
+            self._place(number, slot, uid, name)
+
+    def _place(self, pod_class: int, slot: int, uid: str, name: str) -> None:
+        """Note that the pod took a node of the last answer that has it for this class, if there is one."""
+        placement = self._claim(pod_class, slot, uid, name)
+        if placement is None:
+            return
+        self._placements.pop(uid, None)
+        self._placements[uid] = placement
         while len(self._placements) > _MAX_PODS:
             self._drop(next(iter(self._placements)))
 
     def _claim(self, pod_class: int, slot: int, uid: str, name: str) -> Placement | None:
-        """The answer by which a pod came: the newest one that names its slot, or the one about it as a nominee."""
+        """The answer by which a pod was placed: the newest that names its slot, or the one about it as a nominee."""
         nominee = self._nominees.get(uid)
         for answer in reversed(self._open.get(pod_class, ())):
             if nominee is not None and answer.made.decision.number < nominee[0].decision.number:

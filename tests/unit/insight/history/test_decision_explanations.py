@@ -11,6 +11,7 @@ from remembering_insight import RememberingInsight
 
 from trireme.framework import status
 from trireme.insight.history import cluster_history
+from trireme.recording import full_state
 from trireme.v1 import core_pb2, cycle_pb2, decision_explanation_pb2, decision_pb2, snapshot_pb2
 
 Response = decision_explanation_pb2.ExplainDecisionResponse
@@ -120,6 +121,68 @@ async def test_nodes_and_scores_of_extenders_are_those_that_were_recorded() -> N
     assert [each.status.plugin for each in response.refusals] == ["extender"]
     assert list(response.refusals[0].nodes) == ["n0"]
     assert response.feasible_nodes[0].extender_score == 7
+
+
+async def decide(cluster: RecordedCluster, uid: str) -> tuple[int, int]:
+    """Place a pod, which is named; the slot and the generation."""
+    generation, filtered = cluster.generation, await cluster.filter(SMALL)
+    (slot,) = (await cluster.place(SMALL, 1, filtered)).slots
+    cluster.log.add_placed((PROFILE, SMALL), generation, [(uid, slot)])
+    return slot, generation
+
+
+def arrives(cluster: RecordedCluster, uid: str, slot: int, number: int) -> None:
+    """The delta that brings the pod, by now of this class."""
+    columns = snapshot_pb2.PodColumns(
+        row=[90], pod_class=[number], slot=[slot], uid=[uid], name=[uid], start_time_s=[0], flags=[0]
+    )
+    cluster.builder.apply(pods=columns)
+
+
+async def test_a_pod_that_is_of_another_class_once_it_is_bound_has_its_decision() -> None:
+    """A kubelet reports resources, a controller sets a label, while a delta is collected: such pods were not found."""
+    cluster = await RecordedCluster(3).open()
+    slot, generation = await decide(cluster, "u1")
+    arrives(cluster, "u1", slot, LARGE)
+    response = await RememberingInsight(cluster).follow().decision("u1")
+    assert (response.node_name, response.generation) == (f"n{slot}", generation)
+    assert not response.differs
+
+
+async def test_a_pod_that_is_bound_elsewhere_than_it_was_placed_has_no_decision() -> None:
+    """Reserve refused it, and another scheduler bound it: that node was not chosen here."""
+    cluster = await RecordedCluster(3).open()
+    slot, _ = await decide(cluster, "u1")
+    arrives(cluster, "u1", (slot + 1) % 3, SMALL)
+    code, text = await refusal(RememberingInsight(cluster).follow(), "u1")
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert "no decision about it is in memory" in text
+
+
+@pytest.mark.parametrize("leader", [pytest.param("a", id="the same leader"), pytest.param("b", id="another leader")])
+async def test_a_pod_that_arrives_behind_a_new_configuration_has_its_decision(leader: str) -> None:
+    """It was placed before a reload. Another leader numbers classes anew: there nothing may be found by them."""
+    cluster = await RecordedCluster(3).open()
+    insight = RememberingInsight(cluster)
+    first = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1, scheduler_id="a"))
+    insight.service.take(snapshot_pb2.SyncRequest(hello=first))
+    generation, filtered = cluster.generation, await cluster.filter(SMALL)
+    (slot,) = (await cluster.place(SMALL, 1, filtered)).slots
+    frames = cluster.frames()
+    insight.follow(frames)
+    again = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1, scheduler_id=leader))
+    insight.service.take(snapshot_pb2.SyncRequest(hello=again))
+    for each in full_state.full_sync(cluster.builder.snap):
+        insight.service.cluster.apply(each)
+        insight.service.take(snapshot_pb2.SyncRequest(delta=each))
+    cluster.log.add_placed((PROFILE, SMALL), generation, [("u1", slot)])
+    arrives(cluster, "u1", slot, SMALL)
+    insight.follow()
+    if leader == "a":
+        response = await insight.decision("u1")
+        assert (response.node_name, response.generation, response.differs) == (f"n{slot}", generation, False)
+    else:
+        assert (await refusal(insight, "u1"))[0] is grpc.StatusCode.NOT_FOUND
 
 
 async def test_a_pod_that_was_nominated_has_its_node_for_that() -> None:
