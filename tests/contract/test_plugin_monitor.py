@@ -16,6 +16,7 @@ from trireme.config import commandline
 from trireme.frontend import phase_configuration, plugin_changes, plugin_monitor, remote_plugins
 from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
+from trireme_kube.componentbase import supervision
 
 FILTER_POINT = plugin_pb2.EXTENSION_POINT_FILTER
 PERMIT_POINT = plugin_pb2.EXTENSION_POINT_PERMIT
@@ -463,3 +464,24 @@ def test_a_missing_plugin_is_not_in_the_configuration_of_the_phases(
     }
     assert remote_plugins.missing_required(config, {}) == waits
     assert remote_plugins.missing_required(config, {"P": plugin_pb2.PluginInfo()}) == {}
+
+
+async def test_work_in_the_background_that_fails_ends_the_monitor(tmp_path: Path) -> None:
+    """Nobody awaits it: after a reload pods would not be listed again, in a process that looks healthy."""
+
+    async def fail() -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    async def ignore(infos: Mapping[str, plugin_pb2.PluginInfo], name: str) -> None:
+        """Nothing changes."""
+
+    monitor = plugin_monitor.PluginMonitor(completed(tmp_path))
+    try:
+        monitor.background.start(fail())
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.timeout(20):
+                await monitor.run(ignore)
+        (ended,) = supervision.ended_tasks(caught.value)
+        assert ended.how == "ZeroDivisionError: a mistake of ours"
+    finally:
+        await monitor.close()

@@ -142,6 +142,15 @@ def address_problem(address: str) -> str:
     found = _HOST_PORT.fullmatch(address.removeprefix("dns:///"))
     if not found or not 0 < int(found.group(3)) < 1 << 16:
         return rule
+    return _name_problem(found.group(1))
+
+
+def _name_problem(host: str) -> str:
+    """Why nobody can look the host up, whatever the name servers know; empty if it can be looked up."""
+    try:
+        host.strip("[]").encode("idna")
+    except UnicodeError:
+        return "must be a DNS name, whose labels have 1 to 63 characters each, or an IP address"
     return ""
 
 

@@ -55,7 +55,7 @@ class PluginMonitor:
         self._completed = completed
         self._handshake = plugin_handshake.Handshake(completed)
         self._unsynced_seconds: Callable[[str], float] = lambda plugin: 0.0
-        #: Disconnects from plugins that are no longer configured.
+        #: Disconnects from plugins that are no longer configured, and lists pods again; `run` raises its failures.
         self.background = supervision.Supervisor()
         #: Held while a plugin's part in scheduling changes, or the configuration.
         self.lock = asyncio.Lock()
@@ -107,7 +107,7 @@ class PluginMonitor:
         """Check all plugins until cancelled; call `changed` when one joins, is replaced, restarts or is rejected.
 
         `unsynced_seconds` returns for how long a plugin has not acknowledged the full sync of its snapshot stream; 0 if
-        it has, or has no stream.
+        it has, or has no stream. Raises: TaskEnded, in a group: work in the background failed.
         """
         self._unsynced_seconds = unsynced_seconds
         async with asyncio.TaskGroup() as group:
@@ -118,7 +118,8 @@ class PluginMonitor:
 
             self._watch = watch
             self._watch_all()
-            await asyncio.Event().wait()  # until cancelled: a reload may add plugins
+            # Until cancelled: a reload may add plugins.
+            await self.background.failure()
 
     async def prepare(
         self, completed: commandline.CompletedConfig, seconds: float = START_SECONDS

@@ -111,6 +111,21 @@ remotePlugins:
             'phases.score.endpoints[0]: Invalid value: "a:70000": must be host:port, unix:/path, dns:///name:port or '
             "endpointslice:///namespace/service:port",
         ),
+        (
+            "phases: {filter: {endpoints: ['dns:///a..b:1']}}",
+            'phases.filter.endpoints[0]: Invalid value: "dns:///a..b:1": must be a DNS name, whose labels have 1 to 63 '
+            "characters each, or an IP address",
+        ),
+        (
+            f"insight: {{endpoints: ['dns:///{'l' * 64}.example:1']}}",
+            f'insight.endpoints[0]: Invalid value: "dns:///{"l" * 64}.example:1": must be a DNS name, whose labels '
+            "have 1 to 63 characters each, or an IP address",
+        ),
+        (
+            "remotePlugins: [{name: P, address: 'dns:///p..q:1', extensionPoints: [filter]}]",
+            'remotePlugins[0].address: Invalid value: "dns:///p..q:1": must be a DNS name, whose labels have 1 to 63 '
+            "characters each, or an IP address",
+        ),
         ("phases: {filter: {endpoints: ['a:1', 'a:1']}}", 'phases.filter.endpoints[1]: Duplicate value: "a:1"'),
         (
             "phases: {filter: {localReplicas: 0}}",

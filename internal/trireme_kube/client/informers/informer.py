@@ -139,28 +139,34 @@ class Informer(Generic[T]):
         )
 
     async def run(self) -> None:
-        """Follow the collection until cancelled."""
+        """Follow the collection until cancelled. Raises: TaskEnded, in a group: a list that was requested failed."""
         self._running = True
         if self._prefetch is not None and self._prefetch.accept != self._accept_header:
             await self._prefetch.end()
             self._prefetch = None
         try:
-            while True:
-                step = self._protocol.next_step()
-                self._interrupt.clear()
-                match step:
-                    case listwatch.Pause():
-                        await self._wait_or_be_interrupted(step.seconds)
-                    case listwatch.ListPage():
-                        await self._list_one_page(step)
-                    case listwatch.StreamList() | listwatch.OpenWatch():
-                        await self._watch_to_end(step)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._background.failure())
+                await self._take_steps()
         finally:
             await self._background.close()
             self._relist_requested, self._running = None, False
             await self._close_pages()
             if self._prefetch is not None:
                 await self._prefetch.end()
+
+    async def _take_steps(self) -> None:
+        """Do what the protocol says next, until cancelled."""
+        while True:
+            step = self._protocol.next_step()
+            self._interrupt.clear()
+            match step:
+                case listwatch.Pause():
+                    await self._wait_or_be_interrupted(step.seconds)
+                case listwatch.ListPage():
+                    await self._list_one_page(step)
+                case listwatch.StreamList() | listwatch.OpenWatch():
+                    await self._watch_to_end(step)
 
     @property
     def _accept_header(self) -> str:

@@ -7,10 +7,12 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import pytest
 import virtual_time
 
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.rest.errors import ApiError
+from trireme_kube.componentbase import supervision
 
 FORBIDDEN = ApiError(403, "Forbidden", 'storageclasses is forbidden: User "u" cannot list resource "storageclasses"')
 
@@ -60,3 +62,25 @@ def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
     assert moments[0] < 1010.0
     assert between
     assert all(informer.REPEAT_WARNING_SECONDS <= seconds <= longest for seconds in between)
+
+
+def test_a_list_on_request_that_fails_ends_the_informer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody awaits it: pods would be of the classes of before for ever, in a process that looks healthy."""
+
+    def fail(self: informer.Informer[Any]) -> bool:
+        raise ZeroDivisionError("a mistake of ours")
+
+    async def main(clock: Callable[[], float]) -> None:
+        api: Any = Api()
+        following = informer.Informer(api, resources.STORAGE_CLASSES, dict, [], clock=clock)
+        running = asyncio.create_task(following.run())
+        await asyncio.sleep(1.0)
+        monkeypatch.setattr(informer.Informer, "_is_idle", fail)
+        with pytest.raises(asyncio.CancelledError):
+            await following.relist()
+        with pytest.raises(ExceptionGroup) as caught:
+            await running
+        (ended,) = supervision.ended_tasks(caught.value)
+        assert ended.how == "ZeroDivisionError: a mistake of ours"
+
+    virtual_time.run(main)
