@@ -1,5 +1,5 @@
 /** Packs verdicts about nodes into the columns of the contract. */
-import { InvalidResult } from "./errors.js";
+import { checkStatus, reject } from "./checks.js";
 import { NodeColumns } from "./generated/trireme/v1/filter.js";
 import { Code, type Status as StatusMessage } from "./generated/trireme/v1/status.js";
 import type { Verdict } from "./plugin.js";
@@ -7,6 +7,8 @@ import { Status } from "./results.js";
 
 /** The capacity of a node without a limit: INT32_MAX. */
 export const UNLIMITED = 2 ** 31 - 1;
+
+const VERDICT = "nothing, a whole number above 0, or a status";
 
 /** Makes columns of one verdict a node, each distinct status once. @throws InvalidResult for what is no verdict. */
 export function packVerdicts(plugin: string, verdicts: readonly Verdict[], generation: bigint): NodeColumns {
@@ -17,12 +19,13 @@ export function packVerdicts(plugin: string, verdicts: readonly Verdict[], gener
     if (verdict === undefined) return;
     if (verdict instanceof Status) {
       if (verdict.code === Code.SUCCESS) return;
+      checkStatus(verdict, VERDICT);
       statusIndex[at] = table.add(verdict);
       capacity[at] = 0;
     } else if (Number.isInteger(verdict) && verdict > 0) {
       capacity[at] = Math.min(verdict, UNLIMITED);
     } else {
-      throw new InvalidResult(`returned ${String(verdict)}: must be nothing, a whole number above 0, or a status`);
+      reject(verdict, VERDICT);
     }
   });
   return NodeColumns.fromPartial({

@@ -21,6 +21,12 @@ export class Configurations {
     return this.byHash.has(hash);
   }
 
+  /** The result of `configure` for the profile, or for any where the call does not say which. */
+  getAny(hash: bigint, profile: string): unknown {
+    const profiles = this.byHash.get(hash);
+    return profiles?.has(profile) ? profiles.get(profile) : profiles?.values().next().value;
+  }
+
   /** The result of `configure`; undefined if it was not called for the profile. */
   get(hash: bigint, profile: string): unknown {
     return this.byHash.get(hash)?.get(profile);

@@ -51,6 +51,7 @@ export function describe(plugin: Plugin): PluginInfo {
       hint: plugin.queueingHint !== undefined,
     })),
     maxConcurrentCalls: info.maxConcurrentCalls ?? 0,
+    idempotent: info.idempotent ?? false,
     podFields: [...(info.podFields ?? [])],
     nodeData: (info.nodeData ?? NodeData.NAMES) as number,
     dependsOn: (info.dependsOn ?? Dependency.CLUSTER) as number,

@@ -7,6 +7,7 @@
 import { randomUUID } from "node:crypto";
 import { type sendUnaryData, type ServerUnaryCall, type ServerWritableStream, status } from "@grpc/grpc-js";
 import { type Call, type Codec, type Context, jsonCodec, Node } from "./calls.js";
+import { checkStatus, reject } from "./checks.js";
 import type { ClusterState } from "./cluster.js";
 import { Configurations } from "./configurations.js";
 import { CallError, InvalidResult, toServiceError } from "./errors.js";
@@ -155,10 +156,11 @@ export class Invoker {
   }
 
   /** The message of a result that is nothing or a status. @throws InvalidResult for anything else. */
-  statusMessage(result: unknown): StatusMessage {
+  statusMessage(result: unknown, expected = "nothing or a status"): StatusMessage {
     if (result === undefined) return SUCCESS.toMessage(this.name);
-    if (result instanceof Status) return result.toMessage(this.name);
-    throw new InvalidResult(`returned ${JSON.stringify(result) ?? String(result)}: must be nothing or a status`);
+    if (!(result instanceof Status)) reject(result, expected);
+    checkStatus(result, expected);
+    return result.toMessage(this.name);
   }
 
   /** Decodes state that came back. @throws CallError if the codec does not read it. */
@@ -215,10 +217,24 @@ export class Invoker {
   private describeFailure(method: Method | undefined, error: unknown, where = ""): CallError {
     if (error instanceof CallError) return error;
     const cause = error instanceof InvalidResult ? error.message : String(error);
-    const message = `plugin ${this.name}: ${method ?? "the SDK"}${where}: ${cause}`;
+    const message = `plugin ${this.name}: ${describeMethod(method, error)}${where}: ${cause}`;
     this.log.error(message, error instanceof InvalidResult ? {} : { error });
     return new CallError(status.INTERNAL, message);
   }
+}
+
+// Methods whose RPC has another name.
+const RPCS: Partial<Record<Method, string>> = {
+  filterNodes: "Filter",
+  scoreNodes: "Score",
+  normalizeScores: "NormalizeScore",
+};
+
+/** The method; where it returned what it must not, also the RPC. */
+function describeMethod(method: Method | undefined, error: unknown): string {
+  if (method === undefined) return "the SDK";
+  if (!(error instanceof InvalidResult)) return method;
+  return `${RPCS[method] ?? method[0]!.toUpperCase() + method.slice(1)}: ${method}`;
 }
 
 function deadlineOf(call: AnyCall): Date | undefined {

@@ -35,6 +35,11 @@ export interface Info {
   readonly maxConcurrentCalls?: number;
   /** Which changes may help a pod that it refused; unset: every one. */
   readonly events?: readonly Event[];
+  /**
+   * A call may be made twice, also at the same time and at two replicas, without any effect beyond the two answers, which
+   * are the same. Then the scheduler may hedge calls that change nothing.
+   */
+  readonly idempotent?: boolean;
 }
 
 /** A value or a promise of it: every method may be async. */
@@ -116,7 +121,7 @@ export interface Plugin<Config = any, State = any> {
   /** Nothing lets the pod into the queue; a status keeps it out. */
   preEnqueue?(pod: Pod, context: Context<Config>): Awaitable<Result>;
   /** Whether the change may help the pod, which this plugin refused. */
-  queueingHint?(pod: Pod, change: Change, context: Context<undefined>): Awaitable<boolean>;
+  queueingHint?(pod: Pod, change: Change, context: Context<Config>): Awaitable<boolean>;
   /** Before filter, whatever the node. SKIP leaves out filter. */
   preFilter?(call: Call<Config, State>): Awaitable<Result | PreFilterResult<State>>;
   /** Whether the pod may run on the node. Also answers preemption's dry runs. */

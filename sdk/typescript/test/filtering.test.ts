@@ -40,7 +40,7 @@ test("filterNodes answers about all nodes at once, and its length is checked", a
   assert.equal(good.columns.size, 2);
   const error = await errorOf(call(filter, { cycle: cycle({ profile: "short" }), count: 1, nodes: nodes("a") }));
   assert.equal(error.code, status.INTERNAL);
-  assert.match(error.details, /plugin P: filterNodes: returned 0 verdicts about 1 nodes/);
+  assert.match(error.details, /plugin P: Filter: filterNodes: returned 0 verdicts of 1 nodes/);
 });
 
 test("an exception of a method names plugin, method and node, and the server goes on", async (t) => {
@@ -61,13 +61,14 @@ for (const [verdict, shown] of [
   [0, "0"],
   [-1, "-1"],
   [1.5, "1.5"],
-  ["no", "no"],
+  ["no", "'no'"],
+  [SKIP, "SKIP"],
 ] as const) {
   test(`a verdict of ${shown} is reported as the plugin's mistake`, async (t) => {
     const { call } = await started(t, { info: { name: "P" }, filter: () => verdict as never });
     const error = await errorOf(call(filter, { cycle: cycle(), count: 1, nodes: nodes("a") }));
     assert.equal(error.code, status.INTERNAL);
-    assert.match(error.details, new RegExp(`plugin P: filter: returned ${shown}: must be`));
+    assert.match(error.details, new RegExp(`plugin P: Filter: filter: returned ${shown}: must be`));
   });
 }
 

@@ -44,7 +44,7 @@ test("own normalisation gets the raw scores", async (t) => {
 test("a score that is no whole number is the plugin's mistake", async (t) => {
   const { call } = await started(t, { info: { name: "P" }, score: () => 0.5 });
   const error = await errorOf(call(score, { cycle: cycle(), nodes: nodes("a") }));
-  assert.equal(error.details, "plugin P: score: returned 0.5 as score 0: must be a whole number");
+  assert.equal(error.details, "plugin P: Score: score: returned 0.5 as score 0: must be a whole number");
 });
 
 test("permit waits with a timeout", async (t) => {

@@ -32,7 +32,7 @@ test("the handshake describes the plugin, with the version of the moment", async
   let version = "1";
   const plugin: Plugin = {
     get info() {
-      return { name: "P", version, events: [{ resource: "Node", actions: ["Add"] }] };
+      return { name: "P", version, events: [{ resource: "Node", actions: ["Add"] }], idempotent: true };
     },
     filter: () => undefined,
     queueingHint: () => true,
@@ -45,6 +45,7 @@ test("the handshake describes the plugin, with the version of the moment", async
   assert.equal(first.instance, second.instance);
   const [info] = first.plugins;
   assert.deepEqual(info.extensionPoints, [v1.ExtensionPoint.FILTER]);
+  assert.equal(info.idempotent, true);
   assert.deepEqual(info.eventsToRegister, [{ resource: "Node", actions: ["Add"], hint: true }]);
 });
 
@@ -133,6 +134,29 @@ test("hints and preEnqueue get the objects and pods", async (t) => {
     configHash: 1n,
   });
   assert.deepEqual(answer.hints, [v1.Hint.QUEUE_SKIP, v1.Hint.QUEUE]);
+});
+
+test("a hint has the configuration of the pod's profile", async (t) => {
+  const plugin: Plugin<{ zone: string }> = {
+    info: { name: "P", events: [{ resource: "Node", actions: ["Add"] }] },
+    configure: ({ args }) => args as { zone: string },
+    queueingHint: (_, change, { config, profile }) => change.newObject.zone === `${config.zone} of ${profile}`,
+    filter: () => undefined,
+  };
+  const { call } = await started(t, plugin);
+  await call(configure, { ...configuration('{"zone": "east"}'), profile: "one" });
+  await call(configure, { ...configuration('{"zone": "west"}'), profile: "two" });
+  const hints = async (zone: string, ...profiles: string[]) => {
+    const pods = profiles.map((schedulerName) => v1.Pod.fromPartial({ spec: { schedulerName } }));
+    const event = { resource: "Node", actions: ["Add"], hint: true };
+    const newJson = Buffer.from(JSON.stringify({ zone }));
+    const request = { plugin: "P", event, oldJson: Buffer.alloc(0), newJson, pods, configHash: 9n };
+    return (await call(queueingHint, request)).hints;
+  };
+  assert.deepEqual(await hints("east of one", "one", "two"), [v1.Hint.QUEUE, v1.Hint.QUEUE_SKIP]);
+  assert.deepEqual(await hints("west of two", "one", "two"), [v1.Hint.QUEUE_SKIP, v1.Hint.QUEUE]);
+  // A scheduler of the first release does not say the profile.
+  assert.deepEqual(await hints("east of ", ""), [v1.Hint.QUEUE]);
 });
 
 test("a step that the plugin does not have is unimplemented", async (t) => {

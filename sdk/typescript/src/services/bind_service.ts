@@ -18,11 +18,16 @@ import type {
 import { PermitResult, PreBindResult } from "../generated/trireme/v1/bind.js";
 import { PodIdentity } from "../generated/trireme/v1/cycle.js";
 import { Code } from "../generated/trireme/v1/status.js";
+import { checkFields } from "../checks.js";
 import { InvalidResult } from "../errors.js";
 import type { Call } from "../calls.js";
 import type { Invoker, Turn } from "../invoker.js";
 import type { BindItem, PreBindWait, Result } from "../plugin.js";
 import { Status, Wait } from "../results.js";
+
+const SKIPPING = "nothing, SKIP, or a status";
+const PRE_BIND = "nothing, SKIP, a status, or an object of {waitFor, timeoutSeconds, message, state}";
+const PRE_BIND_FIELDS = { waitFor: "array", timeoutSeconds: "number", message: "string", state: "anything" } as const;
 
 type AnyCall = Call<any, any>;
 
@@ -59,8 +64,9 @@ class BindService {
     const statuses = [];
     for (const item of request.items) {
       // Without the method there is work for every pod: only preBind itself knows better.
-      const result = await this.invoker.call("preBindPreFlight", () => plugin.preBindPreFlight?.(call, this.item(item)));
-      statuses.push(this.invoker.statusMessage(result));
+      const answer = async () =>
+        this.invoker.statusMessage(await plugin.preBindPreFlight?.(call, this.item(item)), SKIPPING);
+      statuses.push(await this.invoker.call("preBindPreFlight", answer));
     }
     return { statuses };
   };
@@ -77,8 +83,9 @@ class BindService {
   readonly bind = async (request: BindRequest, turn: Turn, write: (response: BindResponse) => void): Promise<void> => {
     const call = await this.invoker.callFor(request.cycle, turn);
     for (const [index, item] of request.items.entries()) {
-      const result = await this.invoker.call("bind", () => this.invoker.plugin.bind!(call, this.item(item)));
-      write({ results: [{ index, status: this.invoker.statusMessage(result) }] });
+      const answer = async () =>
+        this.invoker.statusMessage(await this.invoker.plugin.bind!(call, this.item(item)), SKIPPING);
+      write({ results: [{ index, status: await this.invoker.call("bind", answer) }] });
     }
   };
 
@@ -92,7 +99,9 @@ class BindService {
 
   private async permitOne(call: AnyCall, item: BindItem<any>): Promise<PermitResultMessage> {
     const result = await this.invoker.plugin.permit!(call, item);
-    if (!(result instanceof Wait)) return PermitResult.fromPartial({ status: this.invoker.statusMessage(result) });
+    if (!(result instanceof Wait)) {
+      return PermitResult.fromPartial({ status: this.invoker.statusMessage(result, "nothing, a status, or wait(seconds)") });
+    }
     return PermitResult.fromPartial({
       status: this.waiting(result.message),
       timeout: duration(result.seconds),
@@ -102,8 +111,9 @@ class BindService {
   private async preBindOne(call: AnyCall, item: BindItem<any>): Promise<PreBindResultMessage> {
     const result: Result | PreBindWait<any> = await this.invoker.plugin.preBind!(call, item);
     if (result === undefined || result instanceof Status) {
-      return PreBindResult.fromPartial({ status: this.invoker.statusMessage(result) });
+      return PreBindResult.fromPartial({ status: this.invoker.statusMessage(result, PRE_BIND) });
     }
+    checkFields(result, PRE_BIND_FIELDS, PRE_BIND);
     if (!(result.waitFor?.length > 0) || !(result.timeoutSeconds > 0)) {
       throw new InvalidResult("returned a wait without an object in waitFor, or without timeoutSeconds above 0");
     }

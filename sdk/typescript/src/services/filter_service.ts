@@ -1,7 +1,7 @@
 /** Serves FilterPlugin with a plugin's preFilter, filter, postFilter, reserve and unreserve. */
 import type { Call, Node } from "../calls.js";
 import { packVerdicts } from "../columns.js";
-import { InvalidResult } from "../errors.js";
+import { checkArray, checkFields } from "../checks.js";
 import type { Pod } from "../generated/trireme/v1/core.js";
 import { PodIdentity } from "../generated/trireme/v1/cycle.js";
 import type {
@@ -24,6 +24,16 @@ import { PostFilterResponse, PreFilterResponse, Reservation } from "../generated
 import { type Invoker, nodeAt, nodeOfView, type Turn } from "../invoker.js";
 import type { Placement, Verdict } from "../plugin.js";
 import { Status, SUCCESS } from "../results.js";
+
+const PRE_FILTER = "nothing, SKIP, a status, or an object of {nodes, state}";
+const POST_FILTER = "nothing, a status, or an object of {actions, nominatedNode, clearNomination, disruption}";
+const POST_FILTER_FIELDS = {
+  actions: "array",
+  nominatedNode: "string",
+  clearNomination: "boolean",
+  disruption: "object",
+} as const;
+const RESERVE = "nothing, a status, or an object of {assumed, state}";
 
 type AnyCall = Call<any, any>;
 
@@ -48,8 +58,9 @@ class FilterService {
     return this.invoker.call("preFilter", async () => {
       const result = await this.invoker.plugin.preFilter?.(call);
       if (result === undefined || result instanceof Status) {
-        return PreFilterResponse.fromPartial({ status: this.invoker.statusMessage(result) });
+        return PreFilterResponse.fromPartial({ status: this.invoker.statusMessage(result, PRE_FILTER) });
       }
+      checkFields(result, { nodes: "strings", state: "anything" }, PRE_FILTER);
       return PreFilterResponse.fromPartial({
         status: SUCCESS.toMessage(this.invoker.name),
         narrowed: result.nodes !== undefined,
@@ -81,8 +92,9 @@ class FilterService {
     return this.invoker.call("postFilter", async () => {
       const result = await this.invoker.plugin.postFilter!(call, { columns, preFilter });
       if (result === undefined || result instanceof Status) {
-        return PostFilterResponse.fromPartial({ status: this.invoker.statusMessage(result) });
+        return PostFilterResponse.fromPartial({ status: this.invoker.statusMessage(result, POST_FILTER) });
       }
+      checkFields(result, POST_FILTER_FIELDS, POST_FILTER);
       return PostFilterResponse.fromPartial({
         status: SUCCESS.toMessage(this.invoker.name),
         actions: [...(result.actions ?? [])],
@@ -113,8 +125,9 @@ class FilterService {
   private async reserveOne(call: AnyCall, placement: Placement): Promise<ReservationMessage> {
     const result = await this.invoker.plugin.reserve!(call, placement);
     if (result === undefined || result instanceof Status) {
-      return Reservation.fromPartial({ status: this.invoker.statusMessage(result) });
+      return Reservation.fromPartial({ status: this.invoker.statusMessage(result, RESERVE) });
     }
+    checkFields(result, { assumed: "array", state: "anything" }, RESERVE);
     return Reservation.fromPartial({
       status: SUCCESS.toMessage(this.invoker.name),
       assumed: [...(result.assumed ?? [])],
@@ -129,9 +142,7 @@ class FilterService {
     }
     return this.invoker.call("filterNodes", async () => {
       const verdicts = await plugin.filterNodes!(call, nodes);
-      if (verdicts.length !== nodes.length) {
-        throw new InvalidResult(`returned ${verdicts.length} verdicts about ${nodes.length} nodes`);
-      }
+      checkArray(verdicts, nodes.length, "verdicts");
       return verdicts;
     });
   }

@@ -1,6 +1,7 @@
 /** Serves QueueService with a plugin's preEnqueue and queueingHint. */
 import { status } from "@grpc/grpc-js";
 import type { Change } from "../calls.js";
+import { reject } from "../checks.js";
 import { CallError } from "../errors.js";
 import {
   Hint,
@@ -30,8 +31,9 @@ async function preEnqueue(invoker: Invoker, request: PreEnqueueRequest, turn: Tu
   const context = invoker.contextFor(request.profile, config, turn);
   const statuses = [];
   for (const pod of request.pods) {
-    const result = await invoker.call("preEnqueue", () => invoker.plugin.preEnqueue!(pod, context));
-    statuses.push(invoker.statusMessage(result));
+    statuses.push(
+      await invoker.call("preEnqueue", async () => invoker.statusMessage(await invoker.plugin.preEnqueue!(pod, context))),
+    );
   }
   return { statuses };
 }
@@ -48,10 +50,15 @@ async function queueingHint(
     oldObject: decodeObject("old_json", request.oldJson),
     newObject: decodeObject("new_json", request.newJson),
   };
-  const context = invoker.contextFor("", undefined, turn);
   const hints = [];
   for (const pod of request.pods) {
-    const helps = await invoker.call("queueingHint", () => invoker.plugin.queueingHint!(pod, change, context));
+    const profile = pod.spec?.schedulerName ?? "";
+    const config = invoker.configurations.getAny(request.configHash, profile);
+    const context = invoker.contextFor(profile, config, turn);
+    const helps = await invoker.call("queueingHint", async () => {
+      const result: unknown = await invoker.plugin.queueingHint!(pod, change, context);
+      return typeof result === "boolean" ? result : reject(result, "true or false");
+    });
     hints.push(helps ? Hint.QUEUE : Hint.QUEUE_SKIP);
   }
   return { hints };

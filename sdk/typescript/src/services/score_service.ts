@@ -1,4 +1,5 @@
 /** Serves ScorePlugin with a plugin's preScore, score and normalizeScores. */
+import { checkArray, checkFields, shown } from "../checks.js";
 import { InvalidResult } from "../errors.js";
 import type {
   NormalizeScoreRequest,
@@ -11,6 +12,8 @@ import type {
 import { PreScoreResponse } from "../generated/trireme/v1/score.js";
 import type { Invoker, Turn } from "../invoker.js";
 import { Status, SUCCESS } from "../results.js";
+
+const PRE_SCORE = "nothing, SKIP, a status, or an object of {state}";
 
 /** The implementation of ScorePlugin. */
 export function scoreService(invoker: Invoker): ScorePluginServer {
@@ -30,8 +33,9 @@ async function preScore(invoker: Invoker, request: PreScoreRequest, turn: Turn):
   return invoker.call("preScore", async () => {
     const result = await invoker.plugin.preScore?.(call, invoker.nodesOf(request.nodes));
     if (result === undefined || result instanceof Status) {
-      return PreScoreResponse.fromPartial({ status: invoker.statusMessage(result) });
+      return PreScoreResponse.fromPartial({ status: invoker.statusMessage(result, PRE_SCORE) });
     }
+    checkFields(result, { state: "anything" }, PRE_SCORE);
     const state = invoker.encode(result.state);
     return PreScoreResponse.fromPartial({ status: SUCCESS.toMessage(invoker.name), state });
   });
@@ -68,11 +72,11 @@ async function normalizeScore(
 
 /** The scores as 64-bit integers. @throws InvalidResult for another number of scores, or what is no whole number. */
 function checkScores(scores: readonly (number | bigint)[], count: number): bigint[] {
-  if (scores.length !== count) throw new InvalidResult(`returned ${scores.length} scores of ${count} nodes`);
+  checkArray(scores, count, "scores");
   return scores.map((value, at) => {
     if (typeof value === "bigint") return value;
     if (!Number.isSafeInteger(value)) {
-      throw new InvalidResult(`returned ${String(value)} as score ${at}: must be a whole number`);
+      throw new InvalidResult(`returned ${shown(value)} as score ${at}: must be a whole number`);
     }
     return BigInt(value);
   });
