@@ -119,6 +119,9 @@ def build_go(module: str, name: str, package: str = ".") -> Path:
     return binary
 
 
+RUST_PACKAGE = ROOT / "build" / "sdk" / "rust" / "trireme-sdk"
+
+
 def run_cargo(example: str, *arguments: str) -> Path:
     """Run cargo for a Rust example, with the SDK's package; returns the folder of debug binaries."""
     return run_cargo_in(ROOT / "examples" / example, *arguments) / "debug"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from contract_services import PYTHON_EXAMPLES, WITH_GO_PACKAGE, require_toolchain, run_cargo
+from contract_services import PYTHON_EXAMPLES, RUST_PACKAGE, WITH_GO_PACKAGE, require_toolchain, run_cargo, run_cargo_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GO_SDK = EXAMPLES.parent / "sdk" / "go"
@@ -59,6 +59,12 @@ def test_the_go_sdk_is_in_order(command: Sequence[str | Path]) -> None:
 def test_the_rust_example_passes_its_own_tests() -> None:
     """Broken, the example that people copy from is wrong, or cannot be built from the SDK's package."""
     run_cargo("gpu-memory-rust", "test")
+
+
+@pytest.mark.timeout(900)
+def test_the_rust_sdk_passes_its_own_tests() -> None:
+    """Broken, what authors in Rust build on is wrong. The package is tested, whose build the example shares."""
+    run_cargo_in(RUST_PACKAGE, "test", "--tests")
 
 
 @pytest.mark.timeout(900)

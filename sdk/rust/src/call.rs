@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 
@@ -24,6 +25,7 @@ pub struct Call {
     pub removed_pods: Vec<v1::Pod>,
     /// A dry run assumes that these pods are on the node. `Node::pods` has them already.
     pub added_pods: Vec<v1::Pod>,
+    pub(crate) deadline: Option<Instant>,
     pub(crate) state: Vec<u8>,
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) generation: u64,
@@ -43,6 +45,11 @@ impl Call {
     /// The label of the pod.
     pub fn label(&self, name: &str) -> Option<&str> {
         label(&self.pod, name)
+    }
+
+    /// When the caller gives up: an async method then ends at its next `await`. None: it did not say.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 }
 

@@ -1,10 +1,18 @@
 //! Requests of a plugin to the scheduler: allow or reject a pod that waits, and activate pods.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
+use crate::tls::{Reloaded, TlsFiles};
 use crate::v1;
 use crate::v1::handle_service_client::HandleServiceClient;
 
@@ -25,6 +33,21 @@ impl Handle {
         Ok(Self { plugin: plugin.into(), client: HandleServiceClient::new(channel) })
     }
 
+    /// With TLS, for an address `https://host:port`: shows the certificate of these files, and expects a scheduler with one
+    /// of the authority `client_ca`. Files that change are used for the next connection.
+    pub fn with_tls(
+        address: &str,
+        plugin: &str,
+        files: &TlsFiles,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let reloaded = Arc::new(Reloaded::new(files)?);
+        // tonic does the TLS of addresses with https itself, unless it is given the connections.
+        let endpoint = Endpoint::from_shared(address.replacen("https://", "http://", 1))?.timeout(TIMEOUT);
+        let connect = tower::service_fn(move |uri: Uri| connect(uri, reloaded.clone()));
+        let client = HandleServiceClient::new(endpoint.connect_with_connector_lazy(connect));
+        Ok(Self { plugin: plugin.into(), client })
+    }
+
     /// Ends the plugin's wait for a pod; false if the pod does not wait.
     pub async fn allow(&self, pod: v1::PodIdentity) -> Result<bool, Status> {
         let request = v1::AllowRequest { pod: Some(pod), plugin: self.plugin.clone() };
@@ -41,6 +64,14 @@ impl Handle {
     pub async fn activate(&self, pods: Vec<v1::PodIdentity>) -> Result<Vec<v1::PodIdentity>, Status> {
         Ok(self.client.clone().activate(v1::ActivateRequest { pods }).await?.into_inner().activated)
     }
+}
+
+async fn connect(uri: Uri, reloaded: Arc<Reloaded>) -> io::Result<TokioIo<tokio_rustls::client::TlsStream<TcpStream>>> {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
+    let config = reloaded.client().map_err(io::Error::other)?;
+    let stream = TcpStream::connect((host.as_str(), uri.port_u16().unwrap_or(443))).await?;
+    let name = ServerName::try_from(host).map_err(io::Error::other)?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.map(TokioIo::new)
 }
 
 fn unless_not_found(answer: Result<(), Status>) -> Result<bool, Status> {

@@ -75,6 +75,13 @@ impl Info {
         self
     }
 
+    /// A call may be made twice, also at the same time and at two replicas, without any effect beyond the two answers, which
+    /// are the same. Then the scheduler may hedge calls that change nothing.
+    pub fn idempotent(mut self) -> Self {
+        self.message.idempotent = true;
+        self
+    }
+
     /// Which events may help a pod that it refused. Without any every event does.
     pub fn events<const N: usize>(mut self, events: [Event; N]) -> Self {
         self.message.events_to_register = events

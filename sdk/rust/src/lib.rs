@@ -26,6 +26,7 @@
 //! method returns, or panics with, the scheduler gets a message of the protocol or a gRPC error that names the plugin and
 //! the step; the process continues.
 
+mod admission;
 mod call;
 mod cluster;
 mod configuration;
@@ -33,11 +34,13 @@ mod fencing;
 mod follower;
 mod handle;
 mod info;
+mod metrics;
 mod plugin;
 mod results;
 mod serving;
 mod shared;
 mod services;
+mod tls;
 
 /// The messages and services of the protocol, generated from the protos.
 #[allow(missing_docs, clippy::all)]
@@ -50,5 +53,6 @@ pub use handle::Handle;
 pub use info::{Dependency, Event, Info, NodeData, Normalization, Point};
 pub use plugin::Plugin;
 pub use results::{Bound, Permit, PreBind, PreFilter, Ready, Status, Verdict};
-pub use serving::{Options, main, main_with, serve};
+pub use serving::{Options, main, main_with, serve, serve_with};
+pub use tls::TlsFiles;
 pub use tonic::async_trait;

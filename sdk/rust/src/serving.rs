@@ -13,12 +13,15 @@ use tonic::service::Routes;
 use tonic::transport::Server as GrpcServer;
 use tonic_health::ServingStatus;
 
+use crate::admission::Admission;
 use crate::configuration::{ArgumentErrors, Configuration};
 use crate::follower::Follower;
 use crate::info::{Info, Point};
+use crate::metrics::Metrics;
 use crate::plugin::Plugin;
 use crate::services::Server;
 use crate::shared::{Shared, Source};
+use crate::tls::{Reloaded, TlsFiles};
 use crate::v1;
 
 /// A message to or from a plugin is at most so long.
@@ -36,11 +39,15 @@ pub struct Options {
     pub listen: String,
     /// Logs as JSON.
     pub json_logs: bool,
+    /// TLS of the server; None: there is none. Unix sockets are plain.
+    pub tls: Option<TlsFiles>,
+    /// `host:port` for metrics in Prometheus' text format at /metrics; empty: none.
+    pub metrics_listen: String,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:0".into(), json_logs: false }
+        Self { listen: "127.0.0.1:0".into(), json_logs: false, tls: None, metrics_listen: String::new() }
     }
 }
 
@@ -94,35 +101,64 @@ fn run<P: Plugin>(info: Info, source: Source<P>) -> ExitCode {
     }
 }
 
+const FLAGS: &str = "  --listen ADDRESS              host:port or unix:/path (default 127.0.0.1:0)
+  --tls-cert-file FILE          certificate to serve with; read again when it changes
+  --tls-private-key-file FILE   its private key
+  --client-ca-file FILE         authority that callers' certificates must come from
+  --allowed-identities NAMES    names of callers' certificates, comma-separated
+  --metrics-listen HOST:PORT    metrics in Prometheus' text format at /metrics
+  --log-format FORMAT           text or json, on stderr (default text)";
+
 fn parse(arguments: impl Iterator<Item = String>, info: &Info) -> Result<Option<Options>, String> {
     let (mut options, mut arguments) = (Options::default(), arguments);
+    let mut tls = TlsFiles::default();
     while let Some(argument) = arguments.next() {
         let (name, value) = match argument.split_once('=') {
             Some((name, value)) => (name.to_string(), Some(value.to_string())),
             None => (argument, None),
         };
         if name == "--help" || name == "-h" {
-            println!(
-                "usage: {} [--listen ADDRESS] [--log-format text|json]\n\n\
-                 The scheduler plugin {}.\n\n  \
-                 --listen ADDRESS    host:port or unix:/path (default 127.0.0.1:0)\n  \
-                 --log-format FORMAT text or json, on stderr (default text)",
-                info.message.name, info.message.name
-            );
+            let plugin = &info.message.name;
+            println!("usage: {plugin} [--listen ADDRESS] [FLAGS]\n\nThe scheduler plugin {plugin}.\n\n{FLAGS}");
             return Ok(None);
         }
-        if name != "--listen" && name != "--log-format" {
-            return Err(format!("unknown flag {name}: must be --listen or --log-format"));
+        if !FLAGS.contains(&format!("  {name} ")) {
+            return Err(format!("unknown flag {name}: --help lists the flags"));
         }
         let value = value.or_else(|| arguments.next()).ok_or(format!("{name}: needs a value"))?;
-        match (name.as_str(), value.as_str()) {
-            ("--listen", _) => options.listen = value,
-            (_, "text") => options.json_logs = false,
-            (_, "json") => options.json_logs = true,
-            _ => return Err(format!("--log-format: must be text or json, not {value:?}")),
+        match name.as_str() {
+            "--listen" => options.listen = value,
+            "--metrics-listen" => options.metrics_listen = value,
+            "--log-format" => options.json_logs = is_json(&value)?,
+            _ => set_tls(&mut tls, &name, value),
         }
     }
+    let plain = tls.certificate.as_os_str().is_empty() && tls.private_key.as_os_str().is_empty();
+    if !plain || tls.client_ca.is_some() || !tls.allowed_identities.is_empty() {
+        tls.check()?;
+        options.tls = Some(tls);
+    }
     Ok(Some(options))
+}
+
+fn is_json(format: &str) -> Result<bool, String> {
+    match format {
+        "text" => Ok(false),
+        "json" => Ok(true),
+        _ => Err(format!("--log-format: must be text or json, not {format:?}")),
+    }
+}
+
+fn set_tls(tls: &mut TlsFiles, flag: &str, value: String) {
+    match flag {
+        "--tls-cert-file" => tls.certificate = value.into(),
+        "--tls-private-key-file" => tls.private_key = value.into(),
+        "--client-ca-file" => tls.client_ca = Some(value.into()),
+        _ => {
+            let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+            tls.allowed_identities = names.map(String::from).collect();
+        }
+    }
 }
 
 fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
@@ -144,7 +180,18 @@ pub async fn serve<P: Plugin>(
     serve_source(info, Source::One(Arc::new(plugin)), options, listening, stop).await
 }
 
-pub(crate) async fn serve_source<P: Plugin>(
+/// The same for a plugin that is made for each profile's arguments.
+pub async fn serve_with<P: Plugin>(
+    info: Info,
+    make: impl Fn(Configuration) -> Result<P, ArgumentErrors> + Send + Sync + 'static,
+    options: &Options,
+    listening: impl FnOnce(&str),
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    serve_source(info, Source::Factory(Box::new(make)), options, listening, stop).await
+}
+
+async fn serve_source<P: Plugin>(
     info: Info,
     source: Source<P>,
     options: &Options,
@@ -156,12 +203,24 @@ pub(crate) async fn serve_source<P: Plugin>(
     let instance = instance();
     let follower = info.follows().then(|| Follower::new(instance.clone(), stopped.clone()));
     let shared = Arc::new(Shared::new(info, source, instance, follower));
+    let admission = Admission {
+        metrics: Metrics::new(shared.name())?,
+        // A Unix socket is for those who may open it.
+        identities: Arc::new(match &options.tls {
+            Some(tls) if !options.listen.starts_with("unix:") => tls.allowed_identities.iter().cloned().collect(),
+            _ => Default::default(),
+        }),
+    };
+    let metrics_page = match options.metrics_listen.as_str() {
+        "" => None,
+        listen => Some(admission.metrics.clone().serve(listen).await?),
+    };
     let (reporter, health) = tonic_health::server::health_reporter();
     let (routes, names) = routes(&shared)?;
     for name in &names {
         reporter.set_service_status(*name, ServingStatus::Serving).await;
     }
-    let router = GrpcServer::builder().add_routes(routes).add_service(health);
+    let router = GrpcServer::builder().layer(admission).add_routes(routes).add_service(health);
     let mut ends = stopped.clone();
     let stop_accepting = async move {
         let _ = ends.wait_for(|stop| *stop).await;
@@ -181,14 +240,22 @@ pub(crate) async fn serve_source<P: Plugin>(
         listening(&options.listen);
         serving = Box::pin(router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop_accepting));
     } else {
+        let tls = options.tls.as_ref().map(Reloaded::new).transpose()?;
         let listener = TcpListener::bind(&options.listen).await.map_err(|error| format!("--listen: {error}"))?;
         listening(&listener.local_addr()?.to_string());
-        serving = Box::pin(router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop_accepting));
+        serving = match tls {
+            None => Box::pin(router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop_accepting)),
+            Some(tls) => Box::pin(router.serve_with_incoming_shutdown(tls.incoming(listener), stop_accepting)),
+        };
     }
-    tokio::select! {
+    let served = tokio::select! {
         served = serving => served.map_err(Into::into),
         () = grace => Ok(()),
+    };
+    if let Some(page) = metrics_page {
+        page.abort();
     }
+    served
 }
 
 /// The services of the plugin's extension points, reflection, and the names of the services.

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
@@ -16,6 +17,11 @@ use crate::info::Info;
 use crate::v1;
 
 pub(crate) type Factory<P> = dyn Fn(Configuration) -> Result<P, ArgumentErrors> + Send + Sync;
+
+tokio::task_local! {
+    /// When the caller of the RPC gives up.
+    pub(crate) static DEADLINE: Option<Instant>;
+}
 
 /// How a plugin is made.
 pub(crate) enum Source<P> {
@@ -100,6 +106,7 @@ impl<P: Send + Sync + 'static> Shared<P> {
             pod: cycle.pod.unwrap_or_default(),
             profile: cycle.profile,
             count: count.max(1),
+            deadline: DEADLINE.try_with(|deadline| *deadline).ok().flatten(),
             state: cycle.state,
             cluster,
             generation: cycle.generation,
@@ -118,7 +125,8 @@ impl<P: Send + Sync + 'static> Shared<P> {
             Some(turns) => Some(turns.acquire().await.map_err(|_| Status::unavailable("the process ends"))?),
             None => None,
         };
-        let mut task = AbortOnDrop(tokio::spawn(AssertUnwindSafe(work).0));
+        let deadline = DEADLINE.try_with(|deadline| *deadline).ok().flatten();
+        let mut task = AbortOnDrop(tokio::spawn(AssertUnwindSafe(DEADLINE.scope(deadline, work)).0));
         (&mut task.0).await.unwrap_or_else(|error| Err(self.failed(step, &panic_text(error))))
     }
 

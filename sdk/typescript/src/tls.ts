@@ -59,7 +59,8 @@ export class ReloadedFiles implements experimental.CertificateProvider {
 
   addCaCertificateListener(listener: CaListener): void {
     this.caListeners.add(listener);
-    listener(this.contents);
+    // Not at once: the server takes no note of what comes while it adds its listeners, and then has no certificate.
+    process.nextTick(() => listener(this.contents));
   }
 
   removeCaCertificateListener(listener: CaListener): void {
@@ -68,7 +69,7 @@ export class ReloadedFiles implements experimental.CertificateProvider {
 
   addIdentityCertificateListener(listener: IdentityListener): void {
     this.identityListeners.add(listener);
-    listener(this.contents);
+    process.nextTick(() => listener(this.contents));
   }
 
   removeIdentityCertificateListener(listener: IdentityListener): void {

@@ -114,7 +114,8 @@ impl<P: Plugin> FilterPlugin for Server<P> {
             let selection = request.nodes.unwrap_or_default();
             let nodes = nodes(&call, &selection);
             let mut columns = Columns::new(shared.name(), call.generation, nodes.len());
-            for node in &nodes {
+            for (at, node) in nodes.iter().enumerate() {
+                super::end_if_cancelled(at).await;
                 columns.add(plugin.filter(&call, node));
             }
             Ok(v1::FilterResponse { columns: Some(columns.message) })
@@ -130,7 +131,8 @@ impl<P: Plugin> FilterPlugin for Server<P> {
         let work = async move {
             let (plugin, call) = shared.begin(request.cycle, 1).await?;
             let mut columns = Columns::new(shared.name(), call.generation, request.runs.len());
-            for run in &request.runs {
+            for (at, run) in request.runs.iter().enumerate() {
+                super::end_if_cancelled(at).await;
                 columns.add(dry_run(&*plugin, &call, run));
             }
             Ok(v1::FilterDryRunResponse { columns: Some(columns.message) })

@@ -39,14 +39,17 @@ impl<P: Plugin> QueueService for Server<P> {
     ) -> Result<Response<v1::QueueingHintResponse>, Status> {
         let (shared, request) = (self.0.clone(), request.into_inner());
         let work = async move {
-            let plugin = shared.plugin(request.config_hash, None)?;
             let event = request.event.unwrap_or_default();
             let (old, new) = (object("old_json", &request.old_json)?, object("new_json", &request.new_json)?);
-            let hints = request.pods.iter().map(|pod| {
+            let mut hints = Vec::with_capacity(request.pods.len());
+            for pod in &request.pods {
+                // A scheduler of the first release does not say the profile.
+                let profile = pod.spec.as_ref().map(|spec| spec.scheduler_name.as_str()).filter(|name| !name.is_empty());
+                let plugin = shared.plugin(request.config_hash, profile)?;
                 let helps = plugin.queueing_hint(pod, &event, old.as_ref(), new.as_ref());
-                (if helps { Hint::Queue } else { Hint::QueueSkip }) as i32
-            });
-            Ok(v1::QueueingHintResponse { hints: hints.collect() })
+                hints.push((if helps { Hint::Queue } else { Hint::QueueSkip }) as i32);
+            }
+            Ok(v1::QueueingHintResponse { hints })
         };
         self.0.run("QueueingHint", work).await.map(Response::new)
     }

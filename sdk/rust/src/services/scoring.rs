@@ -48,8 +48,13 @@ impl<P: Plugin> ScorePlugin for Server<P> {
         let work = async move {
             let (plugin, call) = shared.begin(request.cycle, 1).await?;
             let selection = request.nodes.unwrap_or_default();
-            let scores = nodes(&call, &selection).iter().map(|node| plugin.score(&call, node)).collect::<Result<Vec<_>, _>>();
-            let checked = scores.and_then(|scores| {
+            let nodes = nodes(&call, &selection);
+            let mut scores = Vec::with_capacity(nodes.len());
+            for (at, node) in nodes.iter().enumerate() {
+                super::end_if_cancelled(at).await;
+                scores.push(plugin.score(&call, node));
+            }
+            let checked = scores.into_iter().collect::<Result<Vec<_>, _>>().and_then(|scores| {
                 check("score", &scores, shared.info.message.normalization()).map(|()| scores)
             });
             Ok(match checked {
