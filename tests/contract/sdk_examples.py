@@ -118,6 +118,18 @@ def run_typescript_sdk_tests() -> None:
     _run(["npm", "test", "--silent"], folder)
 
 
+def run_java_sdk_tests() -> None:
+    """Run the SDK's own tests, beside what its package's build has compiled."""
+    _require_toolchain("mvn", "sdk/java")
+    with _one_build_at_a_time():
+        _package("java")
+        folder = ROOT / "sdk" / "java"
+        if not (folder / "target" / "classes").is_dir():
+            _build_package("java")
+        # The goals alone: the phase `test` would compile the SDK once more.
+        _run(["mvn", "--batch-mode", "--quiet", "compiler:testCompile", "surefire:test"], folder)
+
+
 def _package(language: str) -> str:
     """Build the SDK's package if its sources have changed; returns the hash of the sources."""
     sources = _hash([ROOT / "sdk" / language, ROOT / "protos" / "trireme"])

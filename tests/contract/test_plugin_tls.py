@@ -1,7 +1,6 @@
 """Plugins in every language over TLS: who is let in, and files that are replaced while they serve."""
 
 import asyncio
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -41,11 +40,7 @@ def secure(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     flags = ["--listen", "127.0.0.1:0", "--allowed-identities", f"other,{SCHEDULER}"]
     flags += ["--tls-cert-file", folder / "plugin.crt", "--tls-private-key-file", folder / "plugin.key"]
     flags += ["--client-ca-file", folder / "ca.crt"]
-    # Java looks at its files once a minute.
-    environment = {**os.environ, "JAVA_TOOL_OPTIONS": "-Dtrireme.tls.poll.seconds=1"}
-    process = subprocess.Popen(
-        [*command(request.param), *flags], stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
-    )
+    process = subprocess.Popen([*command(request.param), *flags], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None
         yield Secure(process.stdout.readline().strip().removeprefix("listening on "), folder, authority)

@@ -40,7 +40,7 @@ final class BindHandlers {
       PreBindPreFlightResponse.Builder out = PreBindPreFlightResponse.newBuilder();
       for (dev.trireme.v1.BindItem item : request.getItemsList()) {
         out.addStatuses(invoker.call("preBindPreFlight",
-            () -> invoker.statusMessage(plugin.preBindPreFlight(call, invoker.item(item)))));
+            () -> invoker.statusMessage(plugin.preBindPreFlight(call, invoker.item(item)), Invoker.SKIP)));
       }
       return out.build();
     });
@@ -64,7 +64,7 @@ final class BindHandlers {
         BindItem item = invoker.item(request.getItems(index));
         BindResponse.Builder out = BindResponse.newBuilder();
         out.addResultsBuilder().setIndex(index)
-            .setStatus(invoker.call("bind", () -> invoker.statusMessage(plugin.bind(call, item))));
+            .setStatus(invoker.call("bind", () -> invoker.statusMessage(plugin.bind(call, item), Invoker.SKIP)));
         responses.accept(out.build());
       }
       return null;
@@ -85,7 +85,8 @@ final class BindHandlers {
   }
 
   private PermitResult message(Plugin.PermitResult result) {
-    PermitResult.Builder out = PermitResult.newBuilder().setStatus(invoker.statusMessage(result.status()));
+    dev.trireme.sdk.Status status = Invoker.required(result, "a PermitResult").status();
+    PermitResult.Builder out = PermitResult.newBuilder().setStatus(invoker.statusMessage(status, ""));
     if (result.timeout() != null) {
       out.setTimeout(positive(result.timeout()));
     }
@@ -94,7 +95,7 @@ final class BindHandlers {
 
   private PreBindResult message(Plugin.PreBindResult result) {
     PreBindResult.Builder out = PreBindResult.newBuilder()
-        .setStatus(invoker.statusMessage(result.status()))
+        .setStatus(invoker.statusMessage(Invoker.required(result, "a PreBindResult").status(), Invoker.SKIP))
         .addAllWaitFor(result.waitFor())
         .setState(invoker.encode(result.state()));
     if (result.timeout() != null) {

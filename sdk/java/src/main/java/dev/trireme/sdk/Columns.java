@@ -8,6 +8,8 @@ import java.util.Map;
 
 /** Packs verdicts about nodes into the columns of the contract. */
 final class Columns {
+  private static final String VERDICT = "Verdict.PASS, a capacity, or a status that refuses";
+
   private Columns() {}
 
   /** Makes columns of one verdict a node, each distinct status once. */
@@ -17,6 +19,8 @@ final class Columns {
     for (Verdict verdict : verdicts) {
       if (verdict instanceof Verdict.Capacity passes) {
         columns.addStatusIndex(0).addCapacity(passes.copies());
+      } else if (verdict instanceof Status status && (status.code() == Code.CODE_SKIP || status.code() == Code.CODE_WAIT)) {
+        throw new InvalidResult("returned a status of " + status.code() + ": must be " + VERDICT);
       } else if (verdict instanceof Status status && status.code() != Code.CODE_SUCCESS) {
         Integer number = numbers.get(status);
         if (number == null) {
@@ -28,7 +32,7 @@ final class Columns {
       } else if (verdict instanceof Status) {
         columns.addStatusIndex(0).addCapacity(Integer.MAX_VALUE);
       } else {
-        throw new InvalidResult("returned null: must be Verdict.PASS, a capacity, or a status");
+        throw new InvalidResult("returned null: must be " + VERDICT);
       }
     }
     return columns.build();

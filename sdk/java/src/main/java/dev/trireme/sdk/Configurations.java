@@ -27,6 +27,13 @@ final class Configurations {
     return byHash.containsKey(hash);
   }
 
+  /** The result for the profile, or for any where the call does not say which. */
+  synchronized Object getAny(long hash, String profile) {
+    Map<String, Object> profiles = byHash.getOrDefault(hash, Map.of());
+    return profiles.containsKey(profile) || profiles.isEmpty()
+        ? profiles.get(profile) : profiles.values().iterator().next();
+  }
+
   synchronized Object get(long hash, String profile) {
     return byHash.getOrDefault(hash, Map.of()).get(profile);
   }

@@ -50,6 +50,7 @@ final class Description {
         .setVersion(info.version())
         .addAllExtensionPoints(points)
         .setMaxConcurrentCalls(info.maxConcurrentCalls())
+        .setIdempotent(info.idempotent())
         .addAllPodFields(info.podFields())
         .setNodeData(info.nodeData().message)
         .setDependsOn(info.dependsOn().message)

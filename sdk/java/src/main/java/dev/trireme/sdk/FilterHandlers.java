@@ -34,9 +34,9 @@ final class FilterHandlers {
         return PreFilterResponse.newBuilder().setStatus(Status.SUCCESS.toMessage(invoker.name())).build();
       }
       return invoker.call("preFilter", () -> {
-        Plugin.PreFilterResult result = plugin.preFilter(call);
+        Plugin.PreFilterResult result = Invoker.required(plugin.preFilter(call), "a PreFilterResult");
         PreFilterResponse.Builder out = PreFilterResponse.newBuilder()
-            .setStatus(invoker.statusMessage(result.status())).setState(invoker.encode(result.state()));
+            .setStatus(invoker.statusMessage(result.status(), Invoker.SKIP)).setState(invoker.encode(result.state()));
         if (result.nodes() != null) {
           out.setNarrowed(true).addAllNodeNames(result.nodes());
         }
@@ -70,9 +70,9 @@ final class FilterHandlers {
     Plugin.PostFilter plugin = invoker.as(Plugin.PostFilter.class);
     Plugin.NoFit noFit = new Plugin.NoFit(request.getColumns(), request.getPreFilter());
     return invoker.withCall(request.getCycle(), 1, call -> invoker.call("postFilter", () -> {
-      Plugin.PostFilterResult result = plugin.postFilter(call, noFit);
+      Plugin.PostFilterResult result = Invoker.required(plugin.postFilter(call, noFit), "a PostFilterResult");
       PostFilterResponse.Builder out = PostFilterResponse.newBuilder()
-          .setStatus(invoker.statusMessage(result.status()))
+          .setStatus(invoker.statusMessage(result.status(), ""))
           .addAllActions(result.actions())
           .setNominatedNode(result.nominatedNode())
           .setClearNomination(result.clearNomination());
@@ -110,7 +110,7 @@ final class FilterHandlers {
 
   private Reservation message(Plugin.Reservation result) {
     return Reservation.newBuilder()
-        .setStatus(invoker.statusMessage(result.status()))
+        .setStatus(invoker.statusMessage(Invoker.required(result, "a Reservation").status(), ""))
         .addAllAssumed(result.assumed())
         .setState(invoker.encode(result.state()))
         .build();
@@ -122,9 +122,9 @@ final class FilterHandlers {
 
   private List<Verdict> verdicts(Plugin.Filter plugin, Call call, List<Node> nodes) {
     return invoker.call("filterNodes", () -> {
-      List<Verdict> verdicts = plugin.filterNodes(call, nodes);
+      List<Verdict> verdicts = Invoker.required(plugin.filterNodes(call, nodes), "a list of verdicts, one a node");
       if (verdicts.size() != nodes.size()) {
-        throw new InvalidResult("returned " + verdicts.size() + " verdicts about " + nodes.size() + " nodes");
+        throw new InvalidResult("returned " + verdicts.size() + " verdicts of " + nodes.size() + " nodes");
       }
       return verdicts;
     });

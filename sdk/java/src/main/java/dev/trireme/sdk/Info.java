@@ -13,6 +13,8 @@ import java.util.List;
  * @param normalization how scores come into 0 to 100
  * @param maxConcurrentCalls how many calls at once, the SDK has further ones wait; 0: as many as come
  * @param events which changes may help a pod that it refused; empty: every one
+ * @param idempotent whether a call may be made twice, also at the same time and at two replicas, without any effect beyond
+ *     the two answers, which are the same; the scheduler may then hedge calls that change nothing
  */
 public record Info(
     String name,
@@ -22,48 +24,59 @@ public record Info(
     List<String> podFields,
     Normalization normalization,
     int maxConcurrentCalls,
-    List<Event> events) {
+    List<Event> events,
+    boolean idempotent) {
 
   /** A plugin of this name: it depends on anything, gets names of nodes, and has no limits. */
   public static Info of(String name) {
     return new Info(
-        name, "", Dependency.CLUSTER, NodeData.NAMES, List.of(), Normalization.NONE, 0, List.of());
+        name, "", Dependency.CLUSTER, NodeData.NAMES, List.of(), Normalization.NONE, 0, List.of(), false);
   }
 
   /** The same with this version. */
   public Info withVersion(String value) {
-    return new Info(name, value, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events);
+    return new Info(
+        name, value, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent);
   }
 
   /** The same, depending on this. */
   public Info dependingOn(Dependency value) {
-    return new Info(name, version, value, nodeData, podFields, normalization, maxConcurrentCalls, events);
+    return new Info(
+        name, version, value, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent);
   }
 
   /** The same with nodes in this form. */
   public Info withNodeData(NodeData value) {
-    return new Info(name, version, dependsOn, value, podFields, normalization, maxConcurrentCalls, events);
+    return new Info(
+        name, version, dependsOn, value, podFields, normalization, maxConcurrentCalls, events, idempotent);
   }
 
   /** The same with these fields of pods. */
   public Info withPodFields(String... paths) {
     return new Info(
-        name, version, dependsOn, nodeData, List.of(paths), normalization, maxConcurrentCalls, events);
+        name, version, dependsOn, nodeData, List.of(paths), normalization, maxConcurrentCalls, events, idempotent);
   }
 
   /** The same with scores of this kind. */
   public Info withNormalization(Normalization value) {
-    return new Info(name, version, dependsOn, nodeData, podFields, value, maxConcurrentCalls, events);
+    return new Info(
+        name, version, dependsOn, nodeData, podFields, value, maxConcurrentCalls, events, idempotent);
   }
 
   /** The same with at most so many calls at once. */
   public Info withMaxConcurrentCalls(int value) {
-    return new Info(name, version, dependsOn, nodeData, podFields, normalization, value, events);
+    return new Info(name, version, dependsOn, nodeData, podFields, normalization, value, events, idempotent);
   }
 
   /** The same with these events. */
   public Info withEvents(Event... values) {
     return new Info(
-        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, List.of(values));
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, List.of(values), idempotent);
+  }
+
+  /** The same, whose calls may be made twice. */
+  public Info withIdempotence() {
+    return new Info(
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, true);
   }
 }

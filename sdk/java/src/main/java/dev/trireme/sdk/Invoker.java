@@ -5,6 +5,7 @@ import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
+import dev.trireme.v1.Code;
 import dev.trireme.v1.Cycle;
 import dev.trireme.v1.NodeSelection;
 import io.grpc.Context;
@@ -14,6 +15,7 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ServerCalls;
 import io.grpc.stub.StreamObserver;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ScheduledExecutorService;
@@ -29,6 +31,10 @@ import java.util.function.Consumer;
  * and method, and the process goes on.
  */
 final class Invoker {
+  /** The RPCs of methods that are named otherwise. */
+  private static final Map<String, String> RPCS =
+      Map.of("filterNodes", "Filter", "scoreNodes", "Score", "normalizeScores", "NormalizeScore");
+
   /** How often a call that waits for its turn looks whether its caller is still there; milliseconds. */
   private static final long TURN_POLL_MS = 20;
 
@@ -146,12 +152,24 @@ final class Invoker {
     }
   }
 
-  /** The message of a status that a method returned. */
-  dev.trireme.v1.Status statusMessage(dev.trireme.sdk.Status status) {
-    if (status == null) {
-      throw new InvalidResult("returned no status: must be Status.SUCCESS or another one");
+  /** Another code that a status may have than that of success, a refusal or an error. */
+  static final String SKIP = "Status.SKIP, ";
+
+  /** The message of a status that a method returned; `also` is SKIP where the method may skip. */
+  dev.trireme.v1.Status statusMessage(dev.trireme.sdk.Status status, String also) {
+    if (status == null || (status.code() == Code.CODE_SKIP && !also.equals(SKIP))) {
+      String shown = status == null ? "null" : "Status.SKIP";
+      throw new InvalidResult("returned " + shown + ": must be Status.SUCCESS, " + also + "a refusal or an error");
     }
     return status.toMessage(name);
+  }
+
+  /** The result, where it must not be null. */
+  static <T> T required(T result, String expected) {
+    if (result == null) {
+      throw new InvalidResult("returned null: must be " + expected);
+    }
+    return result;
   }
 
   /** The bytes of a method's state; null is none. */
@@ -230,9 +248,13 @@ final class Invoker {
       where = failure.getMessage() + " for node " + failure.node;
       cause = failure.getCause();
     }
+    if (cause instanceof InvalidResult) {
+      where = RPCS.getOrDefault(method, Character.toUpperCase(method.charAt(0)) + method.substring(1)) + ": " + where;
+    }
     String text = cause instanceof InvalidResult ? cause.getMessage() : cause.toString();
     String message = "plugin " + name + ": " + where + ": " + text;
-    Log.error(message, cause);
+    // Of a wrong result the place in the SDK says nothing.
+    Log.error(message, cause instanceof InvalidResult ? null : cause);
     return Refusals.of(Status.INTERNAL, message);
   }
 }

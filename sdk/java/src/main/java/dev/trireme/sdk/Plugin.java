@@ -36,13 +36,26 @@ public interface Plugin {
   /** May keep pods out of the queue. */
   interface PreEnqueue extends Plugin {
     /** SUCCESS lets the pod into the queue, another status keeps it out. */
-    Status preEnqueue(Pod pod, String profile) throws Exception;
+    Status preEnqueue(Pod pod, Context context) throws Exception;
   }
 
   /** Decides which of the registered events may help a pod. */
   interface QueueingHint extends Plugin {
     /** Whether the change may help the pod, which this plugin refused. */
-    boolean queueingHint(Pod pod, Change change) throws Exception;
+    boolean queueingHint(Pod pod, Change change, Context context) throws Exception;
+  }
+
+  /**
+   * Whose call it is, of calls without a cycle.
+   *
+   * @param profile the profile (its schedulerName)
+   * @param configured what configure returned for the profile; null if the plugin has none
+   */
+  record Context(String profile, Object configured) {
+    /** What configure returned for the profile; null if the plugin has none. */
+    public <T> T config(Class<T> type) {
+      return type.cast(configured);
+    }
   }
 
   /**

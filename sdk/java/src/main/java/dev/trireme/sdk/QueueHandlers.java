@@ -20,9 +20,10 @@ final class QueueHandlers {
     Plugin.PreEnqueue plugin = invoker.as(Plugin.PreEnqueue.class);
     invoker.requireConfiguration(request.getConfigHash());
     PreEnqueueResponse.Builder out = PreEnqueueResponse.newBuilder();
+    Plugin.Context context = new Plugin.Context(
+        request.getProfile(), invoker.configurations.get(request.getConfigHash(), request.getProfile()));
     for (Pod pod : request.getPodsList()) {
-      out.addStatuses(invoker.call("preEnqueue",
-          () -> invoker.statusMessage(plugin.preEnqueue(pod, request.getProfile()))));
+      out.addStatuses(invoker.call("preEnqueue", () -> invoker.statusMessage(plugin.preEnqueue(pod, context), "")));
     }
     return out.build();
   }
@@ -36,7 +37,10 @@ final class QueueHandlers {
         request.getEvent().getResource(), request.getEvent().getActionsList(), before, after);
     QueueingHintResponse.Builder out = QueueingHintResponse.newBuilder();
     for (Pod pod : request.getPodsList()) {
-      boolean helps = invoker.call("queueingHint", () -> plugin.queueingHint(pod, change));
+      String profile = pod.getSpec().getSchedulerName();
+      Plugin.Context context = new Plugin.Context(
+          profile, invoker.configurations.getAny(request.getConfigHash(), profile));
+      boolean helps = invoker.call("queueingHint", () -> plugin.queueingHint(pod, change, context));
       out.addHints(helps ? Hint.HINT_QUEUE : Hint.HINT_QUEUE_SKIP);
     }
     return out.build();

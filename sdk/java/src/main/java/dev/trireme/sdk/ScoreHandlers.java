@@ -22,9 +22,10 @@ final class ScoreHandlers {
         return PreScoreResponse.newBuilder().setStatus(Status.SUCCESS.toMessage(invoker.name())).build();
       }
       return invoker.call("preScore", () -> {
-        Plugin.PreScoreResult result = plugin.preScore(call, invoker.nodesOf(request.getNodes()));
+        Plugin.PreScoreResult result =
+            Invoker.required(plugin.preScore(call, invoker.nodesOf(request.getNodes())), "a PreScoreResult");
         return PreScoreResponse.newBuilder()
-            .setStatus(invoker.statusMessage(result.status())).setState(invoker.encode(result.state())).build();
+            .setStatus(invoker.statusMessage(result.status(), Invoker.SKIP)).setState(invoker.encode(result.state())).build();
       });
     });
   }
@@ -51,8 +52,12 @@ final class ScoreHandlers {
   }
 
   private static List<Long> check(List<Long> scores, int count) {
-    if (scores.size() != count) {
+    if (Invoker.required(scores, "a list of scores, one a node").size() != count) {
       throw new InvalidResult("returned " + scores.size() + " scores of " + count + " nodes");
+    }
+    int missing = scores.indexOf(null);
+    if (missing >= 0) {
+      throw new InvalidResult("returned null as score " + missing + ": must be a whole number");
     }
     return scores;
   }

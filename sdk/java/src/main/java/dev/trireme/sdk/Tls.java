@@ -12,7 +12,9 @@ import io.grpc.TlsServerCredentials;
 import io.grpc.util.AdvancedTlsX509KeyManager;
 import io.grpc.util.AdvancedTlsX509TrustManager;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.security.GeneralSecurityException;
 import java.security.Principal;
 import java.security.cert.CertificateParsingException;
@@ -37,21 +39,23 @@ import javax.net.ssl.SSLSession;
  * @param clientCa the authority of callers' certificates, which every caller must show; null: none
  */
 public record Tls(Path certificate, Path privateKey, Path clientCa) {
-  /** How often the files are looked at, in seconds. */
-  private static final long POLL_S = 60;
+  /** How often the files are looked at, in seconds. gRPC's own watch of them waits a minute at least. */
+  private static final long POLL_S = 5;
 
   private static final String HEALTH_CHECK = "grpc.health.v1.Health/Check";
 
   ServerCredentials credentials(ScheduledExecutorService timer) {
     try {
       AdvancedTlsX509KeyManager key = new AdvancedTlsX509KeyManager();
-      key.updateIdentityCredentials(
-          certificate.toFile(), privateKey.toFile(), pollSeconds(), TimeUnit.SECONDS, timer);
+      key.updateIdentityCredentials(certificate.toFile(), privateKey.toFile());
+      watch(timer, List.of(certificate, privateKey),
+          () -> key.updateIdentityCredentials(certificate.toFile(), privateKey.toFile()));
       TlsServerCredentials.Builder out = TlsServerCredentials.newBuilder().keyManager(key);
       if (clientCa != null) {
         AdvancedTlsX509TrustManager trust = AdvancedTlsX509TrustManager.newBuilder()
             .setVerification(AdvancedTlsX509TrustManager.Verification.CERTIFICATE_ONLY_VERIFICATION).build();
-        trust.updateTrustCredentials(clientCa.toFile(), pollSeconds(), TimeUnit.SECONDS, timer);
+        trust.updateTrustCredentials(clientCa.toFile());
+        watch(timer, List.of(clientCa), () -> trust.updateTrustCredentials(clientCa.toFile()));
         out.trustManager(trust).clientAuth(TlsServerCredentials.ClientAuth.REQUIRE);
       }
       return out.build();
@@ -61,9 +65,42 @@ public record Tls(Path certificate, Path privateKey, Path clientCa) {
     }
   }
 
-  /** The interval of the files' reads; another one for tests by a system property. */
-  private static long pollSeconds() {
-    return Long.getLong("trireme.tls.poll.seconds", POLL_S);
+  /** Reads files. */
+  private interface Read {
+    void run() throws IOException, GeneralSecurityException;
+  }
+
+  /** Reads the files again when one has changed. Files that cannot be used leave in force what was. */
+  private static void watch(ScheduledExecutorService timer, List<Path> files, Read read) {
+    List<String> seen = new ArrayList<>(stamps(files));
+    timer.scheduleWithFixedDelay(() -> {
+      List<String> now = stamps(files);
+      if (now.equals(seen)) {
+        return;
+      }
+      try {
+        read.run();
+        Log.info("TLS files were read again", "files", files);
+      } catch (IOException | GeneralSecurityException | IllegalArgumentException error) {
+        Log.warn("changed TLS files cannot be used; those before stay in use", "reason", error.getMessage());
+      }
+      seen.clear();
+      seen.addAll(now);
+    }, POLL_S, POLL_S, TimeUnit.SECONDS);
+  }
+
+  /** What differs when a file has been replaced. */
+  private static List<String> stamps(List<Path> files) {
+    List<String> out = new ArrayList<>();
+    for (Path file : files) {
+      try {
+        BasicFileAttributes found = Files.readAttributes(file, BasicFileAttributes.class);
+        out.add(found.fileKey() + "/" + found.lastModifiedTime() + "/" + found.size());
+      } catch (IOException error) {
+        out.add(error.toString());
+      }
+    }
+    return out;
   }
 
   /** Lets in only callers whose certificate has one of these names; everybody that TLS accepts may check the health. */

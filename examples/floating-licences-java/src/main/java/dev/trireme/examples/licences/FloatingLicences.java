@@ -97,7 +97,7 @@ public final class FloatingLicences
 
   /** A pod that had a licence of the product, and is gone or needs it no more, helps; so does a new label of the pod. */
   @Override
-  public boolean queueingHint(Pod pod, Change change) {
+  public boolean queueingHint(Pod pod, Change change, Context context) {
     if (change.resource().equals("TargetPod")) {
       return true;
     }

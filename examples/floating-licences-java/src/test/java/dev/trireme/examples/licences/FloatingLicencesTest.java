@@ -11,6 +11,7 @@ import dev.trireme.sdk.Configuration;
 import dev.trireme.sdk.InvalidArguments;
 import dev.trireme.sdk.PlacedPod;
 import dev.trireme.sdk.Plugin.Change;
+import dev.trireme.sdk.Plugin.Context;
 import dev.trireme.v1.ObjectMeta;
 import dev.trireme.v1.Pod;
 import java.util.List;
@@ -90,8 +91,10 @@ class FloatingLicencesTest {
   @CsvSource({"cad, , true", "cad, cad, false", "cad, other, true", "other, , false", ", cad, false"})
   void aPodWakesWhenALicenceOfItsProductBecomesFree(String before, String after, boolean helps) {
     Change change = new Change("AssignedPod", List.of("Delete"), json(before), json(after));
-    assertEquals(helps, new FloatingLicences().queueingHint(pod("cad"), change));
+    assertEquals(helps, new FloatingLicences().queueingHint(pod("cad"), change, CONTEXT));
   }
+
+  private static final Context CONTEXT = new Context("default-scheduler", null);
 
   private static JsonElement json(String product) {
     return product == null ? null
@@ -101,7 +104,7 @@ class FloatingLicencesTest {
   @Test
   void aDeletedPodWithoutLabelsWakesNobody() {
     Change change = new Change("AssignedPod", List.of("Delete"), JsonParser.parseString("{\"metadata\": {}}"), null);
-    assertFalse(new FloatingLicences().queueingHint(pod("cad"), change));
+    assertFalse(new FloatingLicences().queueingHint(pod("cad"), change, CONTEXT));
   }
 
   @Test
