@@ -76,6 +76,9 @@ type Definition struct {
 	MaxConcurrentCalls int
 	// States names the types of its cycle state.
 	States States
+	// Idempotent: a call may be made twice, also at the same time and at two replicas, without any effect beyond the two
+	// answers, which are the same. Then the scheduler may hedge calls that change nothing.
+	Idempotent bool
 }
 
 // prototype makes the plugin whose methods say the extension points.
@@ -145,6 +148,7 @@ func (d *Definition) describe(ctx context.Context, plugin framework.Plugin) (*tr
 	info := &triremev1.PluginInfo{
 		Name: name, Version: d.Version, ExtensionPoints: points(plugin), MaxConcurrentCalls: uint32(d.MaxConcurrentCalls),
 		PodFields: d.PodFields, NodeData: d.NodeData, DependsOn: d.DependsOn, Normalization: d.Normalization,
+		Idempotent: d.Idempotent,
 	}
 	if name == "" {
 		return nil, errors.New("definition: the plugin's Name is empty")

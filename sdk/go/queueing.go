@@ -47,11 +47,6 @@ func (s queueServer) PreEnqueue(
 func (s queueServer) QueueingHint(
 	ctx context.Context, request *triremev1.QueueingHintRequest,
 ) (*triremev1.QueueingHintResponse, error) {
-	made, err := s.anyProfile(ctx, request.GetConfigHash())
-	if err != nil {
-		return nil, err
-	}
-	functions := made.functions(request.GetEvent())
 	older, err := object(request.GetEvent().GetResource(), request.GetOldJson())
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "old_json: %v", err)
@@ -66,7 +61,11 @@ func (s queueServer) QueueingHint(
 		if err != nil {
 			return nil, status.Errorf(codes.InvalidArgument, "pods: %v", err)
 		}
-		response.Hints = append(response.Hints, s.hint(functions, pod, older, newer))
+		made, err := s.ofProfile(ctx, request.GetConfigHash(), pod.Spec.SchedulerName)
+		if err != nil {
+			return nil, err
+		}
+		response.Hints = append(response.Hints, s.hint(made.functions(request.GetEvent()), pod, older, newer))
 	}
 	return response, nil
 }

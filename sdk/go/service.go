@@ -158,8 +158,12 @@ func (s *service) configured(ctx context.Context, hash uint64, profile string) (
 	return nil, refusal(ctx, reasonConfigMismatch, text)
 }
 
-// anyProfile returns a plugin of the configuration, for calls that name no profile.
-func (s *service) anyProfile(ctx context.Context, hash uint64) (*configured, error) {
+// ofProfile returns the plugin of a pod's profile, or of any where the pod does not say it: a scheduler of the first release
+// does not send the profile with hints.
+func (s *service) ofProfile(ctx context.Context, hash uint64, profile string) (*configured, error) {
+	if profile != "" {
+		return s.configured(ctx, hash, profile)
+	}
 	s.mu.Lock()
 	for profile := range s.made[hash] {
 		s.mu.Unlock()

@@ -374,3 +374,57 @@ func TestHintsSeeTheObjects(t *testing.T) {
 		}
 	}
 }
+
+// wakes registers a hint that only a node's zone of the arguments passes.
+type wakes struct {
+	filtering
+	zone string
+}
+
+func (w wakes) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
+	return []framework.ClusterEventWithHint{{
+		Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add},
+		QueueingHintFn: func(_ klog.Logger, _ *v1.Pod, _, newer any) (framework.QueueingHint, error) {
+			if newer.(*v1.Node).Name == w.zone {
+				return framework.Queue, nil
+			}
+			return framework.QueueSkip, nil
+		},
+	}}, nil
+}
+
+// A hint with another profile's arguments leaves pods unscheduled that fit.
+func TestHintsHaveTheArgumentsOfThePodsProfile(t *testing.T) {
+	factory := WithArgs(func(_ context.Context, args *struct {
+		Zone string `json:"zone"`
+	}, _ framework.Handle) (framework.Plugin, error) {
+		return wakes{zone: args.Zone}, nil
+	}, nil)
+	connection := served(t, Definition{New: factory, Idempotent: true}, Options{})
+	plugin := triremev1.NewPluginServiceClient(connection)
+	info, err := plugin.GetPluginInfo(context.Background(), &triremev1.GetPluginInfoRequest{})
+	if err != nil || !info.GetPlugins()[0].GetIdempotent() {
+		t.Errorf("the plugin does not say that it is idempotent: %v, %v", info, err)
+	}
+	for profile, zone := range map[string]string{"one": "east", "two": "west"} {
+		answer, err := plugin.Configure(context.Background(), &triremev1.ConfigureRequest{
+			ConfigHash: 9, Profile: profile, ArgsJson: []byte(`{"zone": "` + zone + `"}`),
+		})
+		if err != nil || len(answer.GetErrors()) > 0 {
+			t.Fatal(answer, err)
+		}
+	}
+	pod := func(profile string) *triremev1.Pod {
+		return &triremev1.Pod{Spec: &triremev1.PodSpec{SchedulerName: profile}}
+	}
+	response, err := triremev1.NewQueueServiceClient(connection).QueueingHint(
+		context.Background(), &triremev1.QueueingHintRequest{
+			Event:   &triremev1.ClusterEvent{Resource: "Node", Actions: []string{"Add"}},
+			NewJson: []byte(`{"metadata": {"name": "west"}}`), ConfigHash: 9,
+			Pods: []*triremev1.Pod{pod("one"), pod("two")},
+		})
+	wanted := []triremev1.Hint{triremev1.Hint_HINT_QUEUE_SKIP, triremev1.Hint_HINT_QUEUE}
+	if err != nil || !slices.Equal(response.GetHints(), wanted) {
+		t.Errorf("hints: %v, %v", response, err)
+	}
+}

@@ -47,6 +47,14 @@ class RemoteQueuePlugin:
         out.metadata.uid = pod.metadata.uid
         return out
 
+    def _pod_with_profile(self, pod: core_pb2.Pod) -> core_pb2.Pod:
+        """The fields that the plugin reads, and the profile, whose arguments decide what helps."""
+        out = self._client.pods.project(pod)
+        if out is pod:
+            return pod
+        out.spec.scheduler_name = pod.spec.scheduler_name
+        return out
+
     async def queueing_hint(
         self, event: plugin_pb2.ClusterEvent, old_json: bytes, new_json: bytes, pods: Sequence[core_pb2.Pod]
     ) -> list[bool] | None:
@@ -59,7 +67,7 @@ class RemoteQueuePlugin:
             event=event,
             old_json=old_json,
             new_json=new_json,
-            pods=self._client.project_pods(pods),
+            pods=[self._pod_with_profile(pod) for pod in pods],
             config_hash=self._client.config_hash,
         )
 

@@ -128,7 +128,9 @@ class QueueingHintRequest(_message.Message):
 
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
-        """REQUIRED. The pods, one of each class, with the fields that PluginInfo.pod_fields names."""
+        """REQUIRED. The pods, one of each class, with the fields that PluginInfo.pod_fields names and spec.schedulerName, the
+        profile.
+        """
 
     def __init__(
         self,

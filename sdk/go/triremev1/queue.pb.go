@@ -196,7 +196,8 @@ type QueueingHintRequest struct {
 	OldJson []byte `protobuf:"bytes,3,opt,name=old_json,json=oldJson,proto3" json:"old_json,omitempty"`
 	// OPTIONAL. The object after the event, as JSON; unset when it was deleted.
 	NewJson []byte `protobuf:"bytes,4,opt,name=new_json,json=newJson,proto3" json:"new_json,omitempty"`
-	// REQUIRED. The pods, one of each class, with the fields that PluginInfo.pod_fields names.
+	// REQUIRED. The pods, one of each class, with the fields that PluginInfo.pod_fields names and spec.schedulerName, the
+	// profile.
 	Pods []*Pod `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
 	// REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION.
 	ConfigHash    uint64 `protobuf:"fixed64,6,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`

@@ -9657,7 +9657,8 @@ pub struct QueueingHintRequest {
     /// OPTIONAL. The object after the event, as JSON; unset when it was deleted.
     #[prost(bytes = "vec", tag = "4")]
     pub new_json: ::prost::alloc::vec::Vec<u8>,
-    /// REQUIRED. The pods, one of each class, with the fields that PluginInfo.pod_fields names.
+    /// REQUIRED. The pods, one of each class, with the fields that PluginInfo.pod_fields names and spec.schedulerName, the
+    /// profile.
     #[prost(message, repeated, tag = "5")]
     pub pods: ::prost::alloc::vec::Vec<Pod>,
     /// REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION.
