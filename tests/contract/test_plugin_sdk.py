@@ -207,13 +207,17 @@ async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda: 1 / 0, "INTERNAL: ZeroDivisionError: division by zero"),
-        (lambda: "no", "INTERNAL: InvalidResult: filter returned 'no': must be None, a number above 0, or a status"),
-        (lambda: 0, "INTERNAL: InvalidResult: filter returned 0"),
-        (lambda: True, "INTERNAL: InvalidResult: filter returned True"),
+        (lambda: 1 / 0, "INTERNAL: plugin Odd: Filter: filter failed: ZeroDivisionError: division by zero"),
+        (
+            lambda: "no",
+            "INTERNAL: plugin Odd: Filter: filter returned 'no': must be None, a number above 0, or a status",
+        ),
+        (lambda: 0, "INTERNAL: plugin Odd: Filter: filter returned 0"),
+        (lambda: True, "INTERNAL: plugin Odd: Filter: filter returned True"),
+        (lambda: sdk.SKIP, "INTERNAL: plugin Odd: Filter: filter returned SKIP"),
         (lambda: sdk.error("disk on fire"), "disk on fire"),
     ],
-    ids=["an exception", "a text", "no room", "a truth", "an error"],
+    ids=["an exception", "a text", "no room", "a truth", "a skip", "an error"],
 )
 async def test_mistakes_of_a_plugin_are_errors_with_a_reason(stack: Stack, answer: Any, words: str) -> None:
     """Broken, the plugin's process ends, or its author looks for the fault in the scheduler."""
@@ -305,6 +309,27 @@ async def test_pre_enqueue_knows_which_pod_it_is_about(stack: Stack) -> None:
     assert await queue.pre_enqueue("p", [pod]) == [status.SUCCESS]
     del metadata["labels"]
     assert seen == [core_pb2.Pod(metadata=metadata, spec={"priority": 7})]
+
+
+async def test_a_hint_knows_the_profile_of_each_pod(stack: Stack) -> None:
+    """Broken, a plugin answers with the arguments of another profile, and the pod that an event helps waits on."""
+    seen: list[core_pb2.Pod] = []
+
+    class Asking:
+        info = sdk.Info("Asking", events=(sdk.Event("Node", "Add"),), pod_fields=("spec.priority",))
+
+        def filter(self, call: sdk.Call, node: sdk.Node) -> None:
+            return None
+
+        def queueing_hint(self, pod: core_pb2.Pod, event: plugin_pb2.ClusterEvent, old: Any, new: Any) -> bool:
+            seen.append(pod)
+            return True
+
+    queue = (await stack.host(Asking())).queue
+    pod = core_pb2.Pod(spec={"priority": 7, "scheduler_name": "batch", "node_name": "n"})
+    assert await queue.queueing_hint(plugin_pb2.ClusterEvent(resource="Node", actions=["Add"]), b"", b"", [pod])
+    assert seen == [core_pb2.Pod(spec={"priority": 7, "scheduler_name": "batch"})]
+    assert pod.spec.node_name == "n"
 
 
 async def test_the_queue_goes_on_without_a_plugin_that_fails(stack: Stack) -> None:
@@ -460,7 +485,7 @@ async def test_an_interrupted_bind_reports_the_results_so_far(stack: Stack) -> N
     bind = (await stack.host(Binding())).bind
     first, second = await bound(bind, item("a"), item("boom"), item("c"))
     assert first == (0, status_pb2.CODE_SUCCESS)
-    assert "INTERNAL: OSError: no answer" in second
+    assert "INTERNAL: plugin Binding: Bind: bind failed: OSError: no answer" in second
 
 
 # Describing, serving, calling back.

@@ -130,7 +130,7 @@ async def _pre_enqueue(session: Session) -> list[Message]:
 
 async def _queueing_hint(session: Session) -> list[Message]:
     pods = [session.pod(pod) for pod in session.cluster.pods]
-    profile = core_pb2.Pod(spec={"scheduler_name": session.settings.profile})
+    profile = core_pb2.Pod(spec=core_pb2.PodSpec(scheduler_name=session.settings.profile))
     pods = [core_pb2.Pod.FromString(pod.SerializeToString() + profile.SerializeToString()) for pod in pods]
     node = session.cluster.nodes[0].json
     out: list[Message] = []

@@ -21,38 +21,62 @@ The extension points are methods with the framework's names; implement those you
 
     configure(configuration)            checks the profile's arguments; its result is `call.config` in later calls
     pre_enqueue(pod, profile)           None lets the pod into the queue, a status keeps it out
-    queueing_hint(pod, event, old, new) whether the event may help the pod that this plugin refused
+    queueing_hint(pod, event, old, new) True or False: whether the event may help the pod that this plugin refused
     pre_filter(call)                    None, a status, `SKIP`, or a `PreFilter` that narrows the nodes or keeps state
     filter(call, node)                  None: passes; a number: passes, so many copies fit; a status: refused
     filter_nodes(call, nodes)           the same for many nodes at once, instead of filter
     post_filter(call, columns)          None, a status, or a `filter_pb2.PostFilterResponse` with actions
-    pre_score(call, nodes)              None, `SKIP`, a status that is an error, or bytes of state for score
+    pre_score(call, nodes)              None, `SKIP`, a status that is an error, or a `PreScore` with state for score
     score(call, node)                   a whole number
     score_nodes(call, nodes)            the same for many nodes at once, instead of score
     normalize_scores(call, nodes, raw)  0 to 100 for each node (without it: as `Info.normalization` says)
-    reserve(call, placement)            None, a status, or a `filter_pb2.Reservation`
+    reserve(call, placement)            None, a status, or a `Reservation`
     unreserve(call, placement)          nothing
     permit(call, item)                  None, a status, or a `Wait`
+    pre_bind_pre_flight(call, item)     None: pre_bind has work for the pod; `SKIP`: it has none
     pre_bind(call, item)                None, `SKIP`, a status, or a `bind_pb2.PreBindResult`
     bind(call, item)                    None: bound; `SKIP`: left to the next binder; a status
     post_bind(call, item)               nothing
+
+`pre_enqueue` and `queueing_hint` may have one more parameter, `config`: what `configure` returned for the profile.
+State is bytes, or anything that JSON has, dataclasses included, and is read as a value of its type:
+
+    def pre_filter(self, call: sdk.Call) -> sdk.PreFilter:
+        return sdk.PreFilter(state=Wanted(zone="west"))
+
+    def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
+        wanted = call.read_state(Wanted)
 
 With `NodeData.SNAPSHOT` the plugin follows the cluster as the scheduler's own phases do: `node.message` and `node.pods`
 are the node and its pods, bound or assumed, and `call.cluster` has everything else. A call waits until the plugin's
 state is as new as the scheduler's. Methods must not modify that state.
 
 `Info` declares what results depend on, which decides how often the plugin is called: with `Dependency.NODE` once per
-node and class of pods. If a method raises, the scheduler applies the plugin's failure policy to the pod. The SDK
+node and class of pods. If a method raises, or returns what its step does not accept, the
+caller gets an error that names plugin, RPC and method, and applies the plugin's failure policy to the pod. `async`
+methods are cancelled when the caller gives up, at `call.deadline` at the latest. The SDK
 enforces `max_concurrent_calls`: further calls wait. A method that is not `async` blocks the process while it runs, so
 methods that wait for something should be `async`.
 """
 
-from trireme.sdk.calls import Call, Node
+from trireme.sdk.calls import Call, Node, read_state
 from trireme.sdk.cluster_state import ClusterState, PlacedPod
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.description import Event, Info, describe
 from trireme.sdk.handle import Handle
-from trireme.sdk.results import SKIP, PreFilter, Status, Verdict, Wait, error, unresolvable, unschedulable
+from trireme.sdk.results import (
+    SKIP,
+    PreFilter,
+    PreScore,
+    Reservation,
+    Status,
+    Verdict,
+    Wait,
+    error,
+    pending,
+    unresolvable,
+    unschedulable,
+)
 from trireme.sdk.serving import main, serve, services
 from trireme.sdk.values import Dependency, NodeData, Normalization
 
@@ -71,12 +95,16 @@ __all__ = [
     "Normalization",
     "PlacedPod",
     "PreFilter",
+    "PreScore",
+    "Reservation",
     "Status",
     "Verdict",
     "Wait",
     "describe",
     "error",
     "main",
+    "pending",
+    "read_state",
     "serve",
     "services",
     "unresolvable",

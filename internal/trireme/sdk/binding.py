@@ -11,6 +11,10 @@ from trireme.v1 import bind_pb2, bind_pb2_grpc, status_pb2
 
 METHODS = ("permit", "pre_bind", "bind", "post_bind")
 
+_PERMIT = "None, a status, or a Wait"
+_PRE_BIND = "None, SKIP, a status, or a bind_pb2.PreBindResult"
+_SKIPPING = "None, SKIP, or a status"
+
 
 class BindServicer(bind_pb2_grpc.BindPluginServicer):
     """One plugin's BindPlugin."""
@@ -24,7 +28,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
         """Call permit for each pod, in order; a `Wait` becomes a wait with its time-out."""
         await self._invoker.require(context, "permit")
         response = bind_pb2.PermitResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "Permit", "permit"):
             call = await self._invoker.call_for(request.cycle, context)
             for item in request.items:
                 answer = await self._invoker.call("permit", call, item)
@@ -34,16 +38,21 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
                     result.status.plugin = self._invoker.name
                     result.timeout.FromNanoseconds(round(answer.seconds * 1e9))
                 else:
-                    result.status.CopyFrom(self._invoker.status_message("permit", answer))
+                    result.status.CopyFrom(self._invoker.status_message(answer, _PERMIT))
         return response
 
     async def PreBindPreFlight(
         self, request: bind_pb2.PreBindPreFlightRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PreBindPreFlightResponse:
-        """Answer that pre_bind has work for each pod: only the method itself knows."""
+        """Call pre_bind_pre_flight for each pod; without one there is work for each: only pre_bind knows better."""
         await self._invoker.require(context, "pre_bind")
-        success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
-        return bind_pb2.PreBindPreFlightResponse(statuses=[success] * len(request.items))
+        response = bind_pb2.PreBindPreFlightResponse()
+        async with self._invoker.turn(context, "PreBindPreFlight", "pre_bind_pre_flight"):
+            call = await self._invoker.call_for(request.cycle, context)
+            for item in request.items:
+                answer = await self._invoker.call("pre_bind_pre_flight", call, item)
+                response.statuses.append(self._invoker.status_message(answer, _SKIPPING))
+        return response
 
     async def PreBind(
         self, request: bind_pb2.PreBindRequest, context: aio.ServicerContext[Any, Any]
@@ -51,14 +60,14 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
         """Call pre_bind for each pod."""
         await self._invoker.require(context, "pre_bind")
         response = bind_pb2.PreBindResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "PreBind", "pre_bind"):
             call = await self._invoker.call_for(request.cycle, context)
             for item in request.items:
                 answer = await self._invoker.call("pre_bind", call, item)
                 if isinstance(answer, bind_pb2.PreBindResult):
                     response.results.append(answer)
                 else:
-                    response.results.add(status=self._invoker.status_message("pre_bind", answer))
+                    response.results.add(status=self._invoker.status_message(answer, _PRE_BIND))
         return response
 
     async def Bind(
@@ -66,11 +75,11 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
     ) -> AsyncIterator[bind_pb2.BindResponse]:
         """Call bind for each pod, and stream each result at once."""
         await self._invoker.require(context, "bind")
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "Bind", "bind"):
             call = await self._invoker.call_for(request.cycle, context)
             for index, item in enumerate(request.items):
                 answer = await self._invoker.call("bind", call, item)
-                result = bind_pb2.BindResult(index=index, status=self._invoker.status_message("bind", answer))
+                result = bind_pb2.BindResult(index=index, status=self._invoker.status_message(answer, _SKIPPING))
                 yield bind_pb2.BindResponse(results=[result])
 
     async def PostBind(
@@ -78,7 +87,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
     ) -> bind_pb2.PostBindResponse:
         """Call post_bind for each pod."""
         await self._invoker.require(context, "post_bind")
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "PostBind", "post_bind"):
             call = await self._invoker.call_for(request.cycle, context)
             for item in request.items:
                 await self._invoker.call("post_bind", call, item)

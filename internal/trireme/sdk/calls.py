@@ -2,19 +2,23 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
-from trireme.sdk import cluster_state
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
+from trireme.sdk import cluster_state, state
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call about one class of pods.
 
-    `pod` has the fields that the plugin's `pod_fields` name. `state` is what the plugin returned earlier in the cycle.
+    `pod` has the fields that the plugin's `pod_fields` name. `state` is what the plugin returned earlier in the cycle,
+    which `read_state` makes a value of. `deadline` is when the caller gives up, as `time.monotonic()` counts, and an
+    async method is cancelled (None: it did not say).
     `count` is how many pods of the class are pending: a filter need not count copies beyond it. `config` is what the
     plugin's `configure` returned for the profile. A dry run assumes that the pods in `removed_pods` are gone from the
     node and those in `added_pods` are on it; `node.pods` is unchanged. `cluster` is the whole cluster, with SNAPSHOT.
@@ -28,6 +32,20 @@ class Call:
     removed_pods: Sequence[core_pb2.Pod] = ()
     added_pods: Sequence[core_pb2.Pod] = ()
     cluster: cluster_state.ClusterState | None = None
+    deadline: float | None = None
+
+    def read_state(self, kind: type[T]) -> T | None:
+        """The state as a value of this type: of dataclasses and what JSON has. None: there is none.
+
+        Raises:
+            ValueError: it is not of this type.
+        """
+        return state.decode(self.state, kind)
+
+
+def read_state(item: bind_pb2.BindItem, kind: type[T]) -> T | None:
+    """The state that reserve returned for the pod, as `Call.read_state`."""
+    return state.decode(item.state, kind)
 
 
 @dataclass(frozen=True, slots=True)

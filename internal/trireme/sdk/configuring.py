@@ -43,6 +43,11 @@ class Configurations:
         """Whether the plugin accepted the configuration of this hash."""
         return config_hash in self._by_hash
 
+    def get_any(self, config_hash: int, profile: str) -> Any:
+        """The result for the profile, or for any where the call does not say which."""
+        of_profiles = self._by_hash.get(config_hash, {})
+        return of_profiles[profile] if profile in of_profiles else next(iter(of_profiles.values()), None)
+
     def get(self, config_hash: int, profile: str) -> Any:
         """The result of `configure`; None if it was not called for the profile."""
         return self._by_hash.get(config_hash, {}).get(profile)

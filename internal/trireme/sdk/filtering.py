@@ -9,13 +9,18 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.sdk import calls, cluster_state
-from trireme.sdk.invoker import InvalidResult, Invoker
-from trireme.sdk.results import PreFilter
+from trireme.sdk import calls, cluster_state, result_checks, state
+from trireme.sdk.invoker import Invoker
+from trireme.sdk.results import PreFilter, Reservation
 from trireme.v1 import filter_pb2, filter_pb2_grpc
 from trireme.wire import node_columns
 
 METHODS = ("pre_filter", "filter", "filter_nodes", "post_filter", "reserve", "unreserve")
+
+_VERDICT = "None, a number above 0, or a status"
+_PRE_FILTER = "None, SKIP, a status, or a PreFilter"
+_POST_FILTER = "None, a status, or a filter_pb2.PostFilterResponse"
+_RESERVE = "None, a status, a Reservation, or a filter_pb2.Reservation"
 
 
 class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
@@ -29,15 +34,15 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
     ) -> filter_pb2.PreFilterResponse:
         """Call pre_filter; without one every pod passes."""
         response = filter_pb2.PreFilterResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "PreFilter", "pre_filter"):
             answer = await self._invoker.call("pre_filter", await self._invoker.call_for(request.cycle, context))
             if isinstance(answer, PreFilter):
-                response.state = answer.state
+                response.state = state.encode(answer.state)
                 if answer.nodes is not None:
                     response.narrowed = True
-                    response.node_names.extend(answer.nodes)
+                    response.node_names.extend(result_checks.check_names(answer.nodes))
                 answer = None
-            response.status.CopyFrom(self._invoker.status_message("pre_filter", answer))
+            response.status.CopyFrom(self._invoker.status_message(answer, _PRE_FILTER))
         return response
 
     async def Filter(
@@ -46,7 +51,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         """Call filter for each node."""
         await self._invoker.require(context, "filter", "filter_nodes")
         response = filter_pb2.FilterResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "Filter", self._filter_method):
             call = await self._invoker.call_for(request.cycle, context, request.count)
             verdicts = await self._call_filter(call, calls.from_selection(request.nodes, call.cluster))
             response.columns.CopyFrom(self._node_columns(verdicts, request.cycle.generation))
@@ -58,7 +63,7 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         """Call filter for each dry run."""
         await self._invoker.require(context, "filter", "filter_nodes")
         response = filter_pb2.FilterDryRunResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "FilterDryRun", self._filter_method):
             call = await self._invoker.call_for(request.cycle, context)
             verdicts = await self._dry_runs(call, request.runs)
             response.columns.CopyFrom(self._node_columns(verdicts, request.cycle.generation))
@@ -70,12 +75,12 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         """Call post_filter."""
         await self._invoker.require(context, "post_filter")
         response = filter_pb2.PostFilterResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "PostFilter", "post_filter"):
             call = await self._invoker.call_for(request.cycle, context)
             answer = await self._invoker.call("post_filter", call, request.columns)
             if isinstance(answer, filter_pb2.PostFilterResponse):
                 return answer
-            response.status.CopyFrom(self._invoker.status_message("post_filter", answer))
+            response.status.CopyFrom(self._invoker.status_message(answer, _POST_FILTER))
         return response
 
     async def Reserve(
@@ -84,21 +89,18 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         """Call reserve for each placement, in order."""
         await self._invoker.require(context, "reserve")
         response = filter_pb2.ReserveResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "Reserve", "reserve"):
             call = await self._invoker.call_for(request.cycle, context)
             for placement in request.placements:
                 answer = await self._invoker.call("reserve", call, placement)
-                if isinstance(answer, filter_pb2.Reservation):
-                    response.reservations.append(answer)
-                else:
-                    response.reservations.add(status=self._invoker.status_message("reserve", answer))
+                response.reservations.append(self._reservation(answer))
         return response
 
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.UnreserveResponse:
         """Call unreserve for each placement, in order, if the plugin has it."""
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "Unreserve", "unreserve"):
             call = await self._invoker.call_for(request.cycle, context)
             for placement in request.placements:
                 await self._invoker.call("unreserve", call, placement)
@@ -120,10 +122,22 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
         """The verdicts of filter_nodes, or of filter node by node. Raises: InvalidResult if their number is wrong."""
         if self._invoker.method("filter_nodes") is None:
             return await self._invoker.call_for_each_node("filter", call, nodes)
-        verdicts: Sequence[object] = await self._invoker.call("filter_nodes", call, nodes)
-        if len(verdicts) != len(nodes):
-            raise InvalidResult(f"filter_nodes returned {len(verdicts)} verdicts about {len(nodes)} nodes")
-        return verdicts
+        verdicts = await self._invoker.call("filter_nodes", call, nodes)
+        return result_checks.check_sequence(verdicts, len(nodes), "verdicts")
+
+    @property
+    def _filter_method(self) -> str:
+        """The method that answers Filter."""
+        return "filter" if self._invoker.method("filter_nodes") is None else "filter_nodes"
+
+    def _reservation(self, answer: object) -> filter_pb2.Reservation:
+        """The message of reserve's result. Raises: InvalidResult: it is something else."""
+        if isinstance(answer, filter_pb2.Reservation):
+            return answer
+        if isinstance(answer, Reservation):
+            success = self._invoker.status_message(None)
+            return filter_pb2.Reservation(status=success, assumed=answer.assumed, state=state.encode(answer.state))
+        return filter_pb2.Reservation(status=self._invoker.status_message(answer, _RESERVE))
 
     def _node_columns(self, verdicts: Sequence[object], generation: int) -> filter_pb2.NodeColumns:
         """Encode verdicts as columns: the distinct statuses, and one index per node."""
@@ -134,12 +148,11 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
             if verdict is None or verdict == status.SUCCESS:
                 continue
             if isinstance(verdict, status.Status):
-                index[at] = table.setdefault(self._invoker.with_own_name(verdict), len(table) + 1)
+                refusal = self._invoker.with_own_name(result_checks.check_status(verdict, _VERDICT))
+                index[at] = table.setdefault(refusal, len(table) + 1)
                 capacity[at] = 0
-            elif isinstance(verdict, int) and not isinstance(verdict, bool) and verdict > 0:
-                capacity[at] = min(verdict, interfaces.UNLIMITED)
             else:
-                raise InvalidResult(f"filter returned {verdict!r}: must be None, a number above 0, or a status")
+                capacity[at] = min(result_checks.capacity_of(verdict, _VERDICT), interfaces.UNLIMITED)
         short = index.astype(np.int16)
         return node_columns.to_message(
             node_columns.NodeColumns(generation, 0, len(verdicts), None, tuple(table), short, capacity)

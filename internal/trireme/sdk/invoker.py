@@ -9,7 +9,8 @@ import contextlib
 import dataclasses
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -17,7 +18,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.rpc import fencing, follower, grpc_server
-from trireme.sdk import calls, cluster_state
+from trireme.sdk import calls, cluster_state, result_checks
 from trireme.sdk.calls import Call, Node
 from trireme.sdk.configuring import Configurations
 from trireme.sdk.description import Plugin
@@ -26,10 +27,6 @@ from trireme.v1 import cycle_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 log = logging.getLogger(__name__)
-
-
-class InvalidResult(TypeError):
-    """A method returned a value that its extension point does not accept."""
 
 
 class Invoker:
@@ -71,7 +68,11 @@ class Invoker:
         if self.follow is not None:
             await self.follow.wait_until_synced(cycle, context)
         config = self.configurations.get(cycle.config_hash, cycle.profile)
-        return dataclasses.replace(calls.from_cycle(cycle, count), config=config, cluster=self.cluster)
+        left = context.time_remaining()
+        deadline = None if left is None else time.monotonic() + left
+        return dataclasses.replace(
+            calls.from_cycle(cycle, count), config=config, cluster=self.cluster, deadline=deadline
+        )
 
     async def require_configuration(self, config_hash: int, context: aio.ServicerContext[Any, Any]) -> None:
         """End the call with FAILED_PRECONDITION if the plugin takes arguments and does not have this configuration.
@@ -82,13 +83,18 @@ class Invoker:
             text = f"config_hash: plugin {self.name} does not have this configuration"
             await grpc_server.refuse(context, fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, text))
 
-    async def call(self, name: str, *args: Any) -> Any:
+    async def call(self, name: str, *args: Any, **named: Any) -> Any:
         """Call the method and return its result; None if there is no such method."""
         method = self.method(name)
         if method is None:
             return None
-        answer = method(*args)
+        answer = method(*args, **named)
         return await answer if inspect.isawaitable(answer) else answer
+
+    def config_argument(self, name: str, config: object) -> Mapping[str, object]:
+        """The keyword argument `config` for a method that has such a parameter; nothing for another."""
+        method = self.method(name)
+        return {"config": config} if method and "config" in inspect.signature(method).parameters else {}
 
     async def call_for_each_node(self, name: str, call: Call, nodes: Sequence[Node]) -> list[Any]:
         """Call the method for each node, one after the other."""
@@ -100,16 +106,24 @@ class Invoker:
         return [method(call, node) for node in nodes]
 
     @contextlib.asynccontextmanager
-    async def turn(self, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[None]:
-        """Hold one of the plugin's call slots; an exception inside aborts the RPC with INTERNAL."""
+    async def turn(self, context: aio.ServicerContext[Any, Any], rpc: str, method: str) -> AsyncIterator[None]:
+        """Hold one of the plugin's call slots; an exception inside aborts the RPC with INTERNAL.
+
+        The error says which plugin, RPC and method it is about.
+        """
         async with self._turns or contextlib.nullcontext():
             try:
                 yield
             except (aio.AbortError, asyncio.CancelledError):
                 raise
+            except result_checks.InvalidResult as error:
+                text = f"plugin {self.name}: {rpc}: {method} {error}"
+                log.error("%s", text)
+                await context.abort(grpc.StatusCode.INTERNAL, text)
             except Exception as error:
-                log.exception("plugin %s failed", self.name)
-                await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+                text = f"plugin {self.name}: {rpc}: {method} failed: {type(error).__name__}: {error}"
+                log.exception("%s", text)
+                await context.abort(grpc.StatusCode.INTERNAL, text)
 
     def with_own_name(self, value: status.Status) -> status.Status:
         """The status with this plugin's name."""
@@ -117,10 +131,10 @@ class Invoker:
             return value
         return dataclasses.replace(value, plugin=self.name)
 
-    def status_message(self, step: str, answer: object) -> status_pb2.Status:
-        """The status message of a method's result that is None or a status."""
-        if answer is None:
-            return wire_status.to_message(status.SUCCESS)
-        if isinstance(answer, status.Status):
-            return wire_status.to_message(self.with_own_name(answer))
-        raise InvalidResult(f"{step} returned {answer!r}")
+    def status_message(self, answer: object, expected: str = "None or a status") -> status_pb2.Status:
+        """The status message of a method's result that is None or a status.
+
+        Raises:
+            result_checks.InvalidResult: it is neither, or SKIP where `expected` does not name it.
+        """
+        return wire_status.to_message(self.with_own_name(result_checks.check_status(answer, expected)))

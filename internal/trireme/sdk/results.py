@@ -1,11 +1,13 @@
 """Results of a plugin's methods other than plain values: refusals, state, waiting."""
 
-from collections.abc import Collection
+import dataclasses
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from trireme.framework import status
 from trireme.framework.status import Status as Status  # it is part of the SDK
+from trireme.v1 import snapshot_pb2
 
 Verdict: TypeAlias = "int | Status | None"
 """Filter's result for a node: None passes, a number passes for that many copies, a status refuses."""
@@ -28,6 +30,14 @@ def unresolvable(message: str, reason: str = "", **parameters: object) -> Status
     return status.unresolvable("", message, reasons=_make_reasons(reason, parameters))
 
 
+def pending(message: str, reason: str = "", **parameters: object) -> Status:
+    """Refused until something outside the scheduler has happened, whose event skips the back-off.
+
+    Arguments as of `unschedulable`.
+    """
+    return dataclasses.replace(unschedulable(message, reason, **parameters), code=status.Code.PENDING)
+
+
 def error(message: str) -> Status:
     """The plugin could not decide: the pod is tried again later."""
     return status.error("", message)
@@ -38,11 +48,30 @@ class PreFilter:
     """PreFilter's result for a pod that passes.
 
     `nodes` narrows the nodes to these names (None: not); `state` is handed to filter in the same cycle, as
-    `call.state`, perhaps to another replica of the plugin.
+    `call.read_state(type)`, perhaps to another replica of the plugin: bytes, or what JSON has, dataclasses included.
     """
 
     nodes: Collection[str] | None = None
-    state: bytes = b""
+    state: object = b""
+
+
+@dataclass(frozen=True, slots=True)
+class PreScore:
+    """PreScore's result with state for score, as `PreFilter.state`."""
+
+    state: object
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Reserve's result for a pod that it reserves for.
+
+    `assumed` are objects as they will be once PreBind has written them; `state` is handed to pre_bind, which reads it
+    by `read_state(item, type)`.
+    """
+
+    state: object = b""
+    assumed: Sequence[snapshot_pb2.ClusterObject] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
         """Call configure; its result is passed to all later calls under this configuration."""
         await self._invoker.require(context, "configure")
         response = plugin_pb2.ConfigureResponse()
-        async with self._invoker.turn(context):
+        async with self._invoker.turn(context, "Configure", "configure"):
             configuration = Configuration(request.profile, orjson.loads(request.args_json), dict(request.feature_gates))
             try:
                 config = await self._invoker.call("configure", configuration)
