@@ -3821,9 +3821,9 @@ pub struct VolumeAttachmentStatus {
 /// know.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SyncRequest {
-    /// OPTIONAL. Sent to replicas of insight with SyncResponse.takes_decisions: what was decided before this message, in
-    /// order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica does not read in
-    /// time is left out.
+    /// OPTIONAL. Sent to replicas of insight, unless their last SyncResponse lacks takes_decisions: what was decided before
+    /// this message, in order, each a serialised Decision (decision.proto, which imports this file). Bounded: what a replica
+    /// does not read in time is left out.
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub decisions: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     /// REQUIRED. What the message brings.
@@ -3835,7 +3835,7 @@ pub mod sync_request {
     /// REQUIRED. What the message brings.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Message {
-        /// The first message of a stream.
+        /// The first message of a stream. To a replica that takes decisions another one may come later, before a full sync.
         #[prost(message, tag = "1")]
         Hello(super::Hello),
         /// Every message after it.
@@ -4256,7 +4256,8 @@ pub struct SyncResponse {
     /// REQUIRED. Identifies this run of the replica.
     #[prost(string, tag = "2")]
     pub instance: ::prost::alloc::string::String,
-    /// OPTIONAL. The replica records decisions: the frontend is to send it SyncRequest.decisions from now on.
+    /// OPTIONAL. The replica takes decisions: the frontend is to go on sending it SyncRequest.decisions. A stream to such a
+    /// replica begins anew in place when the configuration changes: another Hello, then a full sync.
     #[prost(bool, tag = "3")]
     pub takes_decisions: bool,
 }
