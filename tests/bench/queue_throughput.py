@@ -38,7 +38,7 @@ def records(count: int) -> list[pod_info.PodInfo]:
     """Pods of all classes, mixed. The queue does not look at their objects."""
     pod = pending_pod.PendingPod(pod_projection.parse({"metadata": {"namespace": "ns", "name": "pod"}}), 0, 0)
     return [
-        pod_info.pod_info_by_priority(
+        pod_info.make_pod_info(
             f"ns/pod-{number}",
             f"uid-{number}",
             number % CLASSES,

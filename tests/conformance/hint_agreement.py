@@ -89,7 +89,7 @@ def _waiting(case: Json, cluster: DecisionCluster) -> queued_pod.QueuedPodInfo:
     parsed = pod_projection.parse(case["pod"])
     class_id = cluster.class_of(case["pod"])
     pending = pending_pod.PendingPod(parsed, class_id, class_id)
-    record = pod_info.pod_info_by_priority(parsed.key, parsed.uid, class_id, "", parsed.priority, pod=pending)
+    record = pod_info.make_pod_info(parsed.key, parsed.uid, class_id, "", parsed.priority, pod=pending)
     pod = queued_pod.QueuedPodInfo(record, 0.0)
     pod.rejectors = frozenset({case["plugin"]})
     return pod

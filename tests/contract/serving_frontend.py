@@ -134,7 +134,7 @@ class FakeFrontend:
         parsed = pod_projection.parse(pod)
         base = self.registry.intern_base(parsed.base)
         pending = pending_pod.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
-        record = pod_info.pod_info_by_priority(
+        record = pod_info.make_pod_info(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )
         self.queue.add(record, clocks.steady())

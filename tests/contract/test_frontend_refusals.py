@@ -26,7 +26,7 @@ def enabled(point: str, *names: str) -> dict[str, Any]:
 
 def remote(*names: str) -> dict[str, Any]:
     """Remote plugins where nobody answers."""
-    points = ["filter", "queueSort"]
+    points = ["filter"]
     return {"remotePlugins": [{"name": name, "address": NOBODY, "extensionPoints": points} for name in names]}
 
 
@@ -51,12 +51,6 @@ def remote(*names: str) -> dict[str, Any]:
             remote("Mine", "Mine"),
             'remotePlugins[1].name: Duplicate value: "Mine"',
             id="a remote plugin twice",
-        ),
-        pytest.param(
-            enabled("queueSort", "Mine"),
-            remote("Mine"),
-            "profile batch: plugin Mine: a QueueSort plugin must be in-tree",
-            id="a remote plugin that sorts",
         ),
     ],
 )

@@ -28,6 +28,7 @@ from trireme.remote import (
     remote_plugins,
     remote_post_filter,
     remote_queue,
+    remote_queue_sort,
     remote_reserve,
     remote_score,
 )
@@ -59,6 +60,7 @@ class Hosts:
         self.score = self.remotes.score_plugin(config, "p")
         self.client = remote_client.connect(config)
         self.queue = remote_queue.RemoteQueuePlugin(self.client)
+        self.queue_sort = remote_queue_sort.RemoteQueueSortPlugin(self.client)
         self.reserve = remote_reserve.RemoteReservePlugin(self.client)
         self.post_filter = remote_post_filter.RemotePostFilterPlugin(self.client)
         self.bind = remote_bind.RemoteBindPlugin(self.client)
@@ -346,6 +348,52 @@ async def test_the_queue_goes_on_without_a_plugin_that_fails(stack: Stack) -> No
     assert answer.code is status.Code.ERROR
     assert answer.message.startswith('running PreEnqueue plugin "Failing": ')
     assert await queue.queueing_hint(plugin_pb2.ClusterEvent(), b"", b"", [POD]) is None
+
+
+async def test_a_plugin_orders_pods_by_what_it_reads_of_them(stack: Stack) -> None:
+    """Broken, a number, several, or a key in two parts order pods otherwise than the author meant."""
+
+    class Sorting:
+        info = sdk.Info("Sorting", pod_fields=("metadata.labels['rank']",))
+
+        def sort_key(self, pod: core_pb2.Pod, profile: str) -> int | tuple[int, ...] | sdk.SortKey:
+            answers = {"one": 3, "two": (3, -1 << 63), "parts": sdk.SortKey((1, 2), pod.spec.priority)}
+            return answers[pod.metadata.labels["rank"]]
+
+    queue = (await stack.host(Sorting())).queue_sort
+    pods = [
+        core_pb2.Pod(metadata={"name": rank, "labels": {"rank": rank, "other": "x"}}, spec={"priority": 7})
+        for rank in ("one", "two", "parts")
+    ]
+    assert await queue.sort_keys("p", pods) == [((3,), ()), ((3, -1 << 63), ()), ((1, 2), (7,))]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("high", id="text"),
+        pytest.param(None, id="nothing"),
+        pytest.param(1.5, id="fraction"),
+        pytest.param(True, id="no number"),
+        pytest.param(1 << 63, id="too large"),
+        pytest.param((), id="none"),
+        pytest.param(tuple(range(17)), id="too many"),
+        pytest.param(sdk.SortKey(1, "x"), id="rest"),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_key_that_is_none_is_an_error_that_says_so(stack: Stack, answer: object) -> None:
+    """Broken, a mistake of the plugin's author orders pods by chance, or is told in words of the scheduler's inside."""
+
+    class Sorting:
+        info = sdk.Info("Sorting", pod_fields=("spec.priority",))
+
+        def sort_key(self, pod: core_pb2.Pod, profile: str) -> object:
+            return answer
+
+    failed = await (await stack.host(Sorting())).queue_sort.sort_keys("p", [POD])
+    assert isinstance(failed, status.Status)
+    assert failed.plugin == "Sorting"
+    assert f"plugin Sorting: QueueSort: sort_key returned {answer!r}: must be a whole number" in failed.message
 
 
 # PostFilter, Reserve, Unreserve.

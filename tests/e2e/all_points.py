@@ -15,6 +15,7 @@ MARK = "example.com/mark"
 REFUSED = "refused"
 METHODS = (
     "pre_enqueue",
+    "sort_key",
     "pre_filter",
     "filter",
     "post_filter",
@@ -42,6 +43,11 @@ class AllPoints:
     def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> None:
         """Let the pod in."""
         self._note("pre_enqueue", pod)
+
+    def sort_key(self, pod: core_pb2.Pod, profile: str) -> int:
+        """The order by priority."""
+        self._note("sort_key", pod)
+        return -pod.spec.priority
 
     def pre_filter(self, call: sdk.Call) -> None:
         """Nothing to prepare."""

@@ -19,7 +19,6 @@ from installation import pod
 
 from trireme import sdk
 from trireme.config import trireme_configuration
-from trireme.framework import plugin_spec
 from trireme.v1 import cycle_pb2
 
 pytestmark = pytest.mark.timeout(120)
@@ -396,11 +395,10 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
     calls = tmp_path / "calls"
     calls.touch()
     monkeypatch.setenv("CALLS", str(calls))
-    remote_points = trireme_configuration.REMOTE_POINTS - {plugin_spec.ExtensionPoint.QUEUE_SORT}
-    points = sorted(point.value for point in remote_points)
+    points = sorted(point.value for point in trireme_configuration.REMOTE_POINTS)
     configuration = profile("AllPoints", *points)
     plugins = configuration["profiles"][0]["plugins"]
-    for point, in_tree in (("bind", ["DefaultBinder"]), ("postFilter", [])):
+    for point, in_tree in (("bind", ["DefaultBinder"]), ("postFilter", []), ("queueSort", [])):
         plugins[point]["disabled"] = [{"name": "*"}]
         plugins[point]["enabled"] += [{"name": name} for name in in_tree]
     script = pathlib.Path(__file__).parent / "all_points.py"

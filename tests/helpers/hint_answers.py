@@ -126,7 +126,7 @@ class Hints:
         resized = self._registry.keep_deferred and parsed.deferred
         base = pod_projection.unique_base_of_deferred_resize(parsed) if resized else parsed.base
         class_id = self._registry.intern(self._registry.intern_base(base), parsed.labels)
-        record = pod_info.pod_info_by_priority(
+        record = pod_info.make_pod_info(
             parsed.key,
             parsed.uid,
             class_id,

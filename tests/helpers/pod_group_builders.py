@@ -10,7 +10,7 @@ from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pending_pod import PendingPod
-from trireme.queueing.pod_info import PodInfo, pod_info_by_priority
+from trireme.queueing.pod_info import PodInfo, make_pod_info
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -62,9 +62,7 @@ def parsed(name: str, group: str, **more: Any) -> pod_projection.ParsedPod:
 def member(name: str, group: str, class_id: int = 1, priority: int = 0, **more: Any) -> PodInfo:
     """The record of a member."""
     pod = parsed(name, group, priority=priority, **more)
-    return pod_info_by_priority(
-        f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=PendingPod(pod, class_id, class_id)
-    )
+    return make_pod_info(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=PendingPod(pod, class_id, class_id))
 
 
 class Notified:

@@ -19,7 +19,7 @@ from trireme.plugins.topology_placement_generator import placement_generate
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.nominator import NominatedPod, Nominator
 from trireme.queueing.pending_pod import PendingPod
-from trireme.queueing.pod_info import pod_info_by_priority
+from trireme.queueing.pod_info import make_pod_info
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import attempt, batch_limit, reserve_calls
@@ -197,7 +197,7 @@ class Cluster:
         base = self.registry.intern_base(pod.base)
         class_id = self.registry.intern(base, pod.labels)
         pending = PendingPod(pod, base, class_id)
-        record = pod_info_by_priority(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=pending)
+        record = make_pod_info(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=pending)
         self.queue.add(record, now)
 
     def occupy(self, name: str, node: str, group: str = "", priority: int = 0) -> None:

@@ -11,7 +11,7 @@ from trireme.queueing.backoff import BackoffPolicy
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, HintFunction, QueueingHintMap
 from trireme.queueing.pending_pod import PendingPod
-from trireme.queueing.pod_info import PodInfo, pod_info_by_priority
+from trireme.queueing.pod_info import PodInfo, make_pod_info
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import Batch, PodBatch, SchedulingQueue
@@ -54,9 +54,7 @@ def pending(name: str = "p", uid: str = "u") -> PendingPod:
 def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **more: Any) -> PodInfo:
     """The record of a pod in namespace ns."""
     uid = uid or f"uid-{name}"
-    return pod_info_by_priority(
-        f"ns/{name}", uid, class_id, "default-scheduler", priority, pod=pending(name, uid), **more
-    )
+    return make_pod_info(f"ns/{name}", uid, class_id, "default-scheduler", priority, pod=pending(name, uid), **more)
 
 
 def helps(answer: bool, evaluated: list[tuple[str, Any]] | None = None) -> Any:

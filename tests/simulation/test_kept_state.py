@@ -20,7 +20,7 @@ def test_entries_of_pods_that_are_gone_are_found() -> None:
     uids = [f"uid-{number}" for number in range(TOLERATED + 1)]
     for uid in uids:
         nominations.nominate(
-            pod_info.pod_info_by_priority(f"default/{uid}", uid, 1, "default-scheduler", 0, pod=None), "node-1"
+            pod_info.make_pod_info(f"default/{uid}", uid, 1, "default-scheduler", 0, pod=None), "node-1"
         )
     (found,) = (text for text in containers_of_gone_pods(_Frontend(nominations), set(uids)) if "_node_of" in text)
     assert found == f".nominations._node_of has {TOLERATED + 1} of pods that are gone"

@@ -22,8 +22,7 @@ PHASES = ("filter", "score", "bind")
 FALLBACKS = ("local", "none")
 #: The upper bound of `batch.maxPods`: a batch is in one message, some 3 KiB for each pod, and plugins take 16 MiB.
 MAX_BATCH_PODS = 5_000
-#: Where remote plugins may take part: what the protocol has an RPC for. A QueueSort plugin is refused later, with the
-#: profile that names it.
+#: Where remote plugins may take part: what the protocol has an RPC for.
 REMOTE_POINTS = frozenset(ExtensionPoint) - {
     ExtensionPoint.PLACEMENT_GENERATE,
     ExtensionPoint.PLACEMENT_SCORE,

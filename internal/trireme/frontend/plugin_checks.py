@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable
 
-from trireme.config import commandline, model
-from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.config import model
 from trireme.frontend import phase_configuration
 from trireme.plugin_api import plugin_info_validation
-from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
 
 
@@ -25,13 +23,3 @@ def check_profiles(info: plugin_pb2.PluginInfo, profiles: Iterable[model.Complet
                 f"extension_points: profile {profile.scheduler_name} enables the plugin at {point.value}, "
                 f"which is not among those that it has: {has}"
             )
-
-
-def check_queue_sort(completed: commandline.CompletedConfig) -> None:
-    """Check that no remote plugin is at QueueSort. Raises: HandshakeError naming profile and plugin."""
-    for profile in completed.profiles:
-        for name in profile.names(ExtensionPoint.QUEUE_SORT):
-            if completed.trireme.remote_plugin(name) is not None:
-                raise remote_client.HandshakeError(
-                    f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
-                )

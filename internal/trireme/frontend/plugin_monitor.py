@@ -19,7 +19,6 @@ from trireme.config import commandline
 from trireme.frontend import (
     monitored_plugin,
     phase_configuration,
-    plugin_checks,
     plugin_handshake,
     prepared_plugins,
 )
@@ -51,7 +50,6 @@ class PluginMonitor:
 
     def __init__(self, completed: commandline.CompletedConfig) -> None:
         """Raises: HandshakeError naming what is wrong with the configuration."""
-        plugin_checks.check_queue_sort(completed)
         self._completed = completed
         self._handshake = plugin_handshake.Handshake(completed)
         self._unsynced_seconds: Callable[[str], float] = lambda plugin: 0.0
@@ -131,7 +129,6 @@ class PluginMonitor:
 
         Raises: HandshakeError: a plugin does not answer, does not fit the profiles, or refuses its configuration.
         """
-        plugin_checks.check_queue_sort(completed)
         prepared = prepared_plugins.PreparedPlugins(completed, plugin_handshake.Handshake(completed))
         known = {prepared_plugins.connection_key(plugin.config): plugin for plugin in self._plugins}
         try:

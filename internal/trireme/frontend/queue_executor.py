@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.framework import cluster_event
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import plugin_membership, remote_plugins, scheduler_metrics
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
@@ -64,9 +65,9 @@ class QueueExecutor:
             settings.config_hash,
             completed.profiles,
             pod_of=self._pod_for_plugins,
-            pre_enqueue_answered=self._pre_enqueue_answered,
-            repeat_pre_enqueue=self._repeat_pre_enqueue,
-            hint_answered=self._hint_answered,
+            reports=remote_plugins.QueueReports(
+                self._sort_anew, self._pre_enqueue_answered, self._repeat_pre_enqueue, self._hint_answered
+            ),
             now=self._now,
         )
         config = completed.configuration
@@ -79,7 +80,7 @@ class QueueExecutor:
             completed.profiles,
             PreEnqueueContext(completed.gates, self._view, preempting_for),
             self._pod_to_enqueue,
-            self.remote.has_pre_enqueue,
+            self.remote.has_to_be_called,
             membership.missing_plugin,
         )
         self.queue = assembly.build_queue(
@@ -90,6 +91,7 @@ class QueueExecutor:
             nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._mirror_nomination_in_cache),
             groups=groups,
         )
+        self._configure_sort_keys()
 
     def execute(self, instructions: remote_calls.Instructions) -> None:
         """Execute the queue's instructions after a stimulus, and wake the scheduler."""
@@ -111,6 +113,8 @@ class QueueExecutor:
         Pods that waited for it or that it refused are tried again; profiles that need a rejected plugin hold their pods
         back. `on_event` wakes by the old registrations, and those of a new description apply from then on.
         """
+        if name in self._completed.profiles[0].names(ExtensionPoint.QUEUE_SORT):
+            self._configure_sort_keys()
         absent = self._membership.is_rejected(name) or self._membership.is_unsynced(name)
         event = remote_plugins.PLUGIN_REJECTED if absent else remote_plugins.PLUGIN_JOINED
         started = self._metrics.clock()
@@ -130,6 +134,7 @@ class QueueExecutor:
         self.backoff.initial = float(completed.configuration.pod_initial_backoff_seconds)
         self.backoff.maximum = float(completed.configuration.pod_max_backoff_seconds)
         self._hints.registrations.replace(self.registrations())
+        self._configure_sort_keys()
 
     def retry_all(self) -> None:
         """Try refused pods again, after their back-off; those in the queue pass PreEnqueue again."""
@@ -171,6 +176,14 @@ class QueueExecutor:
         out.metadata.namespace, out.metadata.name = pending.parsed.namespace, pending.parsed.name
         out.metadata.uid = pending.parsed.uid
         return out
+
+    def _configure_sort_keys(self) -> None:
+        """Have the queue in the order of the remote QueueSort plugin, or without one in that of priorities."""
+        self.remote.sort_keys.configure(self.remote.queue_sort_plugin(), self.queue.contents.pods())
+
+    def _sort_anew(self, key: str, uid: str) -> None:
+        """Tell the queue that the pod has another sort key."""
+        self.queue.sort_anew(key, uid)
 
     def _pre_enqueue_answered(self, call_id: int, gated_by: str, reason: str) -> None:
         """Report the answer of remote PreEnqueue plugins to the queue."""

@@ -15,8 +15,8 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import pod_fields
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
-from trireme.remote import remote_client, remote_connection, remote_queue
-from trireme.scheduling import pre_enqueue_calls, queue_notifier
+from trireme.remote import remote_client, remote_connection, remote_queue, remote_queue_sort
+from trireme.scheduling import pre_enqueue_calls, queue_notifier, queue_sort_keys
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import supervision
@@ -118,6 +118,16 @@ def _hint_for_plugin_event(
     return [queueing_hint_map.Hint.QUEUE if new == name else queueing_hint_map.Hint.SKIP] * len(pods)
 
 
+@dataclass(frozen=True, slots=True)
+class QueueReports:
+    """What the queue is told of remote plugins, each as its method of this name."""
+
+    sort_anew: Callable[[str, str], None]
+    pre_enqueue_answered: Callable[[int, str, str], None]
+    repeat_pre_enqueue: Callable[[int], bool]
+    hint_answered: Callable[[int, Sequence[queueing_hint_map.Hint] | None], None]
+
+
 class QueuePluginCaller:
     """Makes the calls to remote plugins that the queue requests, and reports the answers to it."""
 
@@ -128,26 +138,27 @@ class QueuePluginCaller:
         profiles: Sequence[model.CompletedProfile],
         *,
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
-        pre_enqueue_answered: Callable[[int, str, str], None],
-        repeat_pre_enqueue: Callable[[int], bool],
-        hint_answered: Callable[[int, Sequence[queueing_hint_map.Hint] | None], None],
+        reports: QueueReports,
         now: Callable[[], float],
     ) -> None:
-        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock.
-
-        The three functions before `now` report to the queue, as its methods of these names do.
-        """
+        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock."""
         self._config_hash = config_hash
         self._profiles = profiles
         self._clients: dict[bytes, remote_client.PluginClient] = {}
         self._plugins: dict[str, remote_queue.RemoteQueuePlugin] = {}
         self._gates: dict[str, list[remote_queue.RemoteQueuePlugin]] = {}
         self._pod_of = pod_of
-        self.pre_enqueue_calls = pre_enqueue_calls.PreEnqueueCalls(
-            lambda profile: self._gates.get(profile, ()), pod_of, pre_enqueue_answered, repeat_pre_enqueue, now
-        )
-        self._hint_answered = hint_answered
+        self._hint_answered = reports.hint_answered
         self.background = supervision.Supervisor()
+        self.sort_keys = queue_sort_keys.QueueSortKeys(pod_of, reports.sort_anew, self.background)
+        self.pre_enqueue_calls = pre_enqueue_calls.PreEnqueueCalls(
+            lambda profile: self._gates.get(profile, ()),
+            pod_of,
+            reports.pre_enqueue_answered,
+            reports.repeat_pre_enqueue,
+            now,
+            self.sort_keys,
+        )
         self.configure(configuration)
 
     def configure(
@@ -184,9 +195,16 @@ class QueuePluginCaller:
         """The statistics of the calls to each plugin, by name."""
         return {client.name: client.connection.statistics() for client in self._clients.values()}
 
-    def has_pre_enqueue(self, profile: str) -> bool:
-        """Whether a remote plugin has a PreEnqueue for the profile's pods."""
-        return bool(self._gates.get(profile))
+    def has_to_be_called(self, pod: queued_pod.QueuedPodInfo) -> bool:
+        """Whether a remote plugin has a PreEnqueue for the pod, or has to give it a sort key."""
+        return bool(self._gates.get(pod.record.profile)) or self.sort_keys.lacks_key(pod)
+
+    def queue_sort_plugin(self) -> remote_queue_sort.RemoteQueueSortPlugin | None:
+        """The remote plugin that orders the queue; None: there is none, or it does not take part."""
+        # The first: a canary of it would come after it, and one plugin orders the whole queue.
+        name = self._profiles[0].names(ExtensionPoint.QUEUE_SORT)[0]
+        client = next((client for client in self._clients.values() if client.name == name), None)
+        return None if client is None else remote_queue_sort.RemoteQueueSortPlugin(client)
 
     def pre_enqueue_plugins(self, profile: str) -> list[str]:
         """The remote plugins with a PreEnqueue."""
@@ -197,6 +215,8 @@ class QueuePluginCaller:
         for instruction in instructions:
             if isinstance(instruction, remote_calls.CallPreEnqueue):
                 self.background.start(self.pre_enqueue_calls.call(instruction))
+            elif isinstance(instruction, remote_calls.RenewSortKey):
+                self.sort_keys.renew(instruction.pod)
             else:
                 self.background.start(self._call_hint(instruction))
 

@@ -98,21 +98,6 @@ async def enum_values_are_known(session: Session) -> None:
             raise outcomes.Violation(f"plugins.{name} is {value}, which the contract does not have", each)
 
 
-@specification(
-    "P007",
-    _GROUP,
-    Sentence(
-        "ExtensionPoint.EXTENSION_POINT_QUEUE_SORT",
-        "In-tree plugins only: a profile that names a remote plugin here is refused at the start.",
-    ),
-)
-async def queue_sort_is_not_listed(session: Session) -> None:
-    """QueueSort is not among the extension points."""
-    each = _handshake(session)
-    if plugin_pb2.EXTENSION_POINT_QUEUE_SORT in session.info.extension_points:
-        raise outcomes.Violation("plugins.extension_points has EXTENSION_POINT_QUEUE_SORT", each)
-
-
 @specification("P008", _GROUP, Sentence("ClusterEvent.resource", "REQUIRED. The resource as the framework names it"))
 async def events_name_their_resource(session: Session) -> None:
     """Each registered event names a resource that the framework has."""

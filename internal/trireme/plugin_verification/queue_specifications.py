@@ -1,4 +1,4 @@
-"""PreEnqueue and QueueingHint."""
+"""PreEnqueue, QueueSort and QueueingHint."""
 
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.session import Session
@@ -6,6 +6,7 @@ from trireme.plugin_verification.specification import PROTOCOL, Sentence, specif
 from trireme.v1 import queue_pb2, status_pb2
 
 _HINTS = "queueing hints"
+_MOST_NUMBERS = 16
 _ANY = (
     status_pb2.CODE_SUCCESS,
     status_pb2.CODE_ERROR,
@@ -39,6 +40,55 @@ pre_enqueue_may_be_repeated = check_factories.repeated(
     rpcs.PRE_ENQUEUE,
     Sentence("QueueService.PreEnqueue", "PreEnqueue lets each pod enter the queue, or refuses it. Idempotent."),
 )
+
+queue_sort_is_served = check_factories.served(
+    "P220", "QueueSort", rpcs.QUEUE_SORT, Sentence(PROTOCOL, "| QueueSort | `QueueService.QueueSort` |")
+)
+one_key_for_each_pod = check_factories.one_for_each(
+    "P221",
+    "QueueSort",
+    rpcs.QUEUE_SORT,
+    "pods",
+    "keys",
+    Sentence("QueueSortResponse.keys", "REQUIRED. One key a pod."),
+)
+
+
+@specification(
+    "P222",
+    "QueueSort",
+    Sentence("SortKey.level", "REQUIRED. Compared first."),
+    Sentence("SortKey.level", "At most 16 numbers."),
+    Sentence("SortKey.rest", "At most 16 numbers."),
+    points=(rpcs.QUEUE_SORT_POINT,),
+)
+async def keys_have_a_level(session: Session) -> None:
+    """Each key has a level of 1 to 16 numbers, and at most 16 beside it."""
+    for each in await sample_requests.answered(session, rpcs.QUEUE_SORT):
+        assert isinstance(each.response, queue_pb2.QueueSortResponse)
+        for at, key in enumerate(each.response.keys):
+            if not 1 <= len(key.level) <= _MOST_NUMBERS:
+                text = f"keys[{at}].level has {len(key.level)} numbers; expected 1 to {_MOST_NUMBERS}"
+                raise outcomes.Violation(text, each)
+            if len(key.rest) > _MOST_NUMBERS:
+                text = f"keys[{at}].rest has {len(key.rest)} numbers; expected at most {_MOST_NUMBERS}"
+                raise outcomes.Violation(text, each)
+
+
+@specification(
+    "P223",
+    "QueueSort",
+    Sentence("QueueService.QueueSort", "QueueSort gives each pod its position in the queue. Idempotent."),
+    Sentence("QueueSortResponse.keys", "A pod that does not change has the same key"),
+    points=(rpcs.QUEUE_SORT_POINT,),
+)
+async def a_pod_keeps_its_key(session: Session) -> None:
+    """QueueSort answers a repeated call with the same keys."""
+    for each in await sample_requests.answered(session, rpcs.QUEUE_SORT):
+        again = await session.call(rpcs.QUEUE_SORT, each.request)
+        if again.response != each.response:
+            text = f"the repeated call is answered in another way; the first answer: {each.answer_text()}"
+            raise outcomes.Violation(text, again)
 
 
 def _require_hints(session: Session) -> None:

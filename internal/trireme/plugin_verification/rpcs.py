@@ -29,6 +29,7 @@ class Rpc:
 
 
 PRE_ENQUEUE_POINT = plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE
+QUEUE_SORT_POINT = plugin_pb2.EXTENSION_POINT_QUEUE_SORT
 PRE_FILTER_POINT = plugin_pb2.EXTENSION_POINT_PRE_FILTER
 FILTER_POINT = plugin_pb2.EXTENSION_POINT_FILTER
 POST_FILTER_POINT = plugin_pb2.EXTENSION_POINT_POST_FILTER
@@ -47,6 +48,9 @@ GET_PLUGIN_INFO = Rpc(
 CONFIGURE = Rpc("PluginService", "Configure", plugin_pb2.ConfigureRequest, plugin_pb2.ConfigureResponse)
 PRE_ENQUEUE = Rpc(
     "QueueService", "PreEnqueue", queue_pb2.PreEnqueueRequest, queue_pb2.PreEnqueueResponse, (PRE_ENQUEUE_POINT,)
+)
+QUEUE_SORT = Rpc(
+    "QueueService", "QueueSort", queue_pb2.QueueSortRequest, queue_pb2.QueueSortResponse, (QUEUE_SORT_POINT,)
 )
 QUEUEING_HINT = Rpc("QueueService", "QueueingHint", queue_pb2.QueueingHintRequest, queue_pb2.QueueingHintResponse)
 PRE_FILTER = Rpc(
@@ -101,4 +105,4 @@ WITH_CYCLE = (
     POST_BIND,
 )
 """Those whose request has a `cycle`."""
-ALL = (GET_PLUGIN_INFO, CONFIGURE, PRE_ENQUEUE, QUEUEING_HINT, *WITH_CYCLE)
+ALL = (GET_PLUGIN_INFO, CONFIGURE, PRE_ENQUEUE, QUEUE_SORT, QUEUEING_HINT, *WITH_CYCLE)

@@ -128,6 +128,11 @@ async def _pre_enqueue(session: Session) -> list[Message]:
     return [queue_pb2.PreEnqueueRequest(profile=session.settings.profile, pods=pods, config_hash=CONFIG_HASH)]
 
 
+async def _queue_sort(session: Session) -> list[Message]:
+    pods = [session.named_pod(pod) for pod in session.cluster.pods]
+    return [queue_pb2.QueueSortRequest(profile=session.settings.profile, pods=pods, config_hash=CONFIG_HASH)]
+
+
 async def _queueing_hint(session: Session) -> list[Message]:
     pods = [session.pod(pod) for pod in session.cluster.pods]
     profile = core_pb2.Pod(spec=core_pb2.PodSpec(scheduler_name=session.settings.profile))
@@ -249,6 +254,7 @@ async def _reserved_items(session: Session) -> list[bind_pb2.BindItem]:
 
 _REQUESTS: Mapping[str, Callable[[Session], Awaitable[list[Message]]]] = {
     rpcs.PRE_ENQUEUE.name: _pre_enqueue,
+    rpcs.QUEUE_SORT.name: _queue_sort,
     rpcs.QUEUEING_HINT.name: _queueing_hint,
     rpcs.PRE_FILTER.name: _pre_filter,
     rpcs.FILTER.name: _filter,

@@ -20,8 +20,8 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from trireme.framework.sort_key import SortNumbers
 from trireme.queueing.batch_key import BatchKey
-from trireme.queueing.pod_info import Level
 from trireme.queueing.queued_entity import QueuedEntity
 
 Turn = tuple[float, int]
@@ -47,7 +47,7 @@ class ClassPods:
     def __init__(self, level_queue: "LevelQueue", key: BatchKey, served: Turn) -> None:
         self.level_queue = level_queue
         self.key = key
-        self.heap: list[tuple[bytes, float, int, QueuedEntity]] = []
+        self.heap: list[tuple[SortNumbers, float, int, QueuedEntity]] = []
         self.alive = 0
         self.served = served
         self.turn: Turn = _NEVER
@@ -116,7 +116,7 @@ class LevelQueue:
 
     __slots__ = ("classes", "level", "owner", "served", "served_limit", "size", "turns")
 
-    def __init__(self, owner: "ActiveQueue", level: Level) -> None:
+    def __init__(self, owner: "ActiveQueue", level: SortNumbers) -> None:
         self.owner = owner
         self.level = level
         self.classes: dict[BatchKey, ClassPods] = {}
@@ -219,10 +219,10 @@ class ActiveQueue:
     __slots__ = ("_level_queues", "_levels", "_stale", "size")
 
     def __init__(self) -> None:
-        self._level_queues: dict[Level, LevelQueue] = {}
+        self._level_queues: dict[SortNumbers, LevelQueue] = {}
         # A heap of the levels that have a queue, and of those in `_stale`, whose queue is gone.
-        self._levels: list[Level] = []
-        self._stale: set[Level] = set()
+        self._levels: list[SortNumbers] = []
+        self._stale: set[SortNumbers] = set()
         self.size = 0
 
     def __len__(self) -> int:

@@ -1,11 +1,10 @@
 """What the scheduling queue knows of a pod from its API object: immutable, replaced as a whole by each update."""
 
+import functools
 from typing import NamedTuple
 
+from trireme.framework.sort_key import SortKey, SortNumbers
 from trireme.queueing.pending_pod import PendingPod
-
-# What QueueSort's keys are compared by first: pods whose level is equal may go in one batch.
-Level = int | bytes
 
 
 class PodInfo(NamedTuple):
@@ -21,10 +20,9 @@ class PodInfo(NamedTuple):
     class_id: int
     profile: str
     priority: int
-    #: QueueSort's key, first part. By default: the negated priority.
-    level: Level
-    #: QueueSort's key, the rest: order within a class of one level, before age.
-    rest: bytes
+    #: The parts of QueueSort's key, see `SortKey`. By default the level is the negated priority.
+    level: SortNumbers
+    rest: SortNumbers
     pod: PendingPod
     resource_version: str = ""
     nominated_node: str = ""
@@ -38,8 +36,25 @@ class PodInfo(NamedTuple):
         """The fields that decide the pod's position in the queue, beside its age: equal ones need no move."""
         return self[2:7]
 
+    def sorted_anew(self) -> "PodInfo":
+        """The same with the key that the pod has by now."""
+        key = sort_key(self.pod, self.priority)
+        return self._replace(level=key.level, rest=key.rest)
 
-def pod_info_by_priority(
+
+@functools.lru_cache(maxsize=4096)
+def key_by_priority(priority: int) -> SortKey:
+    """The key of kube-scheduler's own order: priority first, then age."""
+    return SortKey((-priority,))
+
+
+def sort_key(pod: PendingPod, priority: int) -> SortKey:
+    """The key that a QueueSort plugin gave the pod, or that by its priority."""
+    given = pod.given_sort_key
+    return key_by_priority(priority) if given is None else given.key
+
+
+def make_pod_info(
     key: str,
     uid: str,
     class_id: int,
@@ -51,16 +66,17 @@ def pod_info_by_priority(
     exclusive: bool = False,
     pod: PendingPod,
 ) -> PodInfo:
-    """The record of a pod in kube-scheduler's own order: priority first, then age."""
+    """The record of a pod, in the order of its key."""
     nominated = bool(nominated_node)
+    order = sort_key(pod, priority)
     return PodInfo(
         key,
         uid,
         class_id,
         profile,
         priority,
-        -priority,
-        b"",
+        order.level,
+        order.rest,
         pod,
         resource_version,
         nominated_node,

@@ -33,13 +33,13 @@ class LocalPreEnqueuePlugins:
         profiles: Iterable[model.CompletedProfile],
         context: PreEnqueueContext,
         describe: Callable[[queued_pod.QueuedPodInfo], PodToEnqueue],
-        calls_remote: Callable[[str], bool],
+        calls_remote: Callable[[queued_pod.QueuedPodInfo], bool],
         missing_plugin: Callable[[str], str],
     ) -> None:
         """Makes the PreEnqueue plugins of the profiles.
 
-        `describe` returns what plugins see of a pod; `calls_remote`, whether remote plugins are to be called for pods
-        of a profile; `missing_plugin`, for a profile, the remote plugin that its pods cannot be scheduled without and
+        `describe` returns what plugins see of a pod; `calls_remote`, whether remote plugins are to be called for it
+        now; `missing_plugin`, for a profile, the remote plugin that its pods cannot be scheduled without and
         that does not take part.
         """
         self._describe = describe
@@ -73,7 +73,7 @@ class LocalPreEnqueuePlugins:
         for name, plugin in self._plugins.get(profile, {}).items():
             if plugin.refuses(described):
                 return name
-        return PreEnqueueResult.CALL_REMOTE if self._calls_remote(profile) else PreEnqueueResult.ALLOWED
+        return PreEnqueueResult.CALL_REMOTE if self._calls_remote(pod) else PreEnqueueResult.ALLOWED
 
     def waits_for(self, pod: queued_pod.QueuedPodInfo) -> Mapping[str, Sequence[str]]:
         """What the pod waits for that a plugin holds back, by kind; empty: the plugin has nothing to add."""

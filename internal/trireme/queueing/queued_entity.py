@@ -6,7 +6,7 @@ place of a group's waiting members.
 
 from typing import Protocol
 
-from trireme.queueing.pod_info import Level
+from trireme.framework.sort_key import SortNumbers
 from trireme.queueing.states import QueueState
 
 
@@ -30,11 +30,11 @@ class EntityInfo(Protocol):
         """Its priority, which decides what it may preempt."""
 
     @property
-    def level(self) -> Level:
+    def level(self) -> SortNumbers:
         """The first part of QueueSort's key: entities of the lowest level are tried first."""
 
     @property
-    def rest(self) -> bytes:
+    def rest(self) -> SortNumbers:
         """The rest of QueueSort's key, which orders entities of one level and class; ties go by age."""
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
+from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.unschedulable import RefusalKey
 
@@ -36,7 +37,13 @@ class CallQueueingHint(NamedTuple):
     pods: tuple[QueuedPodInfo, ...]
 
 
-Instruction = CallPreEnqueue | CallQueueingHint
+class RenewSortKey(NamedTuple):
+    """The pod, which has a key of a remote QueueSort plugin, changed: get another, and then call `sort_anew`."""
+
+    pod: QueuedPodInfo
+
+
+Instruction = CallPreEnqueue | CallQueueingHint | RenewSortKey
 Instructions = Sequence[Instruction]
 
 
@@ -105,6 +112,11 @@ class RemoteCalls:
         self._pre_enqueue[self._last_id] = pod
         self._instructions.append(CallPreEnqueue(self._last_id, pod))
         return self._last_id
+
+    def renew_sort_key(self, pod: QueuedPodInfo, before: PodInfo) -> None:
+        """The pod was `before`: a remote QueueSort plugin orders it anew if its class is another now."""
+        if before.pod.given_sort_key is not None and before.class_id != pod.record.class_id:
+            self._instructions.append(RenewSortKey(pod))
 
     def pod_of_pre_enqueue_call(self, call_id: int) -> QueuedPodInfo | None:
         """The pod of an open call of PreEnqueue."""

@@ -172,6 +172,7 @@ class SchedulingQueue:
             return ()
         self.nominator.update(before, record)
         self._transitions.replace_record(pod, self.nominator.with_nomination(record))
+        self._calls.renew_sort_key(pod, before)
         match pod.state:
             case PreEnqueuePending(PreEnqueueCall() as call):
                 # The open call is about the old object.
@@ -197,6 +198,19 @@ class SchedulingQueue:
             nominated_node = self.nominator.node_of(uid)
             if nominated_node:
                 self.nominator.nominate(pod.record, nominated_node)
+
+    def sort_anew(self, key: str, uid: str) -> None:
+        """A QueueSort plugin gave the pod another key, or none any more: it moves in the queue that it is in."""
+        groups = self._groups
+        if groups is not None and (group := groups.group_of_member(uid)) is not None:
+            groups.sort_anew(group, uid)
+            return
+        popped = self._popped_pod(uid)
+        pod = self._transitions.queued.get(key)
+        if popped is not None:
+            self._update_latest(popped, popped.latest.sorted_anew())
+        elif pod is not None and pod.record.uid == uid:
+            self._transitions.replace_record(pod, pod.record.sorted_anew())
 
     def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
         """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, its attempt goes on.

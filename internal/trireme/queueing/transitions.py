@@ -214,16 +214,29 @@ class Transitions:
         self.count_rejectors(pod, 1)
         self.stamp += 1
         pod.stamp = self.stamp
-        if type(pod.state) is Active:
-            self._active.add(pod, record.class_id)
-        elif type(pod.state) is BackOff:
-            self._backoff.add(pod, record.class_id)
+        if isinstance(pod.state, (Active, BackOff)):
+            self._add_to_queue(pod, record.class_id)
         else:
             state = self._unschedulable.add(pod, pod.gated_by)
             if type(state) is not Gated:
                 pod.state = state
             if self._calls.open_hints and isinstance(container, RefusalGroup):
                 self._calls.follow_moved_pod(pod, container.key, stamp)
+
+    def move_within(self, entity: QueuedEntity, key: BatchKey) -> None:
+        """Give an entity in the active or back-off queue the position that follows from its new record."""
+        assert entity.container is not None
+        entity.container.discard(entity)
+        self.stamp += 1
+        entity.stamp = self.stamp
+        self._add_to_queue(entity, key)
+
+    def _add_to_queue(self, entity: QueuedEntity, key: BatchKey) -> None:
+        """Put an entity into the structure of its state, which is that of the active or the back-off queue."""
+        if type(entity.state) is Active:
+            self._active.add(entity, key)
+        else:
+            self._backoff.add(entity, key)
 
     def still_gated(self, pod: QueuedPodInfo) -> bool:
         """Whether the plugin that gates a pod does so still: then waking it would only gate it again."""

@@ -207,6 +207,8 @@ class PodEventHandlers:
             # The event is late: a pod that has a node keeps it.
             return
         new = self._intern_class(parsed)
+        if pending is not None:
+            new.given_sort_key = pending.given_sort_key
         self._pending[parsed.uid] = new
         self._index_labels(parsed, pending)
         record = self._make_pod_info(new)
@@ -248,6 +250,8 @@ class PodEventHandlers:
         # It is scheduled alone, not with its group.
         alone = parsed._replace(base=pod_projection.unique_base_of_deferred_resize(parsed), group="")
         new = self._deferred_resizes[parsed.uid] = self._intern_class(alone)
+        if known is not None:
+            new.given_sort_key = known.given_sort_key
         self._index_labels(parsed, known)
         if known is None:
             self._notifier.add(self._make_pod_info(new))
@@ -292,7 +296,7 @@ class PodEventHandlers:
     def _make_pod_info(self, pending: PendingPod) -> pod_info.PodInfo:
         """Make what the queue has to know of the pod from its object and class."""
         parsed = pending.parsed
-        return pod_info.pod_info_by_priority(
+        return pod_info.make_pod_info(
             parsed.key,
             parsed.uid,
             pending.class_id,

@@ -1,4 +1,4 @@
-"""Calls of PreEnqueue to remote plugins, repeated until each has an answer.
+"""Calls of PreEnqueue, and of QueueSort, to remote plugins, repeated until each has an answer.
 
 A plugin that rejects a pod registers the events that may help the pod; a call that fails has no such events. So a pod
 whose call failed stays in this state, where no event and no queueing hint applies to it, and the call is repeated:
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls
 from trireme.remote import remote_queue
+from trireme.scheduling import queue_sort_keys
 from trireme.v1 import core_pb2
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class PreEnqueueCalls:
         answered: Callable[[int, str, str], None],
         repeat: Callable[[int], bool],
         now: Callable[[], float],
+        sort_keys: queue_sort_keys.QueueSortKeys,
     ) -> None:
         """`gates` returns the plugins of a profile in order; `answered` and `repeat` are methods of the queue."""
         self._gates = gates
@@ -47,6 +49,7 @@ class PreEnqueueCalls:
         self._answered = answered
         self._repeat = repeat
         self._now = now
+        self._sort_keys = sort_keys
         self._failed: dict[str, FailedCall] = {}
         # Of each plugin whose last call failed: set when it answers.
         self._recoveries: dict[str, asyncio.Event] = {}
@@ -88,6 +91,8 @@ class PreEnqueueCalls:
     async def _call_once(self, request: remote_calls.CallPreEnqueue) -> tuple[str, str] | None:
         """Call the profile's plugins in order up to the first that refuses or fails, and report the answer.
 
+        A pod that all let in gets its sort key, if a remote QueueSort plugin orders the queue.
+
         Returns the plugin whose call failed and the error, of which the queue is not told; None: the queue has its
         answer.
         """
@@ -103,6 +108,11 @@ class PreEnqueueCalls:
                 log.info("pod %s waits: %s: %s", request.pod.key, plugin.name, answer.message)
                 self._answered(request.call_id, plugin.name, answer.message)
                 return None
+        sorter = self._sort_keys.plugin
+        if error := await self._sort_keys.request(request.pod):
+            self._recoveries.setdefault(sorter, asyncio.Event())
+            return sorter, error
+        self._end_back_offs(sorter)
         self._answered(request.call_id, "", "")
         return None
 

@@ -21,6 +21,7 @@ The extension points are methods with the framework's names; implement those you
 
     configure(configuration)            checks the profile's arguments; its result is `call.config` in later calls
     pre_enqueue(pod, profile)           None lets the pod into the queue, a status keeps it out
+    sort_key(pod, profile)              a number, a tuple of numbers, or a `SortKey`: the least is tried first
     queueing_hint(pod, event, old, new) True or False: whether the event may help the pod that this plugin refused
     pre_filter(call)                    None, a status, `SKIP`, or a `PreFilter` that narrows the nodes or keeps state
     filter(call, node)                  None: passes; a number: passes, so many copies fit; a status: refused
@@ -69,6 +70,7 @@ from trireme.sdk.results import (
     PreFilter,
     PreScore,
     Reservation,
+    SortKey,
     Status,
     Verdict,
     Wait,
@@ -97,6 +99,7 @@ __all__ = [
     "PreFilter",
     "PreScore",
     "Reservation",
+    "SortKey",
     "Status",
     "Verdict",
     "Wait",

@@ -61,6 +61,7 @@ class Plugin(Protocol):
 
 POINTS = {
     "pre_enqueue": plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,
+    "sort_key": plugin_pb2.EXTENSION_POINT_QUEUE_SORT,
     "pre_filter": plugin_pb2.EXTENSION_POINT_PRE_FILTER,
     "filter": plugin_pb2.EXTENSION_POINT_FILTER,
     "filter_nodes": plugin_pb2.EXTENSION_POINT_FILTER,

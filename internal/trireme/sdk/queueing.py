@@ -1,15 +1,19 @@
-"""Serves QueueService with a plugin's pre_enqueue and queueing_hint."""
+"""Serves QueueService with a plugin's pre_enqueue, sort_key and queueing_hint."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from grpc import aio
 
-from trireme.sdk import result_checks
+from trireme.framework import sort_key
+from trireme.sdk import result_checks, results
 from trireme.sdk.invoker import Invoker
 from trireme.v1 import queue_pb2, queue_pb2_grpc
 
-METHODS = ("pre_enqueue", "queueing_hint")
+METHODS = ("pre_enqueue", "sort_key", "queueing_hint")
+
+_SORT_KEY = "a whole number of 64 bits, a tuple of 1 to 16 such, or a SortKey of these"
 
 
 class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
@@ -33,6 +37,21 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
                 response.statuses.append(self._invoker.status_message(answer))
         return response
 
+    async def QueueSort(
+        self, request: queue_pb2.QueueSortRequest, context: aio.ServicerContext[Any, Any]
+    ) -> queue_pb2.QueueSortResponse:
+        """Call sort_key for each pod."""
+        await self._invoker.require(context, "sort_key")
+        response = queue_pb2.QueueSortResponse()
+        async with self._invoker.turn(context, "QueueSort", "sort_key"):
+            await self._invoker.require_configuration(request.config_hash, context)
+            config = self._invoker.configurations.get(request.config_hash, request.profile)
+            named = self._invoker.config_argument("sort_key", config)
+            for pod in request.pods:
+                answer = await self._invoker.call("sort_key", pod, request.profile, **named)
+                response.keys.append(_sort_key_message(answer))
+        return response
+
     async def QueueingHint(
         self, request: queue_pb2.QueueingHintRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.QueueingHintResponse:
@@ -50,3 +69,19 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
                 helps = result_checks.check_bool(helps)
                 response.hints.append(queue_pb2.HINT_QUEUE if helps else queue_pb2.HINT_QUEUE_SKIP)
         return response
+
+
+def _sort_key_message(answer: object) -> queue_pb2.SortKey:
+    """The key of one pod. Raises: result_checks.InvalidResult."""
+    level, rest = (answer.level, answer.rest) if isinstance(answer, results.SortKey) else (answer, ())
+    levels, others = _numbers(level), _numbers(rest)
+    if not levels or others is None:
+        raise result_checks.reject(answer, _SORT_KEY)
+    return queue_pb2.SortKey(level=levels, rest=others)
+
+
+def _numbers(part: object) -> Sequence[int] | None:
+    """The numbers of one part of a key; None: it is something else."""
+    numbers = part if isinstance(part, (tuple, list)) else (part,)
+    valid = all(type(number) is int and -(1 << 63) <= number < 1 << 63 for number in numbers)
+    return numbers if valid and len(numbers) <= sort_key.MAX_NUMBERS else None

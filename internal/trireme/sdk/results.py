@@ -75,6 +75,18 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """A pod's position in the queue: whole numbers of 64 bits, at most 16 in each part; the least is tried first.
+
+    `level` is compared first, and pods of one class with the same level may be scheduled in one batch, while classes
+    of one level take turns. `rest` orders the pods of one class and level; what is equal there goes by age.
+    """
+
+    level: int | tuple[int, ...]
+    rest: int | tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Permit's result for a pod that waits until `Handle.allow`; it is rejected after `seconds`."""
 

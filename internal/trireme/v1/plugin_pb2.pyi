@@ -30,7 +30,7 @@ class _ExtensionPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Extens
     EXTENSION_POINT_PRE_ENQUEUE: _ExtensionPoint.ValueType  # 1
     """May keep a pod out of the queue."""
     EXTENSION_POINT_QUEUE_SORT: _ExtensionPoint.ValueType  # 2
-    """Orders the queue. In-tree plugins only: a profile that names a remote plugin here is refused at the start."""
+    """Orders the queue, by a key for each pod."""
     EXTENSION_POINT_PRE_FILTER: _ExtensionPoint.ValueType  # 3
     """May refuse the pod outright, or narrow the nodes."""
     EXTENSION_POINT_FILTER: _ExtensionPoint.ValueType  # 4
@@ -62,7 +62,7 @@ EXTENSION_POINT_UNSPECIFIED: ExtensionPoint.ValueType  # 0
 EXTENSION_POINT_PRE_ENQUEUE: ExtensionPoint.ValueType  # 1
 """May keep a pod out of the queue."""
 EXTENSION_POINT_QUEUE_SORT: ExtensionPoint.ValueType  # 2
-"""Orders the queue. In-tree plugins only: a profile that names a remote plugin here is refused at the start."""
+"""Orders the queue, by a key for each pod."""
 EXTENSION_POINT_PRE_FILTER: ExtensionPoint.ValueType  # 3
 """May refuse the pod outright, or narrow the nodes."""
 EXTENSION_POINT_FILTER: ExtensionPoint.ValueType  # 4

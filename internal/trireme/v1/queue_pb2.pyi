@@ -103,6 +103,101 @@ class PreEnqueueResponse(_message.Message):
 Global___PreEnqueueResponse: _TypeAlias = PreEnqueueResponse  # noqa: Y015
 
 @_typing.final
+class QueueSortRequest(_message.Message):
+    """QueueSortRequest is pods that are to enter the queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
+    CONFIG_HASH_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """REQUIRED. The profile that they are scheduled by."""
+    config_hash: _builtins.int
+    """REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION."""
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
+        """REQUIRED. The pods: namespace, name, UID and priority, and the fields that PluginInfo.pod_fields
+        names.
+        """
+
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+        pods: _abc.Iterable[_core_pb2.Pod] | None = ...,
+        config_hash: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config_hash", b"config_hash", "pods", b"pods", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueSortRequest: _TypeAlias = QueueSortRequest  # noqa: Y015
+
+@_typing.final
+class SortKey(_message.Message):
+    """SortKey is a pod's position in the queue. Lists of numbers are compared from their first number on, a list before
+    those that begin with it. What is less is tried first.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEVEL_FIELD_NUMBER: _builtins.int
+    REST_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def level(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. Compared first. Pods of one class whose level is equal may be scheduled in one batch, and classes of one
+        level take turns; so levels that all differ keep every batch to one pod. The order by priority is the negated
+        priority. At most 16 numbers.
+        """
+
+    @_builtins.property
+    def rest(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. The order of the pods of one class and level; unset, and where it is equal: by age. At most 16 numbers."""
+
+    def __init__(
+        self,
+        *,
+        level: _abc.Iterable[_builtins.int] | None = ...,
+        rest: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "rest", b"rest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SortKey: _TypeAlias = SortKey  # noqa: Y015
+
+@_typing.final
+class QueueSortResponse(_message.Message):
+    """QueueSortResponse is in the order of the pods of the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SortKey]:
+        """REQUIRED. One key a pod. A pod that does not change has the same key for as long as the plugin's version and
+        configuration stay.
+        """
+
+    def __init__(
+        self,
+        *,
+        keys: _abc.Iterable[Global___SortKey] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueSortResponse: _TypeAlias = QueueSortResponse  # noqa: Y015
+
+@_typing.final
 class QueueingHintRequest(_message.Message):
     """QueueingHintRequest is one event, and the pods that the plugin refused."""
 

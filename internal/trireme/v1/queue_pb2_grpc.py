@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class QueueServiceStub:
-    """QueueService gates pods, and decides which cluster events make refused pods worth another try.
+    """QueueService gates and orders pods, and decides which cluster events make refused pods worth another try.
     """
 
     def __init__(self, channel):
@@ -40,6 +40,11 @@ class QueueServiceStub:
                 request_serializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueResponse.FromString,
                 _registered_method=True)
+        self.QueueSort = channel.unary_unary(
+                '/trireme.v1.QueueService/QueueSort',
+                request_serializer=trireme_dot_v1_dot_queue__pb2.QueueSortRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_queue__pb2.QueueSortResponse.FromString,
+                _registered_method=True)
         self.QueueingHint = channel.unary_unary(
                 '/trireme.v1.QueueService/QueueingHint',
                 request_serializer=trireme_dot_v1_dot_queue__pb2.QueueingHintRequest.SerializeToString,
@@ -48,12 +53,22 @@ class QueueServiceStub:
 
 
 class QueueServiceServicer:
-    """QueueService gates pods, and decides which cluster events make refused pods worth another try.
+    """QueueService gates and orders pods, and decides which cluster events make refused pods worth another try.
     """
 
     def PreEnqueue(self, request, context):
         """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A refused pod is gated, without event and
         condition, until an event that the plugin registered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def QueueSort(self, request, context):
+        """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+        queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+        pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        plugin orders the pods of all profiles.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -75,6 +90,11 @@ def add_QueueServiceServicer_to_server(servicer, server):
                     request_deserializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueResponse.SerializeToString,
             ),
+            'QueueSort': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueueSort,
+                    request_deserializer=trireme_dot_v1_dot_queue__pb2.QueueSortRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_queue__pb2.QueueSortResponse.SerializeToString,
+            ),
             'QueueingHint': grpc.unary_unary_rpc_method_handler(
                     servicer.QueueingHint,
                     request_deserializer=trireme_dot_v1_dot_queue__pb2.QueueingHintRequest.FromString,
@@ -89,7 +109,7 @@ def add_QueueServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class QueueService:
-    """QueueService gates pods, and decides which cluster events make refused pods worth another try.
+    """QueueService gates and orders pods, and decides which cluster events make refused pods worth another try.
     """
 
     @staticmethod
@@ -109,6 +129,33 @@ class QueueService:
             '/trireme.v1.QueueService/PreEnqueue',
             trireme_dot_v1_dot_queue__pb2.PreEnqueueRequest.SerializeToString,
             trireme_dot_v1_dot_queue__pb2.PreEnqueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueueSort(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.QueueService/QueueSort',
+            trireme_dot_v1_dot_queue__pb2.QueueSortRequest.SerializeToString,
+            trireme_dot_v1_dot_queue__pb2.QueueSortResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class QueueServiceStub:
-    """QueueService gates pods, and decides which cluster events make refused pods worth another try."""
+    """QueueService gates and orders pods, and decides which cluster events make refused pods worth another try."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -37,6 +37,12 @@ class QueueServiceStub:
     """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A refused pod is gated, without event and
     condition, until an event that the plugin registered.
     """
+    QueueSort: _grpc.UnaryUnaryMultiCallable[_queue_pb2.QueueSortRequest, _queue_pb2.QueueSortResponse]
+    """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+    queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+    pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+    plugin orders the pods of all profiles.
+    """
     QueueingHint: _grpc.UnaryUnaryMultiCallable[_queue_pb2.QueueingHintRequest, _queue_pb2.QueueingHintResponse]
     """QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
     an event. On failure all the pods are queued: a try in vain costs less than a pod that is never tried again.
@@ -44,12 +50,18 @@ class QueueServiceStub:
 
 @_typing.type_check_only
 class QueueServiceAsyncStub(QueueServiceStub):
-    """QueueService gates pods, and decides which cluster events make refused pods worth another try."""
+    """QueueService gates and orders pods, and decides which cluster events make refused pods worth another try."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PreEnqueue: _aio.UnaryUnaryMultiCallable[_queue_pb2.PreEnqueueRequest, _queue_pb2.PreEnqueueResponse]  # type: ignore[assignment]
     """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A refused pod is gated, without event and
     condition, until an event that the plugin registered.
+    """
+    QueueSort: _aio.UnaryUnaryMultiCallable[_queue_pb2.QueueSortRequest, _queue_pb2.QueueSortResponse]  # type: ignore[assignment]
+    """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+    queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+    pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+    plugin orders the pods of all profiles.
     """
     QueueingHint: _aio.UnaryUnaryMultiCallable[_queue_pb2.QueueingHintRequest, _queue_pb2.QueueingHintResponse]  # type: ignore[assignment]
     """QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
@@ -57,7 +69,7 @@ class QueueServiceAsyncStub(QueueServiceStub):
     """
 
 class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
-    """QueueService gates pods, and decides which cluster events make refused pods worth another try."""
+    """QueueService gates and orders pods, and decides which cluster events make refused pods worth another try."""
 
     @_abc_1.abstractmethod
     def PreEnqueue(
@@ -67,6 +79,18 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_queue_pb2.PreEnqueueResponse, _abc.Awaitable[_queue_pb2.PreEnqueueResponse]]:
         """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A refused pod is gated, without event and
         condition, until an event that the plugin registered.
+        """
+
+    @_abc_1.abstractmethod
+    def QueueSort(
+        self,
+        request: _queue_pb2.QueueSortRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queue_pb2.QueueSortResponse, _abc.Awaitable[_queue_pb2.QueueSortResponse]]:
+        """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+        queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+        pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        plugin orders the pods of all profiles.
         """
 
     @_abc_1.abstractmethod

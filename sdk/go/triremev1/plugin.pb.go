@@ -30,7 +30,7 @@ const (
 	ExtensionPoint_EXTENSION_POINT_UNSPECIFIED ExtensionPoint = 0
 	// May keep a pod out of the queue.
 	ExtensionPoint_EXTENSION_POINT_PRE_ENQUEUE ExtensionPoint = 1
-	// Orders the queue. In-tree plugins only: a profile that names a remote plugin here is refused at the start.
+	// Orders the queue, by a key for each pod.
 	ExtensionPoint_EXTENSION_POINT_QUEUE_SORT ExtensionPoint = 2
 	// May refuse the pod outright, or narrow the nodes.
 	ExtensionPoint_EXTENSION_POINT_PRE_FILTER ExtensionPoint = 3

@@ -185,6 +185,176 @@ func (x *PreEnqueueResponse) GetStatuses() []*Status {
 	return nil
 }
 
+// QueueSortRequest is pods that are to enter the queue.
+type QueueSortRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The profile that they are scheduled by.
+	Profile string `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	// REQUIRED. The pods: namespace, name, UID and priority, and the fields that PluginInfo.pod_fields
+	// names.
+	Pods []*Pod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	// REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION.
+	ConfigHash    uint64 `protobuf:"fixed64,3,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueSortRequest) Reset() {
+	*x = QueueSortRequest{}
+	mi := &file_trireme_v1_queue_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueSortRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueSortRequest) ProtoMessage() {}
+
+func (x *QueueSortRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_queue_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueSortRequest.ProtoReflect.Descriptor instead.
+func (*QueueSortRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_queue_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *QueueSortRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *QueueSortRequest) GetPods() []*Pod {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *QueueSortRequest) GetConfigHash() uint64 {
+	if x != nil {
+		return x.ConfigHash
+	}
+	return 0
+}
+
+// SortKey is a pod's position in the queue. Lists of numbers are compared from their first number on, a list before
+// those that begin with it. What is less is tried first.
+type SortKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Compared first. Pods of one class whose level is equal may be scheduled in one batch, and classes of one
+	// level take turns; so levels that all differ keep every batch to one pod. The order by priority is the negated
+	// priority. At most 16 numbers.
+	Level []int64 `protobuf:"zigzag64,1,rep,packed,name=level,proto3" json:"level,omitempty"`
+	// OPTIONAL. The order of the pods of one class and level; unset, and where it is equal: by age. At most 16 numbers.
+	Rest          []int64 `protobuf:"zigzag64,2,rep,packed,name=rest,proto3" json:"rest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SortKey) Reset() {
+	*x = SortKey{}
+	mi := &file_trireme_v1_queue_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SortKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SortKey) ProtoMessage() {}
+
+func (x *SortKey) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_queue_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SortKey.ProtoReflect.Descriptor instead.
+func (*SortKey) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_queue_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SortKey) GetLevel() []int64 {
+	if x != nil {
+		return x.Level
+	}
+	return nil
+}
+
+func (x *SortKey) GetRest() []int64 {
+	if x != nil {
+		return x.Rest
+	}
+	return nil
+}
+
+// QueueSortResponse is in the order of the pods of the request.
+type QueueSortResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. One key a pod. A pod that does not change has the same key for as long as the plugin's version and
+	// configuration stay.
+	Keys          []*SortKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueSortResponse) Reset() {
+	*x = QueueSortResponse{}
+	mi := &file_trireme_v1_queue_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueSortResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueSortResponse) ProtoMessage() {}
+
+func (x *QueueSortResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_queue_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueSortResponse.ProtoReflect.Descriptor instead.
+func (*QueueSortResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_queue_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *QueueSortResponse) GetKeys() []*SortKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 // QueueingHintRequest is one event, and the pods that the plugin refused.
 type QueueingHintRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -207,7 +377,7 @@ type QueueingHintRequest struct {
 
 func (x *QueueingHintRequest) Reset() {
 	*x = QueueingHintRequest{}
-	mi := &file_trireme_v1_queue_proto_msgTypes[2]
+	mi := &file_trireme_v1_queue_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -219,7 +389,7 @@ func (x *QueueingHintRequest) String() string {
 func (*QueueingHintRequest) ProtoMessage() {}
 
 func (x *QueueingHintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_queue_proto_msgTypes[2]
+	mi := &file_trireme_v1_queue_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -232,7 +402,7 @@ func (x *QueueingHintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueingHintRequest.ProtoReflect.Descriptor instead.
 func (*QueueingHintRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_queue_proto_rawDescGZIP(), []int{2}
+	return file_trireme_v1_queue_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *QueueingHintRequest) GetPlugin() string {
@@ -288,7 +458,7 @@ type QueueingHintResponse struct {
 
 func (x *QueueingHintResponse) Reset() {
 	*x = QueueingHintResponse{}
-	mi := &file_trireme_v1_queue_proto_msgTypes[3]
+	mi := &file_trireme_v1_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -300,7 +470,7 @@ func (x *QueueingHintResponse) String() string {
 func (*QueueingHintResponse) ProtoMessage() {}
 
 func (x *QueueingHintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_queue_proto_msgTypes[3]
+	mi := &file_trireme_v1_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -313,7 +483,7 @@ func (x *QueueingHintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueingHintResponse.ProtoReflect.Descriptor instead.
 func (*QueueingHintResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_queue_proto_rawDescGZIP(), []int{3}
+	return file_trireme_v1_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *QueueingHintResponse) GetHints() []Hint {
@@ -335,7 +505,17 @@ const file_trireme_v1_queue_proto_rawDesc = "" +
 	"\vconfig_hash\x18\x03 \x01(\x06R\n" +
 	"configHash\"D\n" +
 	"\x12PreEnqueueResponse\x12.\n" +
-	"\bstatuses\x18\x01 \x03(\v2\x12.trireme.v1.StatusR\bstatuses\"\xd9\x01\n" +
+	"\bstatuses\x18\x01 \x03(\v2\x12.trireme.v1.StatusR\bstatuses\"r\n" +
+	"\x10QueueSortRequest\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12#\n" +
+	"\x04pods\x18\x02 \x03(\v2\x0f.trireme.v1.PodR\x04pods\x12\x1f\n" +
+	"\vconfig_hash\x18\x03 \x01(\x06R\n" +
+	"configHash\"3\n" +
+	"\aSortKey\x12\x14\n" +
+	"\x05level\x18\x01 \x03(\x12R\x05level\x12\x12\n" +
+	"\x04rest\x18\x02 \x03(\x12R\x04rest\"<\n" +
+	"\x11QueueSortResponse\x12'\n" +
+	"\x04keys\x18\x01 \x03(\v2\x13.trireme.v1.SortKeyR\x04keys\"\xd9\x01\n" +
 	"\x13QueueingHintRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12.\n" +
 	"\x05event\x18\x02 \x01(\v2\x18.trireme.v1.ClusterEventR\x05event\x12\x19\n" +
@@ -350,10 +530,11 @@ const file_trireme_v1_queue_proto_rawDesc = "" +
 	"\x10HINT_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"HINT_QUEUE\x10\x01\x12\x13\n" +
-	"\x0fHINT_QUEUE_SKIP\x10\x022\xae\x01\n" +
+	"\x0fHINT_QUEUE_SKIP\x10\x022\xf8\x01\n" +
 	"\fQueueService\x12K\n" +
 	"\n" +
-	"PreEnqueue\x12\x1d.trireme.v1.PreEnqueueRequest\x1a\x1e.trireme.v1.PreEnqueueResponse\x12Q\n" +
+	"PreEnqueue\x12\x1d.trireme.v1.PreEnqueueRequest\x1a\x1e.trireme.v1.PreEnqueueResponse\x12H\n" +
+	"\tQueueSort\x12\x1c.trireme.v1.QueueSortRequest\x1a\x1d.trireme.v1.QueueSortResponse\x12Q\n" +
 	"\fQueueingHint\x12\x1f.trireme.v1.QueueingHintRequest\x1a .trireme.v1.QueueingHintResponseB:\n" +
 	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
@@ -370,32 +551,39 @@ func file_trireme_v1_queue_proto_rawDescGZIP() []byte {
 }
 
 var file_trireme_v1_queue_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_trireme_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_trireme_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_trireme_v1_queue_proto_goTypes = []any{
 	(Hint)(0),                    // 0: trireme.v1.Hint
 	(*PreEnqueueRequest)(nil),    // 1: trireme.v1.PreEnqueueRequest
 	(*PreEnqueueResponse)(nil),   // 2: trireme.v1.PreEnqueueResponse
-	(*QueueingHintRequest)(nil),  // 3: trireme.v1.QueueingHintRequest
-	(*QueueingHintResponse)(nil), // 4: trireme.v1.QueueingHintResponse
-	(*Pod)(nil),                  // 5: trireme.v1.Pod
-	(*Status)(nil),               // 6: trireme.v1.Status
-	(*ClusterEvent)(nil),         // 7: trireme.v1.ClusterEvent
+	(*QueueSortRequest)(nil),     // 3: trireme.v1.QueueSortRequest
+	(*SortKey)(nil),              // 4: trireme.v1.SortKey
+	(*QueueSortResponse)(nil),    // 5: trireme.v1.QueueSortResponse
+	(*QueueingHintRequest)(nil),  // 6: trireme.v1.QueueingHintRequest
+	(*QueueingHintResponse)(nil), // 7: trireme.v1.QueueingHintResponse
+	(*Pod)(nil),                  // 8: trireme.v1.Pod
+	(*Status)(nil),               // 9: trireme.v1.Status
+	(*ClusterEvent)(nil),         // 10: trireme.v1.ClusterEvent
 }
 var file_trireme_v1_queue_proto_depIdxs = []int32{
-	5, // 0: trireme.v1.PreEnqueueRequest.pods:type_name -> trireme.v1.Pod
-	6, // 1: trireme.v1.PreEnqueueResponse.statuses:type_name -> trireme.v1.Status
-	7, // 2: trireme.v1.QueueingHintRequest.event:type_name -> trireme.v1.ClusterEvent
-	5, // 3: trireme.v1.QueueingHintRequest.pods:type_name -> trireme.v1.Pod
-	0, // 4: trireme.v1.QueueingHintResponse.hints:type_name -> trireme.v1.Hint
-	1, // 5: trireme.v1.QueueService.PreEnqueue:input_type -> trireme.v1.PreEnqueueRequest
-	3, // 6: trireme.v1.QueueService.QueueingHint:input_type -> trireme.v1.QueueingHintRequest
-	2, // 7: trireme.v1.QueueService.PreEnqueue:output_type -> trireme.v1.PreEnqueueResponse
-	4, // 8: trireme.v1.QueueService.QueueingHint:output_type -> trireme.v1.QueueingHintResponse
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	8,  // 0: trireme.v1.PreEnqueueRequest.pods:type_name -> trireme.v1.Pod
+	9,  // 1: trireme.v1.PreEnqueueResponse.statuses:type_name -> trireme.v1.Status
+	8,  // 2: trireme.v1.QueueSortRequest.pods:type_name -> trireme.v1.Pod
+	4,  // 3: trireme.v1.QueueSortResponse.keys:type_name -> trireme.v1.SortKey
+	10, // 4: trireme.v1.QueueingHintRequest.event:type_name -> trireme.v1.ClusterEvent
+	8,  // 5: trireme.v1.QueueingHintRequest.pods:type_name -> trireme.v1.Pod
+	0,  // 6: trireme.v1.QueueingHintResponse.hints:type_name -> trireme.v1.Hint
+	1,  // 7: trireme.v1.QueueService.PreEnqueue:input_type -> trireme.v1.PreEnqueueRequest
+	3,  // 8: trireme.v1.QueueService.QueueSort:input_type -> trireme.v1.QueueSortRequest
+	6,  // 9: trireme.v1.QueueService.QueueingHint:input_type -> trireme.v1.QueueingHintRequest
+	2,  // 10: trireme.v1.QueueService.PreEnqueue:output_type -> trireme.v1.PreEnqueueResponse
+	5,  // 11: trireme.v1.QueueService.QueueSort:output_type -> trireme.v1.QueueSortResponse
+	7,  // 12: trireme.v1.QueueService.QueueingHint:output_type -> trireme.v1.QueueingHintResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_queue_proto_init() }
@@ -412,7 +600,7 @@ func file_trireme_v1_queue_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_queue_proto_rawDesc), len(file_trireme_v1_queue_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	QueueService_PreEnqueue_FullMethodName   = "/trireme.v1.QueueService/PreEnqueue"
+	QueueService_QueueSort_FullMethodName    = "/trireme.v1.QueueService/QueueSort"
 	QueueService_QueueingHint_FullMethodName = "/trireme.v1.QueueService/QueueingHint"
 )
 
@@ -28,11 +29,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// QueueService gates pods, and decides which cluster events make refused pods worth another try.
+// QueueService gates and orders pods, and decides which cluster events make refused pods worth another try.
 type QueueServiceClient interface {
 	// PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A refused pod is gated, without event and
 	// condition, until an event that the plugin registered.
 	PreEnqueue(ctx context.Context, in *PreEnqueueRequest, opts ...grpc.CallOption) (*PreEnqueueResponse, error)
+	// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+	// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+	// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+	// plugin orders the pods of all profiles.
+	QueueSort(ctx context.Context, in *QueueSortRequest, opts ...grpc.CallOption) (*QueueSortResponse, error)
 	// QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
 	// an event. On failure all the pods are queued: a try in vain costs less than a pod that is never tried again.
 	QueueingHint(ctx context.Context, in *QueueingHintRequest, opts ...grpc.CallOption) (*QueueingHintResponse, error)
@@ -56,6 +62,16 @@ func (c *queueServiceClient) PreEnqueue(ctx context.Context, in *PreEnqueueReque
 	return out, nil
 }
 
+func (c *queueServiceClient) QueueSort(ctx context.Context, in *QueueSortRequest, opts ...grpc.CallOption) (*QueueSortResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(QueueSortResponse)
+	err := c.cc.Invoke(ctx, QueueService_QueueSort_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *queueServiceClient) QueueingHint(ctx context.Context, in *QueueingHintRequest, opts ...grpc.CallOption) (*QueueingHintResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(QueueingHintResponse)
@@ -70,11 +86,16 @@ func (c *queueServiceClient) QueueingHint(ctx context.Context, in *QueueingHintR
 // All implementations must embed UnimplementedQueueServiceServer
 // for forward compatibility.
 //
-// QueueService gates pods, and decides which cluster events make refused pods worth another try.
+// QueueService gates and orders pods, and decides which cluster events make refused pods worth another try.
 type QueueServiceServer interface {
 	// PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A refused pod is gated, without event and
 	// condition, until an event that the plugin registered.
 	PreEnqueue(context.Context, *PreEnqueueRequest) (*PreEnqueueResponse, error)
+	// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+	// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+	// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+	// plugin orders the pods of all profiles.
+	QueueSort(context.Context, *QueueSortRequest) (*QueueSortResponse, error)
 	// QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
 	// an event. On failure all the pods are queued: a try in vain costs less than a pod that is never tried again.
 	QueueingHint(context.Context, *QueueingHintRequest) (*QueueingHintResponse, error)
@@ -90,6 +111,9 @@ type UnimplementedQueueServiceServer struct{}
 
 func (UnimplementedQueueServiceServer) PreEnqueue(context.Context, *PreEnqueueRequest) (*PreEnqueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreEnqueue not implemented")
+}
+func (UnimplementedQueueServiceServer) QueueSort(context.Context, *QueueSortRequest) (*QueueSortResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method QueueSort not implemented")
 }
 func (UnimplementedQueueServiceServer) QueueingHint(context.Context, *QueueingHintRequest) (*QueueingHintResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueueingHint not implemented")
@@ -133,6 +157,24 @@ func _QueueService_PreEnqueue_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QueueService_QueueSort_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(QueueSortRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).QueueSort(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_QueueSort_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).QueueSort(ctx, req.(*QueueSortRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _QueueService_QueueingHint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(QueueingHintRequest)
 	if err := dec(in); err != nil {
@@ -161,6 +203,10 @@ var QueueService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PreEnqueue",
 			Handler:    _QueueService_PreEnqueue_Handler,
+		},
+		{
+			MethodName: "QueueSort",
+			Handler:    _QueueService_QueueSort_Handler,
 		},
 		{
 			MethodName: "QueueingHint",

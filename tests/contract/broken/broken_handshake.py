@@ -65,13 +65,6 @@ class UnknownDependency(_Described):
     changes: ClassVar[dict[str, Any]] = {"depends_on": 9}
 
 
-class RemoteQueueSort(_Described):
-    """Lists QueueSort."""
-
-    violates = "P007"
-    changes: ClassVar[dict[str, Any]] = {"extension_points": [rpcs.FILTER_POINT, plugin_pb2.EXTENSION_POINT_QUEUE_SORT]}
-
-
 class UnknownResource(_Described):
     """Registers events of a resource that is none."""
 

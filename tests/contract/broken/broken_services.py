@@ -81,6 +81,12 @@ class PreEnqueueNotServed(_Unserved):
     violates, points, rpc = "P180", (rpcs.PRE_ENQUEUE_POINT,), rpcs.PRE_ENQUEUE
 
 
+class QueueSortNotServed(_Unserved):
+    """Does not serve QueueSort."""
+
+    violates, points, rpc = "P220", (rpcs.QUEUE_SORT_POINT,), rpcs.QUEUE_SORT
+
+
 class NamelessPlugin(ReferencePlugin):
     """Has no name."""
 

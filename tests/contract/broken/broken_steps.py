@@ -412,6 +412,40 @@ class OneStatusForAllPods(_PreEnqueues):
         del response.statuses[1:]
 
 
+class _SortsQueue(Answers):
+    points = (rpcs.QUEUE_SORT_POINT,)
+    rpc = rpcs.QUEUE_SORT
+
+
+class OneKeyForAllPods(_SortsQueue):
+    """Has one key for all pods."""
+
+    violates = "P221"
+
+    def change(self, response: queue_pb2.QueueSortResponse) -> None:
+        del response.keys[1:]
+
+
+class KeyWithoutLevel(_SortsQueue):
+    """Has a key without numbers."""
+
+    violates = "P222"
+
+    def change(self, response: queue_pb2.QueueSortResponse) -> None:
+        response.keys[-1].ClearField("level")
+
+
+class KeyByCalls(_SortsQueue):
+    """Orders pods by when it is called."""
+
+    violates = "P223"
+
+    def change(self, response: queue_pb2.QueueSortResponse) -> None:
+        self.calls += 1
+        for key in response.keys:
+            key.level[:] = [self.calls]
+
+
 class _Hints(Answers):
     points = (rpcs.FILTER_POINT,)
     rpc = rpcs.QUEUEING_HINT

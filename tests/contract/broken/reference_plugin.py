@@ -178,6 +178,10 @@ class ReferencePlugin:
     def PreEnqueue(self, request: queue_pb2.PreEnqueueRequest) -> queue_pb2.PreEnqueueResponse:
         return queue_pb2.PreEnqueueResponse(statuses=[SUCCESS] * len(request.pods))
 
+    def QueueSort(self, request: queue_pb2.QueueSortRequest) -> queue_pb2.QueueSortResponse:
+        keys = [queue_pb2.SortKey(level=[-pod.spec.priority], rest=[len(pod.metadata.name)]) for pod in request.pods]
+        return queue_pb2.QueueSortResponse(keys=keys)
+
     def QueueingHint(self, request: queue_pb2.QueueingHintRequest) -> queue_pb2.QueueingHintResponse:
         return queue_pb2.QueueingHintResponse(hints=[queue_pb2.HINT_QUEUE] * len(request.pods))
 

@@ -8,11 +8,10 @@ import pytest
 from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
-from trireme.config import commandline, model, trireme_configuration
+from trireme.config import commandline, model
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import plugin_monitor, reconfiguration
 from trireme.queueing import states
-from trireme.remote import remote_client
 
 Change = Callable[[commandline.CompletedConfig], commandline.CompletedConfig]
 
@@ -255,21 +254,3 @@ def test_pods_of_a_new_profile_are_listed_however_late(
     answers.set()
     world.loop.settle()
     assert listed == [True]
-
-
-def test_a_profile_without_remote_plugins_may_get_none_that_sorts_the_queue(world: World, reload: Reload) -> None:
-    """Broken, a reload lets pass what a start refuses."""
-
-    def sorted_remotely(completed: commandline.CompletedConfig) -> commandline.CompletedConfig:
-        (profile,) = completed.profiles
-        plugins = {**profile.plugins, ExtensionPoint.QUEUE_SORT: (model.Plugin("P"),)}
-        plugin = trireme_configuration.RemotePlugin("P", "127.0.0.1:1", (ExtensionPoint.QUEUE_SORT,))
-        own = dataclasses.replace(completed.trireme, remote_plugins=(plugin,))
-        profiles = (dataclasses.replace(profile, plugins=plugins),)
-        return dataclasses.replace(completed, profiles=profiles, trireme=own)
-
-    before = reload.hash()
-    task = reload.start(sorted_remotely)
-    with pytest.raises(remote_client.HandshakeError, match="a QueueSort plugin must be in-tree"):
-        task.result()
-    assert reload.hash() == before

@@ -6,10 +6,12 @@ import pytest
 from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.framework.sort_key import SortKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
 from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_scheduling_order
 from trireme.queueing.hints.queueing_hint_map import EventRegistration
-from trireme.queueing.pod_info import pod_info_by_priority
+from trireme.queueing.pending_pod import GivenSortKey
+from trireme.queueing.pod_info import make_pod_info
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
@@ -106,13 +108,29 @@ def test_the_group_has_the_priority_of_its_pod_group() -> None:
     """Groups and single pods share one order."""
     queue = grouping_queue()
     queue.groups.set_group(pod_group("g", priority=10), T0)
-    single = pod_info_by_priority("ns/single", "uid-single", 7, PROFILE, 5, pod=member("single", "").pod)
+    single = make_pod_info("ns/single", "uid-single", 7, PROFILE, 5, pod=member("single", "").pod)
     queue.add(single, T0)
     queue.add(member("p", "g", priority=10), T0 + 1)
     first, second = queue.pop(T0, 100), queue.pop(T0, 100)
     assert first is not None
     assert second is not None
     assert (type(first), names(second.pods)) == (PodGroupBatch, ["single"])
+
+
+def test_a_group_is_where_the_first_of_its_members_would_be() -> None:
+    """Broken, a group is compared by priority with pods that a QueueSort plugin orders, or stays where it was."""
+    queue = grouping_queue()
+    for name, level in (("g", 2), ("h", 1)):
+        queue.groups.set_group(pod_group(name), T0)
+        for number in range(2):
+            pod = member(f"{name}{number}", name)
+            pod.pod.given_sort_key = GivenSortKey(SortKey((level + number,)), 1, 1)
+            queue.add(pod.sorted_anew(), T0)
+    last = queue.contents.get("ns/g1")
+    assert last is not None
+    last.record.pod.given_sort_key = GivenSortKey(SortKey((0,)), 1, 2)
+    queue.sort_anew("ns/g1", last.uid)
+    assert [popped(queue)[0].name, popped(queue)[0].name] == ["g", "h"]
 
 
 def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:

@@ -7,7 +7,7 @@ import pytest
 from queue_builders import pending
 
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
-from trireme.queueing.pod_info import pod_info_by_priority
+from trireme.queueing.pod_info import make_pod_info
 from trireme.queueing.pre_enqueue import LocalPreEnqueuePlugins, PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import Gated
@@ -24,7 +24,7 @@ def _plugins(*names: str, missing: str = "", remote: bool = False) -> LocalPreEn
 
 
 def _pod() -> QueuedPodInfo:
-    return QueuedPodInfo(pod_info_by_priority("default/pod", "u", 1, "p", 0, pod=pending()), 0.0)
+    return QueuedPodInfo(make_pod_info("default/pod", "u", 1, "p", 0, pod=pending()), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def _evict(uid: str) -> bind_pb2.Action:
 
 
 def _record(uid: str, priority: int) -> pod_info.PodInfo:
-    return pod_info.pod_info_by_priority(f"ns/{uid}", uid, 1, "p", priority, pod=queue_builders.pending(uid, uid))
+    return pod_info.make_pod_info(f"ns/{uid}", uid, 1, "p", priority, pod=queue_builders.pending(uid, uid))
 
 
 class World:

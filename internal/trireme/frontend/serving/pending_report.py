@@ -197,6 +197,9 @@ class PendingReport:
             )
             return waits, text
         plugins = self._remote_queue.pre_enqueue_plugins(pod.record.profile)
+        if not plugins:
+            sorter = self._remote_queue.sort_keys.plugin
+            return {"for": "queueSort", "plugin": sorter}, f"waits for plugin {sorter} to give it a place in the queue"
         return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_alternatives_text(plugins)} agrees"
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:

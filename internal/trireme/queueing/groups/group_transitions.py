@@ -221,6 +221,15 @@ class GroupTransitions:
             self._set_member_state(pod, group.state, label, now)
         self.update_waiting_since(group, now)
 
+    def sort_anew(self, group: QueuedPodGroupInfo) -> None:
+        """Give a group in the active or back-off queue the position that follows from its members' sort keys."""
+        if group.container is None or not group.waiting:
+            return
+        before = group.record
+        group.refresh_record()
+        if group.record != before:
+            self._transitions.move_within(group, group.group_key)
+
     def gate(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
         """The plugin holds back the group, which is in no structure, for this reason."""
         state = group.state = Gated(plugin, reason)

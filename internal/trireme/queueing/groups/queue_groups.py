@@ -108,6 +108,7 @@ class QueueGroups:
             return
         pod.record = record
         self._nominator.update(before, record)
+        self._calls.renew_sort_key(pod, before)
         if group.blocker is pod or group.calls.refused is pod:
             self._group_transitions.recheck_gate(group, CHANGED, now)
         elif record.uid in group.calls.open:
@@ -124,6 +125,15 @@ class QueueGroups:
         nominated_node = self._nominator.node_of(uid)
         if nominated_node:
             self._nominator.nominate(pod.record, nominated_node)
+
+    def sort_anew(self, group: QueuedPodGroupInfo, uid: str) -> None:
+        """The member has another sort key: the group may come earlier or later."""
+        pod = group.members[uid]
+        if isinstance(pod.state, (InFlight, Done)):
+            self._transitions.update_attempt(pod, replace(pod.state, latest=pod.latest.sorted_anew()))
+            return
+        pod.record = pod.record.sorted_anew()
+        self._group_transitions.sort_anew(group)
 
     def delete(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
         """The member is gone, or has a node; where members are too few now, the group is held back."""

@@ -15,16 +15,21 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from trireme.framework.sort_key import SortNumbers
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.forest import Forest, GroupNode
 from trireme.queueing.groups.member_pre_enqueue_calls import MemberPreEnqueueCalls
+from trireme.queueing.pod_info import key_by_priority
 from trireme.queueing.queued_entity import Container
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo
 from trireme.queueing.states import GONE, Gated, Gone, QueueState
 
 
 class PodGroupInfo(NamedTuple):
-    """What the queue orders a group by. It is a batch of its own, ordered by priority, then by age."""
+    """What the queue orders a group by. It is a batch of its own, ordered by priority, then by age.
+
+    Where a remote QueueSort plugin orders pods, the group is where the first of its waiting members would be.
+    """
 
     #: A pod's key is namespace/name; this has the group's kind before.
     key: str
@@ -32,8 +37,8 @@ class PodGroupInfo(NamedTuple):
     uid: str
     profile: str = ""
     priority: int = 0
-    level: int = 0
-    rest: bytes = b""
+    level: SortNumbers = (0,)
+    rest: SortNumbers = ()
     exclusive: bool = True
     nominated: bool = False
 
@@ -169,8 +174,9 @@ class QueuedPodGroupInfo:
     def refresh_record(self) -> None:
         """Takes over the priority of the root, and the profile of the members; some member must be waiting."""
         first = next(iter(self.waiting.values()))
-        priority = self.priority
-        self.record = self.record._replace(profile=first.record.profile, priority=priority, level=-priority)
+        given = [pod.record.level for pod in self.waiting.values() if pod.record.pod.given_sort_key is not None]
+        level = min(given) if given else key_by_priority(self.priority).level
+        self.record = self.record._replace(profile=first.record.profile, priority=self.priority, level=level)
 
     def start_queueing(self) -> None:
         """Begins to be queued: as old as the first member that waits, with no failure behind it."""

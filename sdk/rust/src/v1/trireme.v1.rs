@@ -1789,7 +1789,7 @@ pub enum ExtensionPoint {
     Unspecified = 0,
     /// May keep a pod out of the queue.
     PreEnqueue = 1,
-    /// Orders the queue. In-tree plugins only: a profile that names a remote plugin here is refused at the start.
+    /// Orders the queue, by a key for each pod.
     QueueSort = 2,
     /// May refuse the pod outright, or narrow the nodes.
     PreFilter = 3,
@@ -9643,6 +9643,41 @@ pub struct PreEnqueueResponse {
     #[prost(message, repeated, tag = "1")]
     pub statuses: ::prost::alloc::vec::Vec<Status>,
 }
+/// QueueSortRequest is pods that are to enter the queue.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueSortRequest {
+    /// REQUIRED. The profile that they are scheduled by.
+    #[prost(string, tag = "1")]
+    pub profile: ::prost::alloc::string::String,
+    /// REQUIRED. The pods: namespace, name, UID and priority, and the fields that PluginInfo.pod_fields
+    /// names.
+    #[prost(message, repeated, tag = "2")]
+    pub pods: ::prost::alloc::vec::Vec<Pod>,
+    /// REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION.
+    #[prost(fixed64, tag = "3")]
+    pub config_hash: u64,
+}
+/// SortKey is a pod's position in the queue. Lists of numbers are compared from their first number on, a list before
+/// those that begin with it. What is less is tried first.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SortKey {
+    /// REQUIRED. Compared first. Pods of one class whose level is equal may be scheduled in one batch, and classes of one
+    /// level take turns; so levels that all differ keep every batch to one pod. The order by priority is the negated
+    /// priority. At most 16 numbers.
+    #[prost(sint64, repeated, tag = "1")]
+    pub level: ::prost::alloc::vec::Vec<i64>,
+    /// OPTIONAL. The order of the pods of one class and level; unset, and where it is equal: by age. At most 16 numbers.
+    #[prost(sint64, repeated, tag = "2")]
+    pub rest: ::prost::alloc::vec::Vec<i64>,
+}
+/// QueueSortResponse is in the order of the pods of the request.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueSortResponse {
+    /// REQUIRED. One key a pod. A pod that does not change has the same key for as long as the plugin's version and
+    /// configuration stay.
+    #[prost(message, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<SortKey>,
+}
 /// QueueingHintRequest is one event, and the pods that the plugin refused.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueingHintRequest {
@@ -9717,7 +9752,7 @@ pub mod queue_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// QueueService gates pods, and decides which cluster events make refused pods worth another try.
+    /// QueueService gates and orders pods, and decides which cluster events make refused pods worth another try.
     #[derive(Debug, Clone)]
     pub struct QueueServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -9824,6 +9859,34 @@ pub mod queue_service_client {
                 .insert(GrpcMethod::new("trireme.v1.QueueService", "PreEnqueue"));
             self.inner.unary(req, path, codec).await
         }
+        /// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+        /// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+        /// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        /// plugin orders the pods of all profiles.
+        pub async fn queue_sort(
+            &mut self,
+            request: impl tonic::IntoRequest<super::QueueSortRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::QueueSortResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/trireme.v1.QueueService/QueueSort",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("trireme.v1.QueueService", "QueueSort"));
+            self.inner.unary(req, path, codec).await
+        }
         /// QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
         /// an event. On failure all the pods are queued: a try in vain costs less than a pod that is never tried again.
         pub async fn queueing_hint(
@@ -9874,6 +9937,17 @@ pub mod queue_service_server {
             tonic::Response<super::PreEnqueueResponse>,
             tonic::Status,
         >;
+        /// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
+        /// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
+        /// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        /// plugin orders the pods of all profiles.
+        async fn queue_sort(
+            &self,
+            request: tonic::Request<super::QueueSortRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::QueueSortResponse>,
+            tonic::Status,
+        >;
         /// QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
         /// an event. On failure all the pods are queued: a try in vain costs less than a pod that is never tried again.
         async fn queueing_hint(
@@ -9884,7 +9958,7 @@ pub mod queue_service_server {
             tonic::Status,
         >;
     }
-    /// QueueService gates pods, and decides which cluster events make refused pods worth another try.
+    /// QueueService gates and orders pods, and decides which cluster events make refused pods worth another try.
     #[derive(Debug)]
     pub struct QueueServiceServer<T> {
         inner: Arc<T>,
@@ -9991,6 +10065,51 @@ pub mod queue_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PreEnqueueSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/trireme.v1.QueueService/QueueSort" => {
+                    #[allow(non_camel_case_types)]
+                    struct QueueSortSvc<T: QueueService>(pub Arc<T>);
+                    impl<
+                        T: QueueService,
+                    > tonic::server::UnaryService<super::QueueSortRequest>
+                    for QueueSortSvc<T> {
+                        type Response = super::QueueSortResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::QueueSortRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as QueueService>::queue_sort(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = QueueSortSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

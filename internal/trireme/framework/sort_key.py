@@ -1,0 +1,18 @@
+"""A pod's position in QueueSort's order."""
+
+from typing import NamedTuple
+
+# Compared from the first number on; the least is tried first.
+SortNumbers = tuple[int, ...]
+
+#: Of a level, and of the rest.
+MAX_NUMBERS = 16
+
+
+class SortKey(NamedTuple):
+    """A pod's position in QueueSort's order."""
+
+    #: Compared first: pods whose level is equal may go in one batch.
+    level: SortNumbers
+    #: The order within a class of one level, before age.
+    rest: SortNumbers = ()

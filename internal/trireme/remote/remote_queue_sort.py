@@ -1,0 +1,52 @@
+"""Remote QueueSort plugins, as the frontend calls them."""
+
+from collections.abc import Sequence
+
+from trireme.framework import sort_key, status
+from trireme.remote import remote_client, remote_connection, remote_results
+from trireme.v1 import core_pb2, queue_pb2
+
+_QUEUE_SORT = remote_connection.Method("/trireme.v1.QueueService/QueueSort", queue_pb2.QueueSortResponse)
+
+
+class RemoteQueueSortPlugin:
+    """QueueSort, called by the frontend."""
+
+    def __init__(self, client: remote_client.PluginClient) -> None:
+        self.name = client.name
+        self._client = client
+
+    async def sort_keys(
+        self, profile: str, pods: Sequence[core_pb2.Pod]
+    ) -> list[sort_key.SortKey] | status.Status | None:
+        """The key of each pod. On failure the error, or None where the failure is ignored."""
+        request = queue_pb2.QueueSortRequest(
+            profile=profile, pods=[self._named_pod(pod) for pod in pods], config_hash=self._client.config_hash
+        )
+
+        def read_keys(response: queue_pb2.QueueSortResponse) -> list[sort_key.SortKey]:
+            remote_results.check_count("keys", response.keys, len(pods))
+            return [read_key(key, f"keys[{at}]") for at, key in enumerate(response.keys)]
+
+        try:
+            return await self._client.connection.call(_QUEUE_SORT, request.SerializeToString(), read_keys)
+        except remote_connection.PluginError as error:
+            return self._client.apply_failure_policy("running QueueSort plugin", str(error))
+
+    def _named_pod(self, pod: core_pb2.Pod) -> core_pb2.Pod:
+        """The fields that the plugin reads, its priority, and which pod it is."""
+        out = self._client.pods.project(pod)
+        out.metadata.namespace, out.metadata.name = pod.metadata.namespace, pod.metadata.name
+        out.metadata.uid = pod.metadata.uid
+        out.spec.priority = pod.spec.priority
+        return out
+
+
+def read_key(key: queue_pb2.SortKey, where: str) -> sort_key.SortKey:
+    """Read one key, which is at this place in the answer. Raises: ValueError naming the field that is wrong."""
+    if not key.level:
+        raise ValueError(f"{where}.level: is empty; a key needs at least one number")
+    for field, numbers in (("level", key.level), ("rest", key.rest)):
+        if len(numbers) > sort_key.MAX_NUMBERS:
+            raise ValueError(f"{where}.{field}: has {len(numbers)} numbers; {sort_key.MAX_NUMBERS} are the most")
+    return sort_key.SortKey(tuple(key.level), tuple(key.rest))

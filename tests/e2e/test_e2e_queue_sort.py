@@ -1,0 +1,85 @@
+"""A plugin that orders the queue, in a whole scheduler."""
+
+import asyncio
+import pathlib
+from typing import Any
+
+import clusters
+import installation
+import pytest
+from installation import pod
+from test_e2e_plugins import plugin, remote
+
+pytestmark = pytest.mark.timeout(120)
+
+FAIR_ORDER = pathlib.Path(__file__).with_name("fair_order.py")
+# All pods have served their back-off after a second, and an event has all of them in the queue at once.
+SORTED: dict[str, Any] = {
+    "podInitialBackoffSeconds": 1,
+    "podMaxBackoffSeconds": 1,
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": {"queueSort": {"enabled": [{"name": "FairOrder"}], "disabled": [{"name": "*"}]}},
+        }
+    ],
+}
+BACKOFF_SECONDS = 1.5
+
+
+def waiting(name: str, rank: int | None) -> dict[str, Any]:
+    """A pod that fills a node; without a rank it has the highest priority."""
+    labels = {} if rank is None else {"rank": str(rank)}
+    return pod(name, cpu="5", labels=labels, **({"priorityClassName": "important"} if rank is None else {}))
+
+
+async def free_place(here: installation.Installation, name: str) -> str:
+    """Delete the pod that has the node, once all others have served their back-off; answers who takes its place."""
+    await asyncio.sleep(BACKOFF_SECONDS)
+    await here.request("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
+    return await placed(here)
+
+
+async def placed(here: installation.Installation) -> str:
+    """The name of the one pod that has the node, once there is one."""
+    found: list[str] = []
+
+    async def there() -> bool:
+        found[:] = [each["metadata"]["name"] for each in await here.pods() if each["spec"].get("nodeName")]
+        return bool(found)
+
+    await installation.until(there, 30, here.story)
+    (only,) = found
+    return only
+
+
+async def test_a_free_place_goes_to_the_pod_that_the_plugin_puts_first(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path
+) -> None:
+    """Broken, the order of the queue is by priority, whatever the profile says, or keys of changed pods stay old."""
+    async with cluster(nodes=1) as here, plugin(tmp_path, FAIR_ORDER) as address:
+        await here.add_priority_class("important", 1000, preemptionPolicy="Never")
+        ranks = {"c": 3, "a": 1, "b": 2, "unranked": None, "late": 9}
+        await here.create_pods([waiting(name, rank) for name, rank in ranks.items()])
+        await here.start(configuration=SORTED, own=remote("FairOrder", address, "queueSort"))
+        assert await placed(here) == "a"
+        for name in ("b", "c", "unranked", "late"):
+            await here.condition(name, "Insufficient cpu")
+        assert await free_place(here, "a") == "b"
+        path = "/api/v1/namespaces/default/pods/late"
+        await here.request("PATCH", path, {"metadata": {"labels": {"rank": "0"}}}, "application/merge-patch+json")
+        assert await free_place(here, "b") == "late"
+        assert await free_place(here, "late") == "c"
+
+
+async def test_pods_wait_for_a_plugin_that_is_down(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
+    """Broken, pods are lost, or scheduled in an order that nobody asked for, while the plugin is away."""
+    async with cluster(nodes=1) as here:
+        own = remote("FairOrder", f"unix:{tmp_path}/plugin.sock", "queueSort", deadline="500ms")
+        async with plugin(tmp_path, FAIR_ORDER):
+            await here.start(configuration=SORTED, own=own)
+        await here.create_pods([pod("p")])
+        await here.logged(here.frontends[0], "plugin FairOrder")
+        assert not (await here.pod("p"))["spec"].get("nodeName")
+        async with plugin(tmp_path, FAIR_ORDER):
+            assert await placed(here) == "p"

@@ -1,0 +1,203 @@
+"""Pods that a remote QueueSort plugin orders: when it is called about them, and where they are in the queue."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from frontend_world import World, one_node
+from frontend_world_api import PROFILE
+
+from trireme.framework import sort_key, status
+from trireme.frontend.queue_executor import QueueExecutor
+from trireme.frontend.serving import status_report
+from trireme.queueing import states
+from trireme.v1 import core_pb2
+from trireme_kube.client.informers.watch import EventKind
+
+
+class Sorter:
+    """A plugin that orders pods by a label, or by their name's length; `failing` are names whose calls fail."""
+
+    name = "Sorter"
+
+    def __init__(self) -> None:
+        self.levels: dict[str, int] = {}
+        self.failing: set[str] = set()
+        self.ignores_failure = False
+        self.calls: list[list[str]] = []
+
+    async def sort_keys(
+        self, profile: str, pods: Sequence[core_pb2.Pod]
+    ) -> list[sort_key.SortKey] | status.Status | None:
+        """As RemoteQueueSortPlugin has it."""
+        assert profile == PROFILE
+        names = [pod.metadata.name for pod in pods]
+        self.calls.append(names)
+        if self.failing.intersection(names):
+            return None if self.ignores_failure else status.error(self.name, "far:1: UNAVAILABLE: refused")
+        return [sort_key.SortKey((self.levels.get(name, 0),)) for name in names]
+
+    def called_about(self) -> list[str]:
+        """The pods of all calls, in order."""
+        return [name for names in self.calls for name in names]
+
+
+@pytest.fixture(name="world")
+def _world() -> Iterator[World]:
+    with one_node() as world:
+        yield world
+
+
+@pytest.fixture(name="sorter")
+def _sorter(world: World) -> Sorter:
+    sorter = Sorter()
+    _executor(world).remote.sort_keys.configure(sorter, [])  # type: ignore[arg-type]
+    return sorter
+
+
+def _executor(world: World) -> QueueExecutor:
+    return world.frontend.scheduling.queue_executor
+
+
+def _configure(world: World, sorter: Sorter | None) -> None:
+    """Another plugin orders the queue from now on, or none."""
+
+    async def configure() -> None:
+        pods = world.frontend.scheduling.queue.contents.pods()
+        _executor(world).remote.sort_keys.configure(sorter, pods)  # type: ignore[arg-type]
+
+    world.loop.run_until_complete(configure())
+    world.loop.settle()
+
+
+def _state(world: World, name: str) -> states.QueueState:
+    found = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
+    assert found is not None
+    return found.state
+
+
+def _levels(world: World) -> Mapping[str, tuple[int, ...]]:
+    pods = world.frontend.scheduling.queue.contents.waiting_pods()
+    return {pod.key.removeprefix("ns/"): pod.record.level for pod in pods}
+
+
+def _pop_all(world: World) -> list[str]:
+    """The names of the pods in the active queue, in the order in which they are tried."""
+    queue, names = world.frontend.scheduling.queue, []
+    while (batch := queue.pop(world.now(), 10)) is not None:
+        names += [pod.key.removeprefix("ns/") for pod in batch.pods]  # type: ignore[union-attr]
+    return names
+
+
+def test_pods_are_tried_in_the_order_of_their_keys(world: World, sorter: Sorter) -> None:
+    """Broken, the plugin that the profile names does not order the queue."""
+    world.set_available("filters", available=False)
+    sorter.levels = {"late": 3, "first": -7, "second": 2}
+    for name, priority in (("late", 100), ("second", 0), ("first", 50)):
+        world.create(name, 1, priority)
+    assert _levels(world) == {"late": (3,), "second": (2,), "first": (-7,)}
+    assert _pop_all(world) == ["first", "second", "late"]
+
+
+def test_a_pod_is_called_about_once(world: World, sorter: Sorter) -> None:
+    """Broken, each attempt of each pod costs a call."""
+    world.create("huge", 1000)
+    world.answer_all()
+    assert isinstance(_state(world, "huge"), states.Unschedulable)
+    world.loop.advance(400)
+    world.answer_all()
+    queued = world.frontend.scheduling.queue.contents.get("ns/huge")
+    assert queued is not None
+    assert queued.attempts == 2
+    assert sorter.called_about() == ["huge"]
+
+
+def test_a_pod_without_a_key_is_not_in_the_queue(world: World, sorter: Sorter) -> None:
+    """Broken, a plugin that is down lets pods overtake each other, or loses them."""
+    sorter.failing = {"p"}
+    world.create("p", 1)
+    assert isinstance(_state(world, "p"), states.PreEnqueuePending)
+    world.loop.advance(1.1)
+    assert sorter.called_about() == ["p", "p"]
+    sorter.failing = set()
+    world.loop.advance(2.1)
+    assert isinstance(_state(world, "p"), states.InFlight)
+
+
+def test_an_ignored_failure_leaves_a_pod_to_its_priority(world: World, sorter: Sorter) -> None:
+    """Broken, `failurePolicy: Ignore` keeps pods waiting."""
+    world.set_available("filters", available=False)
+    sorter.failing, sorter.ignores_failure = {"p"}, True
+    world.create("p", 1, 9)
+    assert isinstance(_state(world, "p"), states.Active)
+    assert _levels(world) == {"p": (-9,)}
+
+
+def test_pods_that_come_together_share_a_call(world: World, sorter: Sorter) -> None:
+    """Broken, a thousand pods are a thousand calls."""
+    for number in range(20):
+        world.api.add_pod(f"p{number}", 1, 0)
+    world.deliver("pods", 20)
+    assert len(sorter.calls) <= 2
+    assert sorted(sorter.called_about()) == sorted(f"p{number}" for number in range(20))
+
+
+def test_a_pod_that_changes_moves(world: World, sorter: Sorter) -> None:
+    """Broken, a pod whose label says so now stays behind those that it should be before."""
+    world.set_available("filters", available=False)
+    sorter.levels = {"a": 1, "b": 2}
+    for name in ("a", "b"):
+        world.create(name, 1)
+    sorter.levels["b"] = 0
+    changed = dict(world.api.stored("pods")["b"])
+    changed["spec"] = {**changed["spec"], "nodeSelector": {"zone": "z"}}
+    world.api.record("pods", EventKind.MODIFIED, changed)
+    world.deliver("pods", 1)
+    assert sorter.called_about() == ["a", "b", "b"]
+    assert _pop_all(world) == ["b", "a"]
+
+
+def test_another_version_of_the_plugin_orders_all_anew(world: World, sorter: Sorter) -> None:
+    """Broken, pods of before and after an update of the plugin are in no common order."""
+    world.set_available("filters", available=False)
+    for name in ("a", "b", "c"):
+        world.create(name, 1)
+    sorter.levels = {"a": 3, "b": 2, "c": 1}
+    _configure(world, sorter)
+    assert _pop_all(world) == ["c", "b", "a"]
+
+
+def test_without_the_plugin_priorities_decide_again(world: World, sorter: Sorter) -> None:
+    """Broken, keys of a plugin that is not configured any more are compared with priorities."""
+    world.set_available("filters", available=False)
+    sorter.levels = {"low": -1000}
+    for name, priority in (("low", 1), ("high", 2)):
+        world.create(name, 1, priority)
+    _configure(world, None)
+    world.create("middle", 1, 1)
+    assert _pop_all(world) == ["high", "low", "middle"]
+
+
+def test_a_plugin_that_joins_gives_keys_to_those_that_wait(world: World) -> None:
+    """Broken, pods that came before the plugin keep a key that compares with nothing."""
+    world.set_available("filters", available=False)
+    for name, priority in (("a", 5), ("b", 6)):
+        world.create(name, 1, priority)
+    sorter = Sorter()
+    sorter.levels = {"a": 1, "b": 2}
+    _configure(world, sorter)
+    assert _pop_all(world) == ["a", "b"]
+
+
+def test_the_status_says_what_a_pod_without_a_key_waits_for(world: World, sorter: Sorter) -> None:
+    """Broken, it says that a plugin has to let the pod in, which no plugin can refuse."""
+    answer: dict[str, Any] = {}
+    original = sorter.sort_keys
+
+    async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> Any:
+        answer.update(status_report.explain(world.frontend_state(), "ns/p"))
+        return await original(profile, pods)
+
+    sorter.sort_keys = slow  # type: ignore[method-assign]
+    world.create("p", 1)
+    assert "waits for plugin Sorter to give it a place in the queue" in str(answer)
