@@ -54,17 +54,17 @@ class DeltaLog:
         *,
         slots: tuple[int, Sequence[int]],
         rows: tuple[int, Sequence[int]],
-        objects: Iterable[tuple[str, str, str]],
+        objects: set[tuple[str, str, str]],
     ) -> None:
         """Go on from this generation, at which replicas know all that the tables hold.
 
         `slots` and `rows` are the first number that was never given, and the free ones below it; the last of these is
-        given first. `objects` are the keys of all objects.
+        given first. `objects` are the keys of all objects, which are updated from now on.
         """
         self.generation = generation
         self._next_slot, self._free_slots = slots[0], list(slots[1])
         self._next_row, self._free_rows = rows[0], list(rows[1])
-        self._published_objects = set(objects)
+        self._published_objects = objects
         self._published_nominations = set(self._nominations)
 
     # Nodes

@@ -192,10 +192,13 @@ class Recorder:
     def _capture_state(self, hello: snapshot_pb2.Hello) -> _State:
         """The cluster as it is now; later deltas do not change it."""
         nothing = np.zeros(0, dtype=np.int32)
+        copy = self._cluster.snap.fork(np.zeros(0, dtype=np.intp), nothing, nothing)
+        # The thread reads it while the cluster changes.
+        copy.make_independent()
         return _State(
             self._now_ns(),
             hello,
-            self._cluster.snap.fork(np.zeros(0, dtype=np.intp), nothing, nothing),
+            copy,
             self._cluster.trial,
             self._cluster.queue.all(),
             self._recording,

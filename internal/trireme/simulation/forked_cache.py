@@ -3,6 +3,8 @@
 Its entries are made when the scheduler first looks at them: a cluster has many pods, and few of them matter.
 """
 
+from collections.abc import Collection, Iterator
+
 import numpy as np
 
 from trireme.cache import class_registry, cluster_cache
@@ -13,6 +15,58 @@ from trireme.v1 import cycle_pb2, snapshot_pb2
 
 Key = tuple[str, str, str]
 
+# So many rows without a pod are used again, the lowest; then rows are added.
+_FREE_ROWS = 256
+
+
+class _Uids(Collection[str]):
+    """The UIDs of a fork's pods."""
+
+    def __init__(self, fork: snapshot.Snapshot) -> None:
+        self._pods = fork.pods
+
+    def __contains__(self, uid: object) -> bool:
+        return isinstance(uid, str) and self._pods.row_of(uid) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(None, self._pods.uids)
+
+    def __len__(self) -> int:
+        return self._pods.count
+
+
+class _Slots(Collection[int]):
+    """The slots that hold a node, by the nodes' names, which do not change."""
+
+    def __init__(self, names: list[str], count: int) -> None:
+        self._names = names
+        self._count = count
+
+    def __contains__(self, slot: object) -> bool:
+        return isinstance(slot, int) and 0 <= slot < len(self._names) and bool(self._names[slot])
+
+    def __iter__(self) -> Iterator[int]:
+        return (slot for slot, name in enumerate(self._names) if name)
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class _ObjectKeys(Collection[Key]):
+    """The keys of a fork's objects."""
+
+    def __init__(self, fork: snapshot.Snapshot) -> None:
+        self._objects = fork.objects
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and self._objects.get(*key) is not None
+
+    def __iter__(self) -> Iterator[Key]:
+        return self._objects.keys()
+
+    def __len__(self) -> int:
+        return self._objects.count
+
 
 class ForkedCache:
     """The cache over a fork, and what brings the fork up to date with it."""
@@ -21,12 +75,10 @@ class ForkedCache:
         """`fork` is changed by `publish` alone."""
         self.snap = fork
         self._known = known
-        live = np.flatnonzero(fork.pods.slot[: fork.pods.size] >= 0).tolist()
-        self._rows = {fork.pods.uids[row]: row for row in live}
         self._made: dict[str, PlacedPod] = {}
         registry = class_registry.ClassRegistry(rules=fork.amount_rules)
         registry.resume(known.contents())
-        self._pods = lazy_table.LazyTable(self._rows, self._make_pod)
+        self._pods = lazy_table.LazyTable(_Uids(fork), self._make_pod)
         self.cache = _Cache(registry, self._tables(), any(each.labels_projected for each in fork.classes.values()))
         self.cache.resume(fork, self._free_rows())
         for uid, nominee in fork.nominations.items():
@@ -46,22 +98,23 @@ class ForkedCache:
 
     def _tables(self) -> cluster_cache.CacheTables:
         """All that the fork has."""
-        nodes = self.snap.nodes
-        slots = nodes.slot_of_name.copy()
+        # The fork copies both before it changes them.
+        names, by_name = self.snap.nodes.names, self.snap.nodes.slot_of_name
+        slots = _Slots(names, len(by_name))
         return cluster_cache.CacheTables(
-            slots=slots,
-            entries=lazy_table.LazyTable(slots.values(), self._node_entry),
-            names=lazy_table.LazyTable(slots.values(), lambda slot: (nodes.names[slot], 0)),
+            slots=lazy_table.LazyTable(by_name, by_name.__getitem__),
+            entries=lazy_table.LazyTable(slots, self._node_entry),
+            names=lazy_table.LazyTable(slots, lambda slot: (names[slot], 0)),
             pods=self._pods,
-            on_node=lazy_table.LazyTable(slots, self._pods_on_node),
-            objects=lazy_table.LazyTable(self.snap.objects.keys(), self._object),
+            on_node=lazy_table.LazyTable(by_name, self._pods_on_node),
+            objects=lazy_table.LazyTable(_ObjectKeys(self.snap), self._object),
             nominations=lazy_table.LazyTable(self.snap.nominations, self._nomination),
         )
 
     def _free_rows(self) -> list[int]:
-        """The rows below the last one that hold no pod; the lowest is last."""
+        """The first rows that hold no pod; the lowest is last."""
         free = np.flatnonzero(self.snap.pods.slot[: self.snap.pods.size] < 0)
-        return list(free[::-1].tolist())
+        return list(free[:_FREE_ROWS][::-1].tolist())
 
     def _node_entry(self, slot: int) -> bytes:
         """The node at the slot, as the cache stores it."""
@@ -73,7 +126,8 @@ class ForkedCache:
         """The placed pod of the UID; the same one each time."""
         made = self._made.get(uid)
         if made is None:
-            pods, row = self.snap.pods, self._rows[uid]
+            pods, row = self.snap.pods, self.snap.pods.row_of(uid)
+            assert row is not None
             number = int(pods.pod_class[row])
             labels = self._known.labels_of(number)
             key = f"{self._known.classes[number].namespace}/{pods.names[row]}"
@@ -91,7 +145,7 @@ class ForkedCache:
         Those that are hidden while a group is tried are not in the fork; they were made before they were hidden.
         """
         hidden = {pod for pod in self._made.values() if pod.node_name == name}
-        return hidden | {self._make_pod(uid) for uid in self.uids_on(name) if uid in self._rows}
+        return hidden | {self._make_pod(uid) for uid in self.uids_on(name)}
 
     def _object(self, key: Key) -> snapshot_pb2.ClusterObject:
         """The object as the cache stores it."""
@@ -118,12 +172,12 @@ class _Cache(cluster_cache.ClusterCache):
     def resume(self, fork: snapshot.Snapshot, free_rows: list[int]) -> None:
         """Go on from the fork's generation. Of free slots the lowest is given first."""
         nodes = fork.nodes
-        free_slots = [slot for slot in range(nodes.size - 1, -1, -1) if not nodes.names[slot]]
+        free_slots = np.flatnonzero(~nodes.alive[: nodes.size])[::-1].tolist()
         self._deltas.resume(
             fork.generation,
             slots=(nodes.size, free_slots),
             rows=(fork.pods.size, free_rows),
-            objects=list(fork.objects.keys()),
+            objects=lazy_table.LazySet(_ObjectKeys(fork)),
         )
 
     def add_label_keys(self, pod: PlacedPod) -> None:

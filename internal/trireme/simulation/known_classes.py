@@ -42,6 +42,7 @@ class KnownClasses:
     bases: dict[bytes, int]
     texts: dict[int, bytes]
     identities: dict[int, class_registry.ClassIdentity]
+    numbers: dict[class_registry.ClassIdentity, int]
     classes: dict[int, classes.PodClass]
     keys: frozenset[str]
     #: The first number that no class has, or will get from the frontend soon.
@@ -61,9 +62,9 @@ class KnownClasses:
             )
 
         return class_registry.RegistryContents(
-            bases=self.bases.copy(),
+            bases=lazy_table.LazyTable(self.bases, self.bases.__getitem__),
             base_entries=lazy_table.LazyTable(self.texts, base_entry),
-            ids={identity: number for number, identity in self.identities.items()},
+            ids=lazy_table.LazyTable(self.numbers, self.numbers.__getitem__),
             entries=lazy_table.LazyTable(self.classes, entry),
             next_base=len(self.texts) + 1,
             next_class=self.next_class,
@@ -98,7 +99,8 @@ def of_snapshot(snap: snapshot.Snapshot) -> KnownClasses:
     for kind in object_kinds.KINDS:
         for each in snap.objects.all(kind.field):
             keys.update(kind.selected_keys(each))
-    return KnownClasses(bases, texts, identities, dict(snap.classes), frozenset(keys), snap.highest_class + 1)
+    numbers = {identity: number for number, identity in identities.items()}
+    return KnownClasses(bases, texts, identities, numbers, dict(snap.classes), frozenset(keys), snap.highest_class + 1)
 
 
 def _parts(known: classes.PodClass) -> tuple[bytes, Labels, frozenset[str]]:

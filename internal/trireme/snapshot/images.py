@@ -103,9 +103,11 @@ class _SlotsWithImage:
 class ImageIndex:
     """Maps image names to slots. `generation` is the last change of any node's images."""
 
-    __slots__ = ("_by_name", "_by_slot", "_images", "_lists", "generation")
+    __slots__ = ("_by_name", "_by_slot", "_images", "_lists", "_shared", "generation")
 
     def __init__(self) -> None:
+        # Whether all of it is that of a fork too, or of what was forked: copied before a change.
+        self._shared = False
         self._by_name: dict[str, _SlotsWithImage] = {}
         self._by_slot: dict[int, _List] = {}
         # Nodes with equal lists share one tuple, and lists share their entries.
@@ -113,17 +115,25 @@ class ImageIndex:
         self._images: dict[_Listed, _Listed] = {}
         self.generation = 0
 
-    def copy(self) -> "ImageIndex":
-        """The same images, in an index of its own."""
+    def fork(self) -> "ImageIndex":
+        """The same images, which are not changed by changes of this index, nor this by theirs."""
         out = ImageIndex()
-        out._by_name = {name: image.copy() for name, image in self._by_name.items()}
-        out._by_slot = self._by_slot.copy()
-        for listed, shared in self._lists.items():
-            out._lists[listed] = _SharedImageList(listed)
-            out._lists[listed].nodes = shared.nodes
-        out._images = self._images.copy()
+        out._by_name, out._by_slot, out._lists, out._images = self._by_name, self._by_slot, self._lists, self._images
+        out._shared = self._shared = True
         out.generation = self.generation
         return out
+
+    def _own(self) -> None:
+        """Copy what is shared, before a change."""
+        if not self._shared:
+            return
+        self._by_name = {name: image.copy() for name, image in self._by_name.items()}
+        self._by_slot, self._images = self._by_slot.copy(), self._images.copy()
+        lists, self._lists = self._lists, {}
+        for listed, shared in lists.items():
+            own = self._lists[listed] = _SharedImageList(listed)
+            own.nodes = shared.nodes
+        self._shared = False
 
     def replace(self, slot: int, images: Iterable[core_pb2.ContainerImage], generation: int) -> None:
         """Set the images of a slot, in place of those before; the same list as before changes nothing.
@@ -138,6 +148,7 @@ class ImageIndex:
         old = self._by_slot.get(slot, ())
         if listed == old:
             return
+        self._own()
         self.generation = generation
         self._forget_list_of_slot(slot, old)
         for entry in set(old).difference(listed):

@@ -137,9 +137,12 @@ def _integer_or_sentinel(text: str) -> int:
 class LabelColumns:
     """All label keys of all slots."""
 
-    __slots__ = ("_columns", "_keys", "_same_keys")
+    __slots__ = ("_columns", "_keys", "_same_keys", "_shared", "_shares_keys")
 
     def __init__(self) -> None:
+        # The keys whose columns are those of a fork too, or of what was forked: copied before a change.
+        self._shared: frozenset[str] = frozenset()
+        self._shares_keys = False
         self._columns: dict[str, LabelColumn] = {}
         self._keys: dict[int, frozenset[str]] = {}  # by slot
         self._same_keys: dict[frozenset[str], frozenset[str]] = {}  # most nodes have the keys of another
@@ -156,26 +159,36 @@ class LabelColumns:
         """The keys that some node has, or has had."""
         return tuple(self._columns)
 
-    def copy(self) -> "LabelColumns":
-        """The same labels, in columns of its own; dictionaries are shared."""
+    def fork(self) -> "LabelColumns":
+        """The same labels, which are not changed by changes of these, nor these by them; dictionaries are shared."""
         out = LabelColumns()
-        out._columns = {key: column.copy() for key, column in self._columns.items()}
-        out._keys, out._same_keys = self._keys.copy(), self._same_keys.copy()
+        out._columns = self._columns.copy()
+        out._shared = self._shared = frozenset(self._columns)
+        out._keys, out._same_keys = self._keys, self._same_keys
+        out._shares_keys = self._shares_keys = True
         return out
+
+    def _own_column(self, key: str) -> LabelColumn:
+        """The key's column, to be changed; made if there is none."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = LabelColumn()
+        elif key in self._shared:
+            column = self._columns[key] = column.copy()
+            self._shared -= {key}
+        return column
 
     def replace(self, slot: int, new: Mapping[str, str], capacity: int) -> None:
         """Set the slot's labels to `new`; `capacity` is the number of slots."""
         old = self._keys.get(slot, _NO_KEYS)
         if old != new.keys():
             for key in old - new.keys():
-                self._columns[key].set(slot, None, capacity)
+                self._own_column(key).set(slot, None, capacity)
             self._remember_key_set(slot, frozenset(new))
         for key, value in new.items():
             column = self._columns.get(key)
-            if column is None:
-                column = self._columns[key] = LabelColumn()
-            if column.value_at(slot) != value:
-                column.set(slot, value, capacity)
+            if column is None or column.value_at(slot) != value:
+                self._own_column(key).set(slot, value, capacity)
 
     def labels_of(self, slot: int) -> dict[str, str]:
         """All labels of one slot."""
@@ -184,6 +197,9 @@ class LabelColumns:
 
     def _remember_key_set(self, slot: int, keys: frozenset[str]) -> None:
         """Remember which label keys the slot has; nodes with the same keys share one set."""
+        if self._shares_keys:
+            self._keys, self._same_keys = self._keys.copy(), self._same_keys.copy()
+            self._shares_keys = False
         if not keys:
             self._keys.pop(slot, None)
             return

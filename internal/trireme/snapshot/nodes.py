@@ -12,25 +12,12 @@ from typing import TypeVar
 import numpy as np
 
 from trireme.framework import amounts
-from trireme.snapshot import arrays, images, labels, resources, slot_changes
+from trireme.snapshot import arrays, forkable_columns, images, labels, resources, slot_changes
 from trireme.snapshot.dictionary import ABSENT, Dictionary
 from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
 Value = TypeVar("Value", bound=Hashable)
-
-_COLUMNS = (
-    "alive",
-    "allocatable",
-    "requested",
-    "nonzero",
-    "allowed_pods",
-    "pod_count",
-    "unschedulable",
-    "resize_preemption_disabled",
-    "taint_set",
-    "feature_set",
-)
 
 # The number of cached sizes; a cluster has few different ones.
 _SIZES = 1024
@@ -43,13 +30,27 @@ def _parse_allocatable(texts: tuple[tuple[str, str], ...]) -> tuple[int, Mapping
     return has.pop(amounts.PODS, 0), has
 
 
-class NodeTable:
+class NodeTable(forkable_columns.ForkableColumns):
     """Columns over slots. Shapes: (slot,) unless said otherwise; `capacity` entries, `size` of them in use.
 
     The objects themselves are stored, as bytes, only if a plugin needs them.
     """
 
+    COLUMNS = (
+        "alive",
+        "allocatable",
+        "requested",
+        "nonzero",
+        "allowed_pods",
+        "pod_count",
+        "unschedulable",
+        "resize_preemption_disabled",
+        "taint_set",
+        "feature_set",
+    )
+
     def __init__(self, keep_messages: bool = False, keep_json: bool = False) -> None:
+        super().__init__()
         self._keep_messages = keep_messages
         self._keep_json = keep_json
         self.messages: dict[int, bytes] = {}  # serialised Node by slot, if a plugin needs it
@@ -58,6 +59,8 @@ class NodeTable:
         self.size = 0  # one past the highest slot that ever held a node
         self.count = 0  # nodes that exist
         self.count_generation = 0  # when count last changed
+        # Whether names, slots by name, messages and JSON are those of another table too: copied before a change.
+        self._shares_names = False
         self.names: list[str] = []  # by slot; "" where there is no node
         self.slot_of_name: dict[str, int] = {}
         self.resource_names = resources.ResourceNames()
@@ -81,28 +84,43 @@ class NodeTable:
         self.labels = labels.LabelColumns()
         self.images = images.ImageIndex()
 
-    def copy(self) -> "NodeTable":
-        """The same nodes, in columns of its own; dictionaries, in which no number changes, are shared."""
+    def fork(self) -> "NodeTable":
+        """The same nodes, which are not changed by changes of this table, nor these by it.
+
+        Dictionaries, in which no number changes, stay shared.
+        """
         out = NodeTable(self._keep_messages, self._keep_json)
-        out.messages, out.jsons = self.messages.copy(), self.jsons.copy()
-        out.capacity, out.size = self.capacity, self.size
+        self.share(out)
+        out.messages, out.jsons = self.messages, self.jsons
+        out.names, out.slot_of_name = self.names, self.slot_of_name
+        out._shares_names = self._shares_names = True
         out.count, out.count_generation = self.count, self.count_generation
-        out.names, out.slot_of_name = self.names.copy(), self.slot_of_name.copy()
-        for column in _COLUMNS:
-            setattr(out, column, getattr(self, column).copy())
         out.resource_names, out.taint_sets, out.feature_sets = self.resource_names, self.taint_sets, self.feature_sets
-        out.object_changes, out.pod_changes = self.object_changes.copy(), self.pod_changes.copy()
-        out.start_changes = self.start_changes.copy()
-        out.labels, out.images = self.labels.copy(), self.images.copy()
+        out.object_changes = self.object_changes.fork(self.capacity)
+        out.pod_changes = self.pod_changes.fork(self.capacity)
+        out.start_changes = self.start_changes.fork(self.capacity)
+        out.labels, out.images = self.labels.fork(), self.images.fork()
         return out
+
+    def _own_names(self) -> None:
+        """Copy what a fork shares of names and objects, before a change."""
+        if self._shares_names:
+            self.messages, self.jsons = self.messages.copy(), self.jsons.copy()
+            self.names, self.slot_of_name = self.names.copy(), self.slot_of_name.copy()
+            self._shares_names = False
 
     def upsert(self, entries: Sequence[snapshot_pb2.NodeEntry], generation: int) -> None:
         """Add or update the nodes at their slots."""
+        if not entries:
+            return
+        slots = np.array([entry.slot for entry in entries], dtype=np.intp)
+        self.before_change(slots)
         for entry in entries:
             self._write_node_columns(entry.slot, entry.node, generation)
             if self._keep_json:
+                self._own_names()
                 self.jsons[entry.slot] = entry.json
-        self.object_changes.touch(np.array([entry.slot for entry in entries], dtype=np.intp), generation)
+        self.object_changes.touch(slots, generation)
 
     def _write_node_columns(self, slot: int, node: core_pb2.Node, generation: int) -> None:
         """Write one node's columns; those of its pods stay."""
@@ -112,10 +130,8 @@ class NodeTable:
             self.alive[slot] = True
             self.count += 1
             self.count_generation = generation
-        elif self.names[slot] != name:
-            del self.slot_of_name[self.names[slot]]
-        self.names[slot] = name
-        self.slot_of_name[name] = slot
+        if self.names[slot] != name:
+            self._rename(slot, name)
         self._set_allocatable(slot, node.status.allocatable)
         self.unschedulable[slot] = node.spec.unschedulable
         self.resize_preemption_disabled[slot] = bool(node.spec.pod_preemption_policy.disable_resize_preemption)
@@ -127,12 +143,23 @@ class NodeTable:
         self.labels.replace(slot, dict(node.metadata.labels), self.capacity)
         self.images.replace(slot, node.status.images, generation)
         if self._keep_messages:
+            self._own_names()
             self.messages[slot] = node.SerializeToString()
+
+    def _rename(self, slot: int, name: str) -> None:
+        """Have another node at the slot; an empty name: none."""
+        self._own_names()
+        if self.names[slot]:
+            del self.slot_of_name[self.names[slot]]
+        self.names[slot] = name
+        if name:
+            self.slot_of_name[name] = slot
 
     def _without_unused(self, values: Dictionary[Value], column: arrays.Int32Array) -> Dictionary[Value]:
         """The dictionary; in place of a crowded one another one, by which the column is renumbered. Shape: (slot,)."""
         if not values.is_crowded:
             return values
+        self.before_change(np.arange(self.size))
         column[~self.alive] = ABSENT
         values, renumbering = values.without_unused(column)
         column[:] = renumbering[column]
@@ -140,8 +167,10 @@ class NodeTable:
 
     def remove(self, slot: int, generation: int) -> None:
         """Remove the node at the slot."""
-        del self.slot_of_name[self.names[slot]]
-        self.names[slot] = ""
+        if not self.names[slot]:
+            raise KeyError(slot)
+        self.before_change(np.array([slot], dtype=np.intp))
+        self._rename(slot, "")
         self.alive[slot] = False
         self.count -= 1
         self.count_generation = generation
@@ -210,6 +239,7 @@ class NodeTable:
         """Add rows for new resource numbers; call it before indexing rows by them."""
         missing = len(self.resource_names) - self.allocatable.shape[0]
         if missing > 0:
+            self.before_change(arrays.no_slots())
             more = np.zeros((missing, self.capacity), dtype=np.int64)
             self.allocatable = np.concatenate([self.allocatable, more])
             self.requested = np.concatenate([self.requested, more])
@@ -217,12 +247,13 @@ class NodeTable:
     def _ensure_capacity(self, slot: int) -> None:
         """Grow all columns to include the slot."""
         if slot >= self.size:
+            self._own_names()
             self.names.extend([""] * (slot + 1 - self.size))
             self.size = slot + 1
         if self.size <= self.capacity:
             return
         self.capacity = arrays.grown_capacity(self.size, self.capacity)
-        for column in _COLUMNS:
+        for column in self.COLUMNS:
             setattr(self, column, arrays.grow_last_axis(getattr(self, column), self.capacity))
         for each in (self.object_changes, self.pod_changes, self.start_changes):
             each.ensure_capacity(self.capacity)

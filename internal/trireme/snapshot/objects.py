@@ -30,17 +30,27 @@ class ObjectTable:
         self._logged_from: dict[str, int] = {}
         # By kind, the assumed objects, and the pod group that may share each assumption; empty for none.
         self._assumed: dict[str, dict[Key, str]] = {}
+        # The kinds whose tables are those of a fork too, or of what was forked: copied before a change.
+        self._shared: set[str] = set()
 
-    def copy(self) -> "ObjectTable":
-        """The same objects, which are never changed in place, in a table of its own."""
+    def fork(self) -> "ObjectTable":
+        """The same objects, which are not changed by changes of this table, nor these by it."""
         out = ObjectTable()
-        out._kinds = {kind: entries.copy() for kind, entries in self._kinds.items()}
+        out._kinds, out._log, out._assumed = self._kinds.copy(), self._log.copy(), self._assumed.copy()
         out._ordered = self._ordered.copy()
         out._generations = self._generations.copy()
-        out._log = {kind: log.copy() for kind, log in self._log.items()}
         out._logged_from = self._logged_from.copy()
-        out._assumed = {kind: entries.copy() for kind, entries in self._assumed.items()}
+        self._shared = {*self._kinds, *self._log, *self._assumed}
+        out._shared = self._shared.copy()
         return out
+
+    def _own_kind(self, kind: str) -> None:
+        """Copy what is shared of the kind, before a change."""
+        if kind in self._shared:
+            self._shared.discard(kind)
+            for of_kind in (self._kinds, self._log, self._assumed):
+                if kind in of_kind:
+                    of_kind[kind] = of_kind[kind].copy()  # type: ignore[assignment]
 
     def upsert(self, entry: snapshot_pb2.ClusterObject, generation: int) -> None:
         """Add or update an object."""
@@ -49,6 +59,7 @@ class ObjectTable:
             return
         value = getattr(entry, kind)
         key = (value.metadata.namespace, value.metadata.name)
+        self._own_kind(kind)
         self._kinds.setdefault(kind, {})[key] = value
         if entry.assumed:
             self._assumed.setdefault(kind, {})[key] = entry.open_to_group
@@ -58,6 +69,7 @@ class ObjectTable:
 
     def remove(self, key: snapshot_pb2.ObjectKey, generation: int) -> None:
         """Remove an object."""
+        self._own_kind(key.kind)
         self._kinds.get(key.kind, {}).pop((key.namespace, key.name), None)
         self._assumed.get(key.kind, {}).pop((key.namespace, key.name), None)
         self._record_change(key.kind, (key.namespace, key.name), generation)
@@ -81,6 +93,11 @@ class ObjectTable:
             entries = self._kinds.get(kind, {})
             ordered = self._ordered[kind] = [entries[key] for key in sorted(entries)]
         return iter(ordered)
+
+    @property
+    def count(self) -> int:
+        """The number of objects of all kinds."""
+        return sum(map(len, self._kinds.values()))
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Kind, namespace and name of all objects."""

@@ -4,8 +4,9 @@ import numpy as np
 
 from trireme.snapshot import arrays, pods
 
-# The size of the log.
+# The size of the log, and that with which it begins.
 LOG_ENTRIES = 8192
+_FIRST_ENTRIES = 64
 
 
 class PlacementLog:
@@ -17,11 +18,12 @@ class PlacementLog:
     def __init__(self, entries: int = LOG_ENTRIES) -> None:
         self._keep = entries
         self._size = 0
-        self._generation = np.zeros(2 * entries, dtype=np.int64)
-        self._class = np.zeros(2 * entries, dtype=np.int32)
-        self._slot = np.zeros(2 * entries, dtype=np.int32)
-        self._sign = np.zeros(2 * entries, dtype=np.int8)
-        self._terminating = np.zeros(2 * entries, dtype=np.bool_)
+        first = min(_FIRST_ENTRIES, 2 * entries)
+        self._generation = np.zeros(first, dtype=np.int64)
+        self._class = np.zeros(first, dtype=np.int32)
+        self._slot = np.zeros(first, dtype=np.int32)
+        self._sign = np.zeros(first, dtype=np.int8)
+        self._terminating = np.zeros(first, dtype=np.bool_)
         self.floor = 0
 
     def append(
@@ -42,6 +44,8 @@ class PlacementLog:
             self._size = 0
             self.floor = generation
             return
+        if self._size + count > self._generation.shape[0]:
+            self._grow(self._size + count)
         if self._size + count > self._generation.shape[0]:
             self._drop_oldest_changes(self._size + count - self._generation.shape[0] + self._keep // 2)
         at = slice(self._size, self._size + count)
@@ -68,6 +72,12 @@ class PlacementLog:
             live = ~self._terminating[at]
             return classes[live], slots[live], signs[live]
         return classes, slots, signs
+
+    def _grow(self, entries: int) -> None:
+        """Make room for so many entries, as far as the log may be so long."""
+        size = min(max(entries, 2 * self._generation.shape[0]), 2 * self._keep)
+        for name in ("_generation", "_class", "_slot", "_sign", "_terminating"):
+            setattr(self, name, arrays.grow_last_axis(getattr(self, name), size))
 
     def _drop_oldest_changes(self, count: int) -> None:
         """Drop the oldest changes."""

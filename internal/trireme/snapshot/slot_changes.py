@@ -5,6 +5,7 @@ at a cost proportional to the changes and not the cluster; rare ones scan the co
 """
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,44 +19,66 @@ NO_SLOTS: arrays.SlotArray = np.zeros(0, dtype=np.intp)
 
 
 class SlotChanges:
-    """Last changes of slots: `latest` of any, `at` of each (slot,), with spare capacity."""
+    """Last changes of slots: `latest` of any, `at` of each (slot,), with spare capacity.
 
-    __slots__ = ("_floor", "_log", "at", "latest")
+    A fork does not know the changes before it: all slots count as changed at the latest of them.
+    """
+
+    __slots__ = ("_before", "_capacity", "_floor", "_log", "at", "latest")
+
+    at: arrays.Int64Array
 
     def __init__(self) -> None:
         self.latest = 0
         self.at = np.zeros(0, dtype=np.int64)
+        # Of a fork, as long as its log says it all: the latest change before it, and the size of the column.
+        self._before: int | None = None
+        self._capacity = 0
         # The log is complete for changes after this generation.
         self._floor = -1
         self._log: deque[tuple[int, arrays.SlotArray]] = deque()
 
+    if not TYPE_CHECKING:  # else any attribute would do
+
+        def __getattr__(self, name: str) -> arrays.Int64Array:
+            """The column of a fork, made when it is first needed."""
+            if name != "at" or self._before is None:
+                raise AttributeError(name)
+            self.at = np.full(self._capacity, self._before, dtype=np.int64)
+            for generation, slots in self._log:
+                self.at[slots] = generation
+            self._before = None
+            return self.at
+
     @property
     def nbytes(self) -> int:
         """Memory of the column, in bytes."""
-        return self.at.nbytes
+        return self.at.nbytes if self._before is None else 0
 
     def ensure_capacity(self, size: int) -> None:
         """Grow the column to `size` slots."""
-        if self.at.shape[0] < size:
+        if self._before is not None:
+            self._capacity = max(self._capacity, size)
+        elif self.at.shape[0] < size:
             self.at = arrays.grow_last_axis(self.at, size)
 
     def touch(self, slots: arrays.SlotArray, generation: int) -> None:
         """Record changes of slots, at a generation no lower than any before. Shape: slots (n,), in any order."""
         if not slots.shape[0]:
             return
-        self.at[slots] = generation
+        if self._before is None or len(self._log) == LOG_ENTRIES:
+            self.at[slots] = generation
         self.latest = generation
         if len(self._log) == LOG_ENTRIES:
             self._floor = self._log.popleft()[0]
         self._log.append((generation, slots))
 
-    def copy(self) -> "SlotChanges":
-        """The same changes, with a log of its own from now on."""
+    def fork(self, capacity: int) -> "SlotChanges":
+        """The same latest change, for `capacity` slots, with a column and a log of its own from now on."""
         out = SlotChanges()
-        out.latest = self.latest
-        out.at = self.at.copy()
-        out._floor = self._floor
-        out._log = self._log.copy()
+        out.latest = out._floor = out._before = self.latest
+        out._capacity = capacity
+        del out.at
         return out
 
     def since(self, generation: int, size: int) -> arrays.SlotArray:

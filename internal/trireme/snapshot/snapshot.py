@@ -83,6 +83,8 @@ class Snapshot:
         self.placements = placement_log.PlacementLog()
         self._derived: derived.DerivedTable[Snapshot] = derived.DerivedTable()
         self.nominations = nominations.Nominations()
+        # Whether these are those of a fork too, or of what was forked.
+        self._shares_classes = self._shares_nominations = False
 
     def fork(self, removed: arrays.RowArray, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> "Snapshot":
         """Copy the snapshot without the pods of the removed rows, and with pods of these classes on these slots.
@@ -90,21 +92,48 @@ class Snapshot:
         Deltas of the copy and of this snapshot do not concern each other. The copy is of this generation, and follows
         with a log of changes and derived values of its own.
 
-        It shares classes and objects, which are not changed in place, and dictionaries, in which no number changes.
-        Added pods have no names. Shapes: removed (n,), class_ids and slots (pod,).
+        It shares all tables until it, or this snapshot, changes them (`forkable_columns`, and for small tables a copy
+        before the change). Added pods have no names. Shapes: removed (n,), class_ids and slots (pod,).
         """
         out = Snapshot()
         out._keep_messages, out._keep_json, out.amount_rules = self._keep_messages, self._keep_json, self.amount_rules
         out.incarnation, out.generation, out.synced = self.incarnation, self.generation, self.synced
-        out.nodes, out.pods, out.objects = self.nodes.copy(), self.pods.copy(), self.objects.copy()
-        out.classes, out.class_capacity = self.classes.copy(), self.class_capacity
-        out.highest_class, out._free_indices = self.highest_class, self._free_indices.copy()
+        out.nodes, out.pods, out.objects = self.nodes.fork(), self.pods.fork(), self.objects.fork()
+        out.classes, out.class_capacity = self.classes, self.class_capacity
+        out.highest_class, out._free_indices = self.highest_class, self._free_indices
+        out.nominations = self.nominations
+        out._shares_classes = self._shares_classes = True
+        out._shares_nominations = self._shares_nominations = True
         out.classes_generation, out._class_arrivals = self.classes_generation, self._class_arrivals
         out.placements.floor = self.generation
-        out.nominations = self.nominations.copy()
         out._remove_pods(removed, self.generation)
         out._append_unnamed_pods(class_ids, slots, self.generation)
         return out
+
+    @property
+    def differing_nbytes(self) -> int:
+        """Memory of the columns that it has of its own, in bytes: of a fork what differs from what was forked."""
+        return self.nodes.differing_nbytes + self.pods.differing_nbytes
+
+    def make_independent(self) -> None:
+        """Copy what this fork shares with what changes: from then on another thread may read it, if nothing changes it.
+
+        Tables that are copied before a change stay shared.
+        """
+        self.nodes.make_independent()
+        self.pods.make_independent()
+
+    def _own_classes(self) -> None:
+        """Copy the classes if a fork shares them, before a change."""
+        if self._shares_classes:
+            self.classes, self._free_indices = self.classes.copy(), self._free_indices.copy()
+            self._shares_classes = False
+
+    def _own_nominations(self) -> None:
+        """Copy the nominations if a fork shares them, before a change."""
+        if self._shares_nominations:
+            self.nominations = self.nominations.copy()
+            self._shares_nominations = False
 
     def statistics(self) -> SnapshotStatistics:
         """A snapshot of the sizes."""
@@ -145,6 +174,7 @@ class Snapshot:
         if delta.HasField("pods"):
             self._upsert_pods(delta.pods, generation)
         for class_id in delta.removed_classes:
+            self._own_classes()
             self._free_indices.append((self.classes.pop(class_id).index, generation))
             self._derived.drop_entries_of_class(class_id)
             self.classes_generation = generation
@@ -222,6 +252,7 @@ class Snapshot:
 
     def _add_class(self, pod_class: classes.PodClass, generation: int) -> None:
         """Add a class, as the newest."""
+        self._own_classes()
         self._class_arrivals += 1
         pod_class.arrival = self._class_arrivals
         # A class that is sent again moves to the end, for the table is in order of arrival, and its pods are where they
@@ -255,6 +286,9 @@ class Snapshot:
 
     def _apply_nominations(self, delta: snapshot_pb2.Delta, generation: int) -> None:
         """Apply a delta's nominations; the slots that they leave and enter count as changed."""
+        if not delta.nominations and not delta.removed_nominations:
+            return
+        self._own_nominations()
         moved = []
         for uid in delta.removed_nominations:
             nominee = self.nominations.remove(uid)
@@ -277,6 +311,7 @@ class Snapshot:
         rows = np.array(columns.row, dtype=np.intp)
         if not rows.size:
             return
+        table.before_change(rows)
         table.ensure_capacity(int(rows.max()))
         class_ids = np.array(columns.pod_class, dtype=np.int32)
         slots = np.array(columns.slot, dtype=np.int32)
@@ -293,10 +328,7 @@ class Snapshot:
         restarted = slots[occupied & (table.start[rows] != starts)].astype(np.intp)
         self.nodes.start_changes.touch(restarted, generation)
         table.start[rows] = starts
-        for row, uid, name in zip(rows.tolist(), columns.uid, columns.name, strict=True):
-            if uid:
-                table.uids[row] = uid
-                table.names[row] = name
+        table.write_names(rows.tolist(), columns.uid, columns.name)
         self._add_or_subtract_pods_on_nodes(rows[moved | ~occupied], 1, generation)
 
     def _append_unnamed_pods(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, generation: int) -> None:
@@ -305,6 +337,7 @@ class Snapshot:
         rows = np.arange(table.size, table.size + slots.size)
         if not rows.size:
             return
+        table.before_change(rows)
         table.ensure_capacity(int(rows[-1]))
         table.pod_class[rows], table.slot[rows] = class_ids, slots
         table.class_index[rows] = self._class_indices(class_ids)
@@ -317,12 +350,12 @@ class Snapshot:
         rows = np.array(removed, dtype=np.intp)
         if not rows.size:
             return
+        self.pods.before_change(rows)
         self._add_or_subtract_pods_on_nodes(rows, -1, generation)
         self.pods.slot[rows] = pods.NO_SLOT
         self.pods.flags[rows] = 0
         self.pods.count -= rows.size
-        for row in rows.tolist():
-            self.pods.uids[row] = self.pods.names[row] = ""
+        self.pods.clear_names(rows.tolist())
 
     def _add_or_subtract_pods_on_nodes(self, rows: arrays.RowArray, sign: int, generation: int) -> None:
         """Add the pods of these rows to their nodes (or subtract them), vectorised per class if they are many."""
@@ -331,6 +364,7 @@ class Snapshot:
         names = self.nodes.resource_names
         class_ids = self.pods.pod_class[rows]
         on = self.pods.slot[rows]
+        self.nodes.before_change(on.astype(np.intp))
         self.placements.append(generation, self.pods.class_index[rows], on, self.pods.flags[rows], sign)
         if rows.size <= arrays.FEW:
             for (class_id, slot), count in Counter(zip(class_ids.tolist(), on.tolist(), strict=True)).items():

@@ -206,10 +206,16 @@ class InterPodAffinityFilter:
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
             terms = affinity_terms.terms_of(existing).anti_affinity
+            if not terms:
+                return _NO_WEIGHTS
             return Counter(term.key for term in terms if term.matches_pods_of(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.labels_as_key(pod_class.labels, labels))
         return class_counters.class_counter(snap, key, weigh, of_class=pod_class.id)
+
+
+# Of a class without such terms, as most classes are.
+_NO_WEIGHTS: Mapping[str, int] = {}
 
 
 class _SingleNodeDomains:

@@ -124,10 +124,12 @@ class InterPodAffinityScore:
         hard_weight = self._args.hard_weight
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
+            terms = affinity_terms.terms_of(existing)
+            if not (own.preferred or own.preferred_anti or terms.has_any):
+                return _NO_WEIGHTS
             out: Counter[str] = Counter()
             pairs = [*affinity_terms.weights_by_key(own.preferred, existing)]
             pairs += affinity_terms.weights_by_key(own.preferred_anti, existing, -1)
-            terms = affinity_terms.terms_of(existing)
             if terms.has_any:
                 if hard_weight > 0:
                     pairs += [
@@ -144,6 +146,10 @@ class InterPodAffinityScore:
             return out
 
         return weigh
+
+
+# Of a pair of classes without terms, as most are.
+_NO_WEIGHTS: Mapping[str, int] = {}
 
 
 def make(context: plugin_context.PluginContext) -> InterPodAffinityScore:

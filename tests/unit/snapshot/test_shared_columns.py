@@ -1,0 +1,205 @@
+"""What snapshots and their forks share, while all of them change and are read in any order."""
+
+import gc
+import random
+import weakref
+from typing import Any
+
+import changed_clusters
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from snapshot_views import SnapshotBuilder, pod_of, requesting, view
+
+from trireme.snapshot import forkable_columns, pods, snapshot
+from trireme.v1 import snapshot_pb2
+
+SETTINGS = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+NONE = (np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+
+
+class _Branch(SnapshotBuilder):
+    """A snapshot, and all deltas by which one that shares nothing becomes equal to it."""
+
+    def __init__(self) -> None:
+        self.deltas: list[snapshot_pb2.Delta] = []
+        super().__init__()
+        self.deltas.append(snapshot_pb2.Delta(reset=True, to_generation=1))
+
+    def apply(self, **fields: Any) -> None:
+        generation = self.snap.generation
+        delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation + 1, **fields)
+        self.deltas.append(delta)
+        self.snap.apply(delta)
+
+    def fork(self) -> "_Branch":
+        out = _Branch()
+        out.snap, out.deltas = self.snap.fork(*NONE), list(self.deltas)
+        out._slots, out._rows = dict(self._slots), self._rows
+        return out
+
+    def alone(self) -> snapshot.Snapshot:
+        out = snapshot.Snapshot()
+        for delta in self.deltas:
+            out.apply(delta)
+        return out
+
+    def use_a_row_again(self, draw: random.Random) -> None:
+        """A pod takes the row of another one, which is gone, or moves to another node."""
+        table = self.snap.pods
+        rows = np.flatnonzero(table.slot[: table.size] >= 0).tolist()
+        if not rows:
+            return
+        row, where = draw.choice(rows), draw.choice(list(self.snap.nodes.slot_of_name.values()))
+        again = draw.random() < 0.5
+        uid = f"again-{self.snap.generation}" if again else ""
+        columns = snapshot_pb2.PodColumns(
+            row=[row], pod_class=[draw.choice(list(self.snap.classes))], slot=[where], uid=[uid], name=[uid],
+            start_time_s=[draw.randint(0, 3)], flags=[draw.choice((0, pods.TERMINATING))],
+        )  # fmt: skip
+        self.apply(pods=columns, removed_pods=[row] if again else [])
+
+
+def _seen(snap: snapshot.Snapshot) -> Any:
+    """All that one can read of a snapshot, but for generations."""
+    table = snap.pods
+    uids = list(table.uids)
+    rows = {uid: table.row_of(uid) for uid in uids if uid}
+    texts = uids, list(table.names), [table.names[row] for row in range(table.size)], rows
+    columns = {
+        name: getattr(each, name)[..., : each.size].tolist()
+        for each in (table, snap.nodes)
+        for name in each.COLUMNS
+        if name not in ("taint_set", "feature_set", "allocatable", "requested")
+    }
+    return view(snap), texts, columns, snap.statistics()
+
+
+def _verdicts(snap: snapshot.Snapshot) -> Any:
+    return [changed_clusters.verdicts(snap, name) for name in ("NodeResourcesFit", "InterPodAffinity")]
+
+
+def _live(change: changed_clusters.Change) -> _Branch:
+    out = _Branch()
+    for number, node in enumerate(change.nodes):
+        out.set_node(f"n{number}", **node)
+    for pod_class, pod in change.classes.items():
+        out.add_class(pod_class, pod)
+    for pod_class, number, _ in change.placed:
+        out.place(pod_class, f"n{number}")
+    return out
+
+
+@pytest.mark.parametrize("copied_part", [0, 4], ids=["entries", "copies"])
+@SETTINGS
+@given(change=changed_clusters.changes(), seed=st.integers(0, 1 << 30))
+def test_snapshots_and_forks_of_forks_are_as_if_they_shared_nothing(
+    copied_part: int, change: changed_clusters.Change, seed: int
+) -> None:
+    """A change that shows in another snapshot is a wrong answer, or a live decision on what was only supposed."""
+    draw = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forkable_columns, "COPIED_PART", copied_part)
+        live = _live(change)
+        branches = [live]
+        for _ in range(40):
+            branch = draw.choice(branches)
+            step = draw.random()
+            if step < 0.15:
+                branches.append(branch.fork())
+            elif step < 0.25 and len(branches) > 1:
+                branches.remove(draw.choice(branches[1:]))
+            elif step < 0.4:
+                assert _seen(branch.snap) == _seen(branch.alone())
+            elif step < 0.55:
+                branch.use_a_row_again(draw)
+            else:
+                changed_clusters.change_at_random(branch, draw)
+        for branch in branches:
+            alone = branch.alone()
+            assert _seen(branch.snap) == _seen(alone)
+            assert _verdicts(branch.snap) == _verdicts(alone)
+        for branch in reversed(branches):
+            assert _seen(branch.snap) == _seen(branch.alone())
+
+
+def _large(pods_there: int = 400) -> _Branch:
+    out = _Branch()
+    for number in range(40):
+        out.set_node(f"n{number}", labels={"zone": "a"})
+    out.add_class(1, pod_of(requesting(cpu="10m")))
+    out.place(1, *[f"n{number % 40}" for number in range(pods_there)])
+    return out
+
+
+def test_a_fork_reads_the_columns_of_the_snapshot_until_one_of_them_changes() -> None:
+    """A fork that changed nothing costs nothing, however large the cluster is."""
+    live = _large()
+    one, other = live.fork(), live.fork()
+    for fork in (one, other):
+        assert np.shares_memory(fork.snap.pods.slot, live.snap.pods.slot)
+        assert np.shares_memory(fork.snap.nodes.requested, live.snap.nodes.requested)
+        assert fork.snap.nodes.slot_of_name is live.snap.nodes.slot_of_name
+        assert fork.snap.classes is live.snap.classes
+        assert fork.snap.differing_nbytes == 0
+    before = _seen(one.snap)
+    live.place(1, "n0", "n1")
+    live.remove(0)
+    assert not np.shares_memory(one.snap.pods.slot, live.snap.pods.slot)
+    assert _seen(one.snap) == _seen(other.snap) == before
+
+
+def test_nobody_can_write_to_what_a_fork_shares() -> None:
+    """Such a write would change the live snapshot."""
+    fork = _large().fork()
+    with pytest.raises(ValueError, match="read-only"):
+        fork.snap.nodes.requested[0, 0] = 1
+
+
+def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone() -> None:
+    """Sixteen simulations at once would take sixteen copies of the cluster."""
+    live = _large()
+    forks = [live.fork() for _ in range(8)]
+    for number, fork in enumerate(forks):
+        fork.place(1, f"n{number}")
+        fork.remove(number)
+    whole = sum(getattr(live.snap.pods, name).nbytes for name in pods.PodTable.COLUMNS)
+    whole += sum(getattr(live.snap.nodes, name).nbytes for name in live.snap.nodes.COLUMNS)
+    assert [fork.snap.differing_nbytes * 10 < whole for fork in forks] == [True] * 7 + [False]
+    assert [_seen(fork.snap) == _seen(fork.alone()) for fork in forks] == [True] * 8
+
+
+def test_a_snapshot_saves_nothing_once_no_fork_needs_it() -> None:
+    """Deltas of the live snapshot would take longer for ever."""
+    live = _large()
+    fork = live.fork()
+    version = weakref.ref(live.snap.pods.newest_version())
+    assert version() is not None
+    del fork
+    gc.collect()
+    assert version() is None
+    assert live.snap.pods.newest_version() is None
+
+
+def test_forks_of_one_generation_save_a_change_once() -> None:
+    """Else each fork would make each delta of the live snapshot take longer."""
+    live = _large()
+    forks = [live.fork() for _ in range(3)]
+    live.place(1, "n0")
+    live.remove(5)
+    versions = {id(fork.snap.pods._source) for fork in forks}
+    assert len(versions) == 1
+
+
+def test_an_independent_fork_shares_no_column_with_what_changes() -> None:
+    """The recorder's thread reads it while deltas change the live snapshot."""
+    live = _large()
+    fork = live.fork()
+    fork.snap.make_independent()
+    before = _seen(fork.snap)
+    assert not np.shares_memory(fork.snap.pods.slot, live.snap.pods.slot)
+    assert live.snap.pods.newest_version() is None
+    assert live.snap.nodes.newest_version() is None
+    live.remove(*range(100))
+    assert _seen(fork.snap) == before
