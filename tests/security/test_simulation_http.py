@@ -48,10 +48,15 @@ async def test_who_may_list_nodes_and_pods_may_simulate(tmp_path: Path) -> None:
         ({"scenario": {"changess": []}}, 400, "the body is no SimulateRequest"),
         ({"scenario": {"changes": [{"drain": {"nodeNames": ["x"]}}]}}, 400, "drain.nodeNames: there is no node x"),
         ({}, 400, "the request has no question"),
+        (
+            {"scenario": {"changes": [{"addPods": {"manifest": {"kind": "Pod", "spec": {"tolerationz": []}}}}]}},
+            400,
+            "scenario.changes[0].addPods.manifest: spec.tolerationz: unknown field of Pod",
+        ),
         (7, 400, "the body is no SimulateRequest"),
         ({"scenario": {"changes": [{"drain": {"nodeNames": ["x" * 2_000_000]}}]}}, 413, "more than 1 MiB"),
     ],
-    ids=["unknown field", "unknown node", "no question", "a number", "too large"],
+    ids=["unknown field", "unknown node", "no question", "unknown field of a manifest", "a number", "too large"],
 )
 async def test_bad_questions_are_named(tmp_path: Path, body: Any, code: int, text: str) -> None:
     """Who posts by curl has only the answer to find the mistake."""

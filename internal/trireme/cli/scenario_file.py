@@ -4,17 +4,16 @@ The fields are those of `trireme.v1.Scenario`, in JSON's spelling; manifests hav
 """
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from trireme.simulation import manifest_fields
 from trireme.v1 import simulation_pb2
 from trireme_kube.apimachinery import json_document, yaml_document
-from trireme_kube.embedded.api import api_errors, resources
-from trireme_kube.embedded.serializer import type_checking
 
 API_VERSION = "trireme.dev/v1alpha1"
 KIND = "Scenario"
@@ -22,7 +21,6 @@ MAX_BYTES = 1 << 20
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MANIFEST = "google.protobuf.Struct"
-_UNKNOWN = 'unknown field "'
 _NUMBERS = (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64)
 
 
@@ -176,27 +174,13 @@ def _check_value(value: yaml.Node, of: FieldDescriptor, path: str, problems: _Pr
 def _check_manifest(node: yaml.Node, path: str, problems: _Problems) -> None:
     """Check a manifest's fields against the types of the Kubernetes API, as kubectl's strict validation does."""
     manifest = _contents(yaml.serialize(node).encode())
-    kind, version = manifest.get("kind"), manifest.get("apiVersion", "v1")
-    resource = next((each for each in resources.RESOURCES if each.kind == kind and each.api_version == version), None)
     prefix = f"{path}." if path else ""
-    if resource is None:
-        text = "must name a kind of the Kubernetes API" if kind is None else f"{kind} of {version} is not known"
-        problems.add(node, f"{prefix}kind: {text}")
-        return
-    try:
-        type_checking.conform_to_type(resource, manifest, strict=True)
-    except api_errors.ApiError as error:
-        unknown = list(_unknown_fields(error.message))
-        for name in unknown:
-            problems.add(_node_at(node, name), f"{prefix}{name}: unknown field of {kind}")
-        if not unknown:
-            problems.add(node, f"{path or kind}: {error.message}")
-
-
-def _unknown_fields(message: str) -> Iterator[str]:
-    """The paths in the API server's message about unknown fields."""
-    for part in message.split(_UNKNOWN)[1:]:
-        yield part.partition('"')[0]
+    for field_path, text in manifest_fields.problems(manifest):
+        if field_path:
+            at = node if field_path == "kind" else _node_at(node, field_path)
+            problems.add(at, f"{prefix}{field_path}: {text}")
+        else:
+            problems.add(node, f"{path or manifest['kind']}: {text}")
 
 
 def _node_at(node: yaml.Node, path: str) -> yaml.Node:

@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 
 from trireme.cache import object_kinds, pod_projection
+from trireme.simulation import manifest_fields
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.apimachinery.field_error import FieldError
@@ -31,6 +32,17 @@ class ManifestError(ValueError):
 def to_json(manifest: struct_pb2.Struct) -> Json:
     """The manifest as JSON, with whole numbers as integers."""
     return {name: _value(each) for name, each in manifest.fields.items()}
+
+
+def read(manifest: struct_pb2.Struct) -> Json:
+    """The manifest as JSON, if it has a known kind and no unknown field. Raises: ManifestError."""
+    raw = to_json(manifest)
+    kind_of(raw)
+    # What is wrong with values is found where they are read.
+    found = [f"{path}: {text}" for path, text in manifest_fields.problems(raw) if path]
+    if found:
+        raise ManifestError("; ".join(found))
+    return raw
 
 
 def kind_of(manifest: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ class ScenarioChanges:
                 name = self._free_node_name(change.like_node)
                 self._sim.set_node(node_copies.node_like(self._sim.snap, slot, name))
             return
-        node = _read(f"{field}.manifest", lambda: manifests.read_node(manifests.to_json(change.manifest)))
+        node = _read(f"{field}.manifest", lambda: manifests.read_node(manifests.read(change.manifest)))
         for number in range(count):
             one = core_pb2.Node()
             one.CopyFrom(node)
@@ -97,8 +97,8 @@ class ScenarioChanges:
         self._pods += count
         if self._pods > MAX_PODS:
             raise ScenarioError(f"{field}.count", f"at most {MAX_PODS} pods in a scenario")
-        raw = manifests.to_json(change.manifest)
         path = f"{field}.manifest"
+        raw = _read(path, lambda: manifests.read(change.manifest))
         base = _read(path, lambda: manifests.pod_name(raw))
         first = self._read_pod(path, raw, f"{base}-0" if change.count > 1 else base)
 
@@ -121,7 +121,8 @@ class ScenarioChanges:
 
     async def _apply(self, field: str, change: simulation_pb2.ApplyObject) -> None:
         """Create or replace an object."""
-        raw, path = manifests.to_json(change.manifest), f"{field}.manifest"
+        path = f"{field}.manifest"
+        raw = _read(path, lambda: manifests.read(change.manifest))
         kind = _read(path, lambda: manifests.kind_of(raw))
         if kind == "Pod":
             pod = self._read_pod(path, raw, _read(path, lambda: manifests.name_of(raw)))

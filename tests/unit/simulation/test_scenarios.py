@@ -238,7 +238,7 @@ async def test_a_gang_is_placed_as_a_whole_or_waits() -> None:
     """Half of a gang on nodes is what gangs are there to prevent."""
     insight = await SimulatedInsight(n0="2", n1="1").start({"GenericWorkload": True})
     group = {
-        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "gang", "namespace": "default", "uid": "gang"},
         "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
@@ -283,6 +283,18 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
             {"scenario": {"changes": [{"addPods": {"manifest": manifest(nodeName="x")}}]}},
             "addPods.manifest.spec.nodeName: there is no node x",
         ),
+        (
+            {"scenario": {"changes": [{"addPods": {"manifest": manifest(tolerationz=[], hostNetwerk=True)}}]}},
+            "changes[0].addPods.manifest: spec.tolerationz: unknown field of Pod; spec.hostNetwerk: unknown field of",
+        ),
+        (
+            {"scenario": {"changes": [{"addNodes": {"manifest": {"kind": "Node", "metadata": {"nam": "x"}}}}]}},
+            "changes[0].addNodes.manifest: metadata.nam: unknown field of Node",
+        ),
+        (
+            {"scenario": {"changes": [{"apply": {"manifest": {"kind": "Pod", "apiVersion": "v2"}}}]}},
+            "changes[0].apply.manifest: kind: Pod of v2 is not known",
+        ),
         ({"scenario": {"changes": [{"apply": {"manifest": {"kind": "Secret"}}}]}}, "Secret does not take part"),
         ({"scenario": {"changes": [{"delete": {"kind": "pod", "name": "x"}}]}}, "there is no pod default/x"),
         ({"scenario": {"changes": [{"delete": {"kind": "service", "name": "x"}}]}}, "delete.name: there is no service"),
@@ -308,7 +320,9 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
         ),
         ({"singlePods": {}}, "singlePods.manifests: there must be 1 to 5000"),
         ({"singlePods": {"manifests": [manifest(nodeName="n0")]}}, "singlePods.manifests[0].spec.nodeName: must not"),
+        ({"singlePods": {"manifests": [manifest(scheduler="x")]}}, "singlePods.manifests[0]: spec.scheduler: unknown"),
         ({"howMany": {"manifest": {"kind": "Node"}}}, "howMany.manifest: metadata.name"),
+        ({"howMany": {"manifest": manifest(scheduler="x")}}, "howMany.manifest: spec.scheduler: unknown field of Pod"),
         ({"compaction": {"maxTried": 1001}}, "compaction.maxTried: at most 1000"),
     ],
 )

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 import grpc
+from google.protobuf import struct_pb2
 
 from trireme.cache import class_registry
 from trireme.cache.pod_projection import ParsedPod
@@ -170,7 +171,7 @@ class Simulator:
         try:
             pods = []
             for number, manifest in enumerate(wanted):
-                pods.append(_read_pod(sim, f"singlePods.manifests[{number}]", manifests.to_json(manifest)))
+                pods.append(_read_pod(sim, f"singlePods.manifests[{number}]", manifest))
                 if number % 50 == 49:
                     await asyncio.sleep(0)
             answers.write_single_pods(pods, await single_pods.simulate_each(sim, pods), question.response)
@@ -181,11 +182,8 @@ class Simulator:
         """Count how many copies of a pod fit."""
         sim = self._fork(question.setup)
         try:
-            raw = manifests.to_json(question.request.how_many.manifest)
-            if isinstance(raw.get("spec"), dict):
-                # Copies do not make room for each other.
-                raw["spec"]["preemptionPolicy"] = "Never"
-            pod = _read_pod(sim, "howMany.manifest", raw)
+            # Copies do not make room for each other.
+            pod = _read_pod(sim, "howMany.manifest", question.request.how_many.manifest, preempts=False)
             reference = usage.reference_shape(sim.snap)
             question.response.before.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
             found = await capacity.how_many(sim, pod)
@@ -247,9 +245,14 @@ class Simulator:
         return tried, held
 
 
-def _read_pod(sim: simulation.Simulation, field: str, raw: manifests.Json) -> ParsedPod:
-    """The pod of a manifest. Raises: ScenarioError."""
+def _read_pod(
+    sim: simulation.Simulation, field: str, manifest: struct_pb2.Struct, *, preempts: bool = True
+) -> ParsedPod:
+    """The pod of a manifest; one that preempts nobody unless `preempts`. Raises: ScenarioError."""
     try:
+        raw = manifests.read(manifest)
+        if not preempts:
+            raw.setdefault("spec", {})["preemptionPolicy"] = "Never"
         name = manifests.pod_name(raw)
         made = manifests.read_pod(raw, name, sim.new_uid(name))
     except manifests.ManifestError as error:
