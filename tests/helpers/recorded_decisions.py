@@ -14,6 +14,7 @@ from trireme.filter import service as filter_service
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, remote_evaluators
 from trireme.recording import full_state
+from trireme.remote import remote_plugins
 from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.score import service as score_service
 from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, plugin_pb2, recording_pb2, snapshot_pb2
@@ -46,16 +47,33 @@ def preempting_configuration() -> snapshot_pb2.Configuration:
     return out
 
 
+def add_remote(configuration: snapshot_pb2.Configuration, plugin: snapshot_pb2.RemotePlugin) -> None:
+    """Have the profile name the service at all points of filter and score, at PostFilter before preemption."""
+    configuration.remote_plugins.append(plugin)
+    points = {each.extension_point: each for each in configuration.profiles[0].plugin_sets}
+    points[plugin_pb2.EXTENSION_POINT_FILTER].plugins.add(name=plugin.name)
+    points[plugin_pb2.EXTENSION_POINT_SCORE].plugins.add(name=plugin.name, weight=2)
+    points[plugin_pb2.EXTENSION_POINT_POST_FILTER].plugins.insert(0, snapshot_pb2.WeightedPlugin(name=plugin.name))
+    reserve = configuration.profiles[0].plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_RESERVE)
+    reserve.plugins.add(name=plugin.name)
+
+
 class RecordedCluster:
     """Nodes of 4 CPUs, pods of CLASSES, and the frames of what insight would have received; `open` it first."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, plugin: snapshot_pb2.RemotePlugin | None = None) -> None:
+        """`plugin` is a service at Filter, PostFilter, Reserve and Score; none: all plugins are in-tree."""
         self.configuration = preempting_configuration()
+        if plugin is not None:
+            add_remote(self.configuration, plugin)
         self.builder = SnapshotBuilder()
         self.builder.snap.store_node_objects(messages=True, json=True)
         self.builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1))
         self.builder.apply = self._apply  # type: ignore[method-assign]
-        self.log = decision_log.DecisionLog(lambda: self.builder.snap.generation)
+        remote = bool(plugin)
+        self.log = decision_log.DecisionLog(
+            lambda: self.builder.snap.generation, lambda profile: remote, lambda profile: remote
+        )
         self.log.wanted = lambda: True
         self.placed: list[int] = []
         self._numbers = itertools.count()
@@ -66,9 +84,17 @@ class RecordedCluster:
             self.builder.add_class(number, pod)
         self._state = tuple(full_state.full_sync(self.builder.snap))
         self._messages.clear()
+        self.remotes = remote_plugins.RemotePlugins(self.builder.snap, lambda: cycle_pb2.Cycle(config_hash=HASH))
         self._services = (
-            filter_service.FilterPhase(self.builder.snap, no_remote_plugins),
-            score_service.ScorePhase(self.builder.snap, no_remote_plugins),
+            filter_service.FilterPhase(
+                self.builder.snap,
+                no_remote_plugins if plugin is None else self.remotes.filter_plugin,
+                self.remotes.reserve_plugin,
+                self.remotes.post_filter_plugin,
+            ),
+            score_service.ScorePhase(
+                self.builder.snap, no_remote_plugins if plugin is None else self.remotes.score_plugin
+            ),
         )
         phases = (FakePhase(self._respond, lambda request: None) for _ in self._services)
         filters, scores = (cast("follower_replicas.FollowerReplicas", each) for each in phases)

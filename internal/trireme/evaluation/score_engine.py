@@ -80,6 +80,14 @@ class ScoreEngine:
         """Counters of what was evaluated and cached so far."""
         return self._evaluator.statistics()
 
+    def columns_of(self, cycle: cycle_pb2.Cycle) -> class_scores.ClassScores:
+        """What is cached of the class."""
+        return self._evaluator.columns_of(cycle.profile, self._class_of_cycle(cycle))
+
+    def drop(self, profile: str, class_id: int) -> None:
+        """Drop what was computed for a class, so that all plugins are called anew."""
+        self._evaluator.drop(profile, class_id)
+
     async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
         """Bring the class's raw scores up to date. The status where a plugin fails."""
         cached = await self._evaluator.evaluate(

@@ -14,7 +14,7 @@ from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_ev
 from trireme.framework import amounts, status
 from trireme.phases import answering
 from trireme.registry import filter_profiles, shadow_plugins
-from trireme.remote import remote_filter, shadow_filter
+from trireme.remote import answer_recording, remote_filter, shadow_filter
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, plugin_pb2, snapshot_pb2
@@ -23,6 +23,13 @@ from trireme.wire import status as wire_status
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
+Recorded = TypeVar(
+    "Recorded",
+    filter_phase_pb2.RunPostFilterResponse,
+    filter_phase_pb2.ListPreemptionCandidatesResponse,
+    filter_phase_pb2.SelectPreemptionCandidateResponse,
+    filter_pb2.ReserveResponse,
+)
 
 
 class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
@@ -120,27 +127,27 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.RunPostFilterResponse:
         """What the PostFilter plugins of the profile answer."""
         engine = await self._engine_when_synced(request.cycle, context)
-        response = await answering.answer_or_abort(_run_post_filter(engine, request), context)
-        response.evaluated_generation = self._snap.generation
-        return response
+        with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
+            response = await answering.answer_or_abort(_run_post_filter(engine, request), context)
+        return self._completed(response, recorded)
 
     async def ListPreemptionCandidates(
         self, request: filter_phase_pb2.ListPreemptionCandidatesRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
         """The nodes that preemption has to choose from."""
         engine = await self._engine_when_synced(request.cycle, context)
-        response = await answering.answer_or_abort(_list_candidates(engine, request), context)
-        response.evaluated_generation = self._snap.generation
-        return response
+        with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
+            response = await answering.answer_or_abort(_list_candidates(engine, request), context)
+        return self._completed(response, recorded)
 
     async def SelectPreemptionCandidate(
         self, request: filter_phase_pb2.SelectPreemptionCandidateRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """What the PostFilter plugins answer where preemption chooses among these nodes."""
         engine = await self._engine_when_synced(request.cycle, context)
-        response = await answering.answer_or_abort(_select_candidate(engine, request), context)
-        response.evaluated_generation = self._snap.generation
-        return response
+        with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
+            response = await answering.answer_or_abort(_select_candidate(engine, request), context)
+        return self._completed(response, recorded)
 
     async def ListPodGroupVictims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
@@ -154,7 +161,11 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """List the victims that have to be evicted for a group that was placed."""
         engine = await self._engine_when_synced(request.cycle, context)
-        return await answering.answer_or_abort(engine.reprieve_pod_group_victims(request), context)
+        with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
+            response = await answering.answer_or_abort(engine.reprieve_pod_group_victims(request), context)
+        if recorded is not None:
+            response.remote_answers = recorded.content()
+        return response
 
     async def ListReleasableClaims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest, context: aio.ServicerContext[Any, Any]
@@ -168,8 +179,9 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_pb2.ReserveResponse:
         """What the Reserve plugins of the profile assume."""
         engine = await self._engine_when_synced(request.cycle, context)
-        reserved = await answering.answer_or_abort(engine.reserve(request.cycle, request.placements), context)
-        return filter_pb2.ReserveResponse(reservations=reserved, evaluated_generation=self._snap.generation)
+        with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
+            reserved = await answering.answer_or_abort(engine.reserve(request.cycle, request.placements), context)
+        return self._completed(filter_pb2.ReserveResponse(reservations=reserved), recorded)
 
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
@@ -178,6 +190,13 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         await answering.answer_or_abort(engine.unreserve(request.cycle, request.placements), context)
         return filter_pb2.UnreserveResponse()
+
+    def _completed(self, response: Recorded, recorded: answer_recording.CollectedAnswers | None) -> Recorded:
+        """The response, with the generation that it was computed from, and what remote plugins answered if recorded."""
+        response.evaluated_generation = self._snap.generation
+        if recorded is not None:
+            response.remote_answers = recorded.content()
+        return response
 
     async def _engine_when_synced(
         self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]

@@ -53,6 +53,17 @@ from trireme_kube.componentbase import clocks, supervision
 
 log = logging.getLogger(__name__)
 
+# The extension points of filter and score at which answers of services are recorded.
+_RECORDED_POINTS = (
+    plugin_pb2.EXTENSION_POINT_PRE_FILTER,
+    plugin_pb2.EXTENSION_POINT_FILTER,
+    plugin_pb2.EXTENSION_POINT_POST_FILTER,
+    plugin_pb2.EXTENSION_POINT_RESERVE,
+    plugin_pb2.EXTENSION_POINT_PRE_SCORE,
+    plugin_pb2.EXTENSION_POINT_SCORE,
+    plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE,
+)
+
 CLOCKS = ports.Clocks(clocks.steady, time.monotonic, clocks.wall)
 
 MakeExtenders = Callable[..., extender_assembly.OpenExtenders | None]
@@ -244,6 +255,7 @@ def build_phases(
         lambda profile: profiles.has_remote_plugin(
             settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
         ),
+        lambda profile: profiles.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
     )
     if links.insight is not None:
         links.insight.send_decisions(decisions)

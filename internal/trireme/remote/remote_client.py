@@ -95,6 +95,7 @@ class PluginClient:
         own.CopyFrom(cycle)
         own.pod.CopyFrom(self.pods.project(pod))
         own.ClearField("state")
+        own.ClearField("wants_remote_answers")
         return own
 
     def project_pods(self, pods: Sequence[core_pb2.Pod]) -> list[core_pb2.Pod]:

@@ -14,6 +14,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import (
+    answer_recording,
     call_parts,
     dry_run_request,
     remote_client,
@@ -165,6 +166,7 @@ class RemoteFilterPlugin:
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
             failed = self._status_of_failed_filter(str(error))
             index[:] = interfaces.PASSES if failed is None else table.intern(failed)
+        answer_recording.add_dry_runs(self.name, runs, index, table)
         return interfaces.Verdicts(index)
 
     async def _filter(

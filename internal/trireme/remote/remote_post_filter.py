@@ -2,7 +2,7 @@
 
 from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status
-from trireme.remote import remote_client, remote_connection, remote_response
+from trireme.remote import answer_recording, remote_client, remote_connection, remote_response
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, filter_pb2, meta_pb2, status_pb2
 from trireme.wire import node_columns
@@ -27,6 +27,17 @@ class RemotePostFilterPlugin:
         refused: node_columns.NodeColumns | None,
     ) -> filter_pb2.PostFilterResponse | None:
         """The plugin's PostFilter result; on failure the error, or None where that is ignored."""
+        answer = await self._call_post_filter(context, snap, refused)
+        answer_recording.add_post_filter(self.name, answer)
+        return answer
+
+    async def _call_post_filter(
+        self,
+        context: post_filter_context.PostFilterContext,
+        snap: snapshot.Snapshot,
+        refused: node_columns.NodeColumns | None,
+    ) -> filter_pb2.PostFilterResponse | None:
+        """As `post_filter`."""
         pod = core_pb2.Pod()
         pod.CopyFrom(snap.classes[context.cycle.pod_class].pod)
         pod.MergeFrom(context.cycle.pod)

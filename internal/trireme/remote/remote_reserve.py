@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Sequence
 
 from trireme.framework import status
-from trireme.remote import remote_client, remote_connection, remote_results
+from trireme.remote import answer_recording, remote_client, remote_connection, remote_results
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
@@ -30,6 +30,14 @@ class RemoteReservePlugin:
         snap: snapshot.Snapshot,
     ) -> Sequence[filter_pb2.Reservation]:
         """Call Reserve; on failure each placement has the error, or success where that is ignored."""
+        reservations = await self._call_reserve(cycle, placements, pod_class)
+        answer_recording.add_reservations(self.name, placements, reservations)
+        return reservations
+
+    async def _call_reserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], pod_class: classes.PodClass
+    ) -> Sequence[filter_pb2.Reservation]:
+        """As `reserve`."""
         request = filter_pb2.ReserveRequest(
             cycle=self._client.project_cycle(cycle, pod_class.pod), placements=placements
         )

@@ -13,7 +13,14 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import call_parts, remote_client, remote_connection, remote_request, remote_response
+from trireme.remote import (
+    answer_recording,
+    call_parts,
+    remote_client,
+    remote_connection,
+    remote_request,
+    remote_response,
+)
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import plugin_pb2, score_pb2
 
@@ -112,10 +119,11 @@ class RemoteScorePlugin:
             answer = await client.connection.call(_NORMALIZE, request, read_normalized_scores)
         except remote_connection.PluginError as error:
             answer = status.error(self.name, str(error))
-        if not isinstance(answer, status.Status):
-            return answer
-        prefix = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
-        return client.apply_failure_policy(prefix, answer.message) or np.zeros_like(raw)
+        if isinstance(answer, status.Status):
+            prefix = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
+            answer = client.apply_failure_policy(prefix, answer.message) or np.zeros_like(raw)
+        answer_recording.add_normalized(self.name, slots, answer)
+        return answer
 
     async def _pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray

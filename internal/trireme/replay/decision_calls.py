@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme.in_process import in_process_evaluators
-from trireme.replay import call_outcomes, outcomes, recorded_filter
+from trireme.replay import call_outcomes, outcomes, recorded_filter, recorded_plugins
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import ports
@@ -38,10 +38,12 @@ class DecisionCalls:
         snap: snapshot.Snapshot,
         evaluators: in_process_evaluators.InProcessEvaluators,
         recorded: recorded_filter.RecordedAnswer,
+        remote: recorded_plugins.RemoteAnswers,
     ) -> None:
-        """`recorded` is where the evaluators' remote plugins look for their answers."""
+        """`recorded` and `remote` are where the evaluators' remote plugins look for their answers."""
         self._snap = snap
         self._recorded = recorded
+        self._remote = remote
         self._evaluators = evaluators
         # The last answer of Filter, with its class and the generation.
         self._filtered: tuple[ports.ClassKey, int, FilterResult] | None = None
@@ -66,10 +68,15 @@ class DecisionCalls:
     async def make(self, decision: decision_pb2.Decision) -> MadeAgain | None:
         """Make a decision again; None: what it builds on is not there, or this release does not know its kind.
 
-        Raises: PhaseFault, PhaseUnavailable.
+        Raises: PhaseFault, PhaseUnavailable; ValueError: its columns or remote answers do not fit together;
+            MissingAnswerError: what a remote plugin answered is not recorded.
         """
         call = self._calls.get(decision.WhichOneof("decision") or "")
-        return None if call is None else await call(decision)
+        if call is None:
+            return None
+        self._remote.take(decision)
+        self._recorded.filtering = False
+        return await call(decision)
 
     async def _filter(self, decision: decision_pb2.Decision) -> MadeAgain:
         """Filter."""
@@ -77,7 +84,8 @@ class DecisionCalls:
         nominee = _pod(about.nominee) if about.HasField("nominee") else None
         preemptors = [_preemptor_pod(each) for each in about.preemptors]
         self._filtered = None
-        self._recorded.take(about)
+        self._recorded.take(decision.pod_class, about)
+        self._recorded.filtering = True
         if about.HasField("columns") or self._recorded.pre_filter is not None:
             self._evaluators.engine.filter.drop(*key)
         result = await self._evaluators.filter(*key, about.count, decision.generation, nominee, preemptors)
@@ -99,6 +107,8 @@ class DecisionCalls:
         filtered = self._filtered_for(decision, columns, place.constraints)
         if filtered is None:
             return None
+        if decision.HasField("remote") or place.HasField("failure"):
+            self._evaluators.engine.score.drop(*_key(decision))
         placed = await self._evaluators.place(*_key(decision), place.count, filtered, place.extra_scores)
         recorded = outcomes.recorded_placement(place, names)
         return MadeAgain("Place", recorded, outcomes.replayed_placement(placed, names))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from google.protobuf import message as protobuf
 
 from trireme.recording import decision_numbers
-from trireme.replay import decision_calls, outcomes, recorded_filter, remote_calls
+from trireme.replay import decision_calls, outcomes, recorded_filter, recorded_plugins, remote_calls
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
@@ -43,7 +43,7 @@ class ReplayCounts:
     placed_pods: int = 0
     #: The cluster changed before the answer came, so it may be of either state.
     inexact: int = 0
-    #: Remote plugins took part whose answers are not recorded.
+    #: Remote plugins took part, and not all that they answered is recorded.
     remote: int = 0
     #: The answer of Filter that it builds on is not in the recording, or was not made again.
     incomplete: int = 0
@@ -112,8 +112,9 @@ class DecisionReplay:
         """Make the engines of the recorded configuration, or of the one to decide with. Raises: ValueError."""
         used, answer = self._override or configuration, recorded_filter.RecordedAnswer()
         self._remote = remote_calls.RemoteCalls(used)
-        evaluators = remote_calls.make_evaluators(self._snap, used, answer)
-        self._calls = decision_calls.DecisionCalls(self._snap, evaluators, answer)
+        answers = recorded_plugins.RemoteAnswers()
+        evaluators = remote_calls.make_evaluators(self._snap, used, answer, answers)
+        self._calls = decision_calls.DecisionCalls(self._snap, evaluators, answer, answers)
 
     async def _replay_decision(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
         """Make a decision again; returns the difference, if there is one. Raises: ValueError."""
@@ -139,6 +140,11 @@ class DecisionReplay:
         """Make a decision again, if all that it builds on is there. Raises: ValueError."""
         try:
             made = await self._calls.make(decision) if decision.pod_class in self._snap.classes else None
+        except recorded_plugins.MissingAnswerError:
+            self.counts.remote += 1
+            if decision.HasField("filter"):
+                self._calls.forget_filter()
+            return None
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             raise ValueError(f"decision {decision.number} cannot be made again: {error}") from error
         if made is None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
+from trireme.replay import recorded_plugins
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import decision_pb2
 from trireme.wire import node_columns
@@ -23,9 +24,13 @@ class RecordedAnswer:
     def __init__(self) -> None:
         self.pre_filter: status.Status | None = None
         self.columns: node_columns.NodeColumns | None = None
+        #: The class that it is about, and whether the decision that is made is Filter's own.
+        self.pod_class = 0
+        self.filtering = False
 
-    def take(self, about: decision_pb2.FilterDecision) -> None:
+    def take(self, pod_class: int, about: decision_pb2.FilterDecision) -> None:
         """The decision that is made next. Raises: ValueError for columns that do not fit together."""
+        self.pod_class = pod_class
         self.pre_filter = wire_status.from_message(about.pre_filter) if about.HasField("pre_filter") else None
         self.columns = node_columns.from_message(about.columns) if about.HasField("columns") else None
 
@@ -33,10 +38,18 @@ class RecordedAnswer:
 class RecordedFilterPlugin:
     """A remote filter plugin, for one profile. Its columns are not to be cached from one decision to the next."""
 
-    def __init__(self, name: str, depends_on: interfaces.Dependency, answer: RecordedAnswer) -> None:
+    def __init__(
+        self,
+        name: str,
+        depends_on: interfaces.Dependency,
+        answer: RecordedAnswer,
+        answers: recorded_plugins.RemoteAnswers,
+    ) -> None:
+        """`answers` has the verdicts on dry runs."""
         self.name = name
         self.depends_on = depends_on
         self._answer = answer
+        self._answers = answers
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         """The recorded refusal of all nodes, if it is this plugin's."""
@@ -62,9 +75,14 @@ class RecordedFilterPlugin:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """The recorded refusals that are this plugin's, and how many copies fit where nobody refuses."""
+        """The recorded refusals that are this plugin's, and how many copies fit where nobody refuses.
+
+        Raises: MissingAnswerError for another class than the last answer's.
+        """
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        if pod_class.id != self._answer.pod_class:
+            raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes for class {pod_class.id}")
         recorded = self._answer.columns
         if recorded is not None:
             known = slots < recorded.index.shape[0]
@@ -87,6 +105,13 @@ class RecordedFilterPlugin:
         runs: Sequence[interfaces.DryRun],
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """As `filter`: of a node to which a pod is nominated the recorded answer is what is to be found here."""
-        slots = np.array([run.slot for run in runs], dtype=np.intp)
-        return self.filter(pod_class, snap, state, slots, table)
+        """The recorded verdicts; in Filter as `filter`: of a node with nominated pods its answer says what is found.
+
+        Raises: MissingAnswerError.
+        """
+        if self._answer.filtering:
+            slots = np.array([run.slot for run in runs], dtype=np.intp)
+            return self.filter(pod_class, snap, state, slots, table)
+        found = [self._answers.dry_run_of(self.name, run) for run in runs]
+        numbers = [interfaces.PASSES if each is None else table.intern(each) for each in found]
+        return interfaces.Verdicts(np.array(numbers, dtype=np.int16))

@@ -1,18 +1,18 @@
 """Which decisions can be made again where plugins are services, and the evaluators that make them.
 
-What remote filter plugins answered is in the recorded answer of Filter. What others answered is not recorded, nor what
-filter plugins say of nodes without a victim: calls that need it are left out.
+What remote filter plugins answered is in the recorded answer of Filter. What others answered, and what filter plugins
+say of nodes without a victim, is in `Decision.remote`; recordings of earlier releases lack that, and calls that need it
+are left out.
 """
 
 from collections.abc import Mapping
-from typing import NoReturn
 
 from trireme.evaluation import engine
 from trireme.framework import amounts
 from trireme.in_process import in_process_evaluators
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_profiles, score_profiles
-from trireme.replay import recorded_filter
+from trireme.replay import recorded_filter, recorded_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
@@ -24,14 +24,15 @@ _SCORE = (
     plugin_pb2.EXTENSION_POINT_SCORE,
     plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE,
 )
-# By the field of Decision the extension points at which no plugin may be remote; none of those that are not listed.
+_RESERVE = (plugin_pb2.EXTENSION_POINT_RESERVE,)
+# By the field of Decision the extension points at which answers of remote plugins are needed; none for others.
 _POINTS: Mapping[str, tuple[plugin_pb2.ExtensionPoint.ValueType, ...]] = {
     "place": _SCORE,
     "post_filter": _FILTER + _POST_FILTER,
     "candidates": _FILTER + _POST_FILTER,
     "candidate_choice": _FILTER + _POST_FILTER,
     "group_reprieval": _FILTER,
-    "reserve": (plugin_pb2.EXTENSION_POINT_RESERVE,),
+    "reserve": _RESERVE,
 }
 
 
@@ -49,12 +50,10 @@ class RemoteCalls:
         kind = decision.WhichOneof("decision") or ""
         if kind == "filter":
             return self._can_be_filtered(decision.profile, decision.filter)
-        return not self._has_remote(decision.profile, _POINTS.get(kind, ()))
+        return decision.remote.complete or not self._has_remote(decision.profile, _POINTS.get(kind, ()))
 
     def _can_be_filtered(self, profile: str, about: decision_pb2.FilterDecision) -> bool:
         """Whether the decision says what remote plugins answered."""
-        if about.preemptors and self._has_remote(profile, _POST_FILTER):
-            return False
         known = about.HasField("pre_filter") or about.HasField("columns")
         return known or not self._has_remote(profile, _FILTER)
 
@@ -64,37 +63,34 @@ class RemoteCalls:
 
 
 def make_evaluators(
-    snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration, answer: recorded_filter.RecordedAnswer
+    snap: snapshot.Snapshot,
+    configuration: snapshot_pb2.Configuration,
+    answer: recorded_filter.RecordedAnswer,
+    answers: recorded_plugins.RemoteAnswers,
 ) -> in_process_evaluators.InProcessEvaluators:
-    """Make the evaluators of a configuration, whose remote filter plugins look for what they answered in `answer`.
+    """Make the evaluators of a configuration, whose remote plugins look for what they answered.
 
-    Other remote plugins are left out. Raises: ValueError.
+    Raises: ValueError.
     """
 
     def make_filter(plugin: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncFilter:
-        depends_on = interfaces.Dependency(plugin.info.depends_on or interfaces.Dependency.CLUSTER)
-        return recorded_filter.RecordedFilterPlugin(plugin.name, depends_on, answer)
+        return recorded_filter.RecordedFilterPlugin(plugin.name, _depends_on(plugin), answer, answers)
+
+    def make_score(plugin: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncScore:
+        normalization = interfaces.Normalization(plugin.info.normalization or interfaces.Normalization.NONE)
+        return recorded_plugins.RecordedScorePlugin(plugin.name, _depends_on(plugin), normalization, answers)
 
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-    filters = filter_profiles.make_profiles(configuration, make_filter)
-    scores = score_profiles.make_profiles(_without_remote_scorers(configuration), _no_remote_plugin)
+    filters = filter_profiles.make_profiles(
+        configuration,
+        make_filter,
+        lambda plugin: recorded_plugins.RecordedReservePlugin(plugin.name, answers),
+        lambda plugin: recorded_plugins.RecordedPostFilterPlugin(plugin.name, answers),
+    )
+    scores = score_profiles.make_profiles(configuration, make_score)
     return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))
 
 
-def _without_remote_scorers(configuration: snapshot_pb2.Configuration) -> snapshot_pb2.Configuration:
-    """The configuration without remote plugins at Score."""
-    remote = {plugin.name for plugin in configuration.remote_plugins}
-    out = snapshot_pb2.Configuration()
-    out.CopyFrom(configuration)
-    for profile in out.profiles:
-        for plugin_set in profile.plugin_sets:
-            if plugin_set.extension_point == plugin_pb2.EXTENSION_POINT_SCORE:
-                local = [entry for entry in plugin_set.plugins if entry.name not in remote]
-                del plugin_set.plugins[:]
-                plugin_set.plugins.extend(local)
-    return out
-
-
-def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:
-    """Raises: ValueError."""
-    raise ValueError(f"{plugin.name} is a remote plugin")
+def _depends_on(plugin: snapshot_pb2.RemotePlugin) -> interfaces.Dependency:
+    """How long the plugin's answers hold."""
+    return interfaces.Dependency(plugin.info.depends_on or interfaces.Dependency.CLUSTER)

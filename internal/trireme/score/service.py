@@ -11,7 +11,7 @@ from trireme.evaluation.scoring import score_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering
 from trireme.registry import score_profiles, shadow_plugins
-from trireme.remote import remote_score, shadow_score
+from trireme.remote import answer_recording, remote_score, shadow_score
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
@@ -117,12 +117,17 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     ) -> score_phase_pb2.PlaceResponse:
         """Choose the nodes of the next pods, in order; fewer if no more fit, and only a status if a plugin failed."""
         engine = await self._engine_when_synced(request.cycle, context)
-        answer = await answering.answer_or_abort(_decode_and_place(engine, request), context)
+        cycle = request.cycle
+        with answer_recording.recording(cycle.wants_remote_answers) as recorded:
+            answer = await answering.answer_or_abort(_decode_and_place(engine, request), context)
+            remote = b"" if recorded is None else _remote_answers(engine, cycle, recorded)
         if answer.failure is not None:
             return score_phase_pb2.PlaceResponse(
-                status=wire_status.to_message(answer.failure), evaluated_generation=self._snap.generation
+                status=wire_status.to_message(answer.failure),
+                evaluated_generation=self._snap.generation,
+                remote_answers=remote,
             )
-        self.shadows.observe(request.cycle.profile, request.cycle.pod_class)
+        self.shadows.observe(cycle.profile, cycle.pod_class)
         self._placed += len(answer.slots)
         self._batches += 1
         return score_phase_pb2.PlaceResponse(
@@ -132,6 +137,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
             timings=answer.timings,
             evaluated_plugins=answer.evaluated,
             evaluated_generation=self._snap.generation,
+            remote_answers=remote,
         )
 
     async def _engine_when_synced(
@@ -140,6 +146,14 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         """The engine, once the snapshot is what the cycle needs."""
         await self.follow.wait_until_synced(cycle, context)
         return self._engine
+
+
+def _remote_answers(
+    engine: score_engine.ScoreEngine, cycle: cycle_pb2.Cycle, recorded: answer_recording.CollectedAnswers
+) -> bytes:
+    """What remote plugins answered in the call that has just ended, serialised."""
+    answer_recording.add_scores(recorded, engine.chains[cycle.profile].asynchronous, engine.columns_of(cycle))
+    return recorded.content()
 
 
 async def _decode_and_place(

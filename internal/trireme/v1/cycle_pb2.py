@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trireme.v1 import core_pb2 as trireme_dot_v1_dot_core__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/cycle.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\"]\n\x05\x46\x65nce\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x16\n\x0elease_valid_ms\x18\x02 \x01(\r\x12\x17\n\x0fholder_identity\x18\x03 \x01(\t\x12\x14\n\x0cscheduler_id\x18\x04 \x01(\t\"\xa3\x01\n\x05\x43ycle\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\x06\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x1c\n\x03pod\x18\x05 \x01(\x0b\x32\x0f.trireme.v1.Pod\x12\x11\n\tpod_class\x18\x06 \x01(\r\x12\r\n\x05state\x18\x07 \x01(\x0c\";\n\x0bPodIdentity\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\tB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/cycle.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\"]\n\x05\x46\x65nce\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x16\n\x0elease_valid_ms\x18\x02 \x01(\r\x12\x17\n\x0fholder_identity\x18\x03 \x01(\t\x12\x14\n\x0cscheduler_id\x18\x04 \x01(\t\"\xc1\x01\n\x05\x43ycle\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\x06\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x1c\n\x03pod\x18\x05 \x01(\x0b\x32\x0f.trireme.v1.Pod\x12\x11\n\tpod_class\x18\x06 \x01(\r\x12\r\n\x05state\x18\x07 \x01(\x0c\x12\x1c\n\x14wants_remote_answers\x18\x08 \x01(\x08\";\n\x0bPodIdentity\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\tB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,7 +36,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FENCE']._serialized_start=61
   _globals['_FENCE']._serialized_end=154
   _globals['_CYCLE']._serialized_start=157
-  _globals['_CYCLE']._serialized_end=320
-  _globals['_PODIDENTITY']._serialized_start=322
-  _globals['_PODIDENTITY']._serialized_end=381
+  _globals['_CYCLE']._serialized_end=350
+  _globals['_PODIDENTITY']._serialized_start=352
+  _globals['_PODIDENTITY']._serialized_end=411
 # @@protoc_insertion_point(module_scope)

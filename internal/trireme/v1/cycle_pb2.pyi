@@ -72,6 +72,7 @@ class Cycle(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     POD_CLASS_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    WANTS_REMOTE_ANSWERS_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     """REQUIRED by every follower of the snapshot stream. The generation that the answer must have seen; a replica that
     cannot reach it in time answers FAILED_PRECONDITION and is called again or resynchronised.
@@ -87,6 +88,10 @@ class Cycle(_message.Message):
     state: _builtins.bytes
     """OPTIONAL. The state that this plugin returned earlier in the cycle (PreFilter, PreScore), unchanged. Unset: it
     returned none.
+    """
+    wants_remote_answers: _builtins.bool
+    """OPTIONAL. In calls of the phases: the response is to have what remote plugins answered (`remote_answers`). Plugins
+    are not sent it.
     """
     @_builtins.property
     def fence(self) -> Global___Fence:
@@ -108,10 +113,11 @@ class Cycle(_message.Message):
         pod: _core_pb2.Pod | None = ...,
         pod_class: _builtins.int = ...,
         state: _builtins.bytes = ...,
+        wants_remote_answers: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config_hash", b"config_hash", "fence", b"fence", "generation", b"generation", "pod", b"pod", "pod_class", b"pod_class", "profile", b"profile", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config_hash", b"config_hash", "fence", b"fence", "generation", b"generation", "pod", b"pod", "pod_class", b"pod_class", "profile", b"profile", "state", b"state", "wants_remote_answers", b"wants_remote_answers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,7 @@ from trireme.v1 import filter_pb2 as _filter_pb2
 from trireme.v1 import filter_phase_pb2 as _filter_phase_pb2
 from trireme.v1 import placed_pods_pb2 as _placed_pods_pb2
 from trireme.v1 import recorded_call_pb2 as _recorded_call_pb2
+from trireme.v1 import remote_answer_pb2 as _remote_answer_pb2
 from trireme.v1 import status_pb2 as _status_pb2
 import builtins as _builtins
 import sys
@@ -51,6 +52,7 @@ class Decision(_message.Message):
     GROUP_PLACEMENTS_FIELD_NUMBER: _builtins.int
     PLACED_FIELD_NUMBER: _builtins.int
     DURATION_US_FIELD_NUMBER: _builtins.int
+    REMOTE_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """REQUIRED. From 1, one more with each decision of a frontend that was to be recorded. A number that is left out is a
     decision that was dropped, because a replica did not read fast enough.
@@ -117,6 +119,10 @@ class Decision(_message.Message):
     def placed(self) -> _placed_pods_pb2.PlacedPods:
         """Not a call: pods took the nodes of an answer. It is not decided again."""
 
+    @_builtins.property
+    def remote(self) -> _remote_answer_pb2.RemoteAnswers:
+        """OPTIONAL. What remote plugins answered during the call. Unset: none takes part, or it is not recorded."""
+
     def __init__(
         self,
         *,
@@ -139,10 +145,11 @@ class Decision(_message.Message):
         group_placements: _recorded_call_pb2.GroupPlacementsDecision | None = ...,
         placed: _placed_pods_pb2.PlacedPods | None = ...,
         duration_us: _builtins.int = ...,
+        remote: _remote_answer_pb2.RemoteAnswers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "candidate_choice", b"candidate_choice", "candidates", b"candidates", "claim_release", b"claim_release", "decision", b"decision", "filter", b"filter", "group_placements", b"group_placements", "group_reprieval", b"group_reprieval", "group_victims", b"group_victims", "nominated", b"nominated", "place", b"place", "placed", b"placed", "post_filter", b"post_filter", "reserve", b"reserve"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "candidate_choice", b"candidate_choice", "candidates", b"candidates", "claim_release", b"claim_release", "decision", b"decision", "filter", b"filter", "group_placements", b"group_placements", "group_reprieval", b"group_reprieval", "group_victims", b"group_victims", "nominated", b"nominated", "place", b"place", "placed", b"placed", "post_filter", b"post_filter", "remote", b"remote", "reserve", b"reserve"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "candidate_choice", b"candidate_choice", "candidates", b"candidates", "claim_release", b"claim_release", "decision", b"decision", "duration_us", b"duration_us", "filter", b"filter", "generation", b"generation", "group_placements", b"group_placements", "group_reprieval", b"group_reprieval", "group_victims", b"group_victims", "inexact", b"inexact", "nominated", b"nominated", "number", b"number", "place", b"place", "placed", b"placed", "pod_class", b"pod_class", "post_filter", b"post_filter", "profile", b"profile", "reserve", b"reserve"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "candidate_choice", b"candidate_choice", "candidates", b"candidates", "claim_release", b"claim_release", "decision", b"decision", "duration_us", b"duration_us", "filter", b"filter", "generation", b"generation", "group_placements", b"group_placements", "group_reprieval", b"group_reprieval", "group_victims", b"group_victims", "inexact", b"inexact", "nominated", b"nominated", "number", b"number", "place", b"place", "placed", b"placed", "pod_class", b"pod_class", "post_filter", b"post_filter", "profile", b"profile", "remote", b"remote", "reserve", b"reserve"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_decision: _TypeAlias = _typing.Literal["filter", "nominated", "place", "post_filter", "bound", "reserve", "candidates", "candidate_choice", "group_victims", "group_reprieval", "claim_release", "group_placements", "placed"]  # noqa: Y015
     _WhichOneofArgType_decision: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015

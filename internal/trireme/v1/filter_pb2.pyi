@@ -597,9 +597,14 @@ class ReserveResponse(_message.Message):
 
     RESERVATIONS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    REMOTE_ANSWERS_FIELD_NUMBER: _builtins.int
     evaluated_generation: _builtins.int
     """REQUIRED from the phase; unset from a plugin. The generation that the answer was computed from: that of the cycle,
     or a later one.
+    """
+    remote_answers: _builtins.bytes
+    """OPTIONAL. From the phase, with Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    (remote_answer.proto, which imports this file).
     """
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
@@ -610,10 +615,11 @@ class ReserveResponse(_message.Message):
         *,
         reservations: _abc.Iterable[Global___Reservation] | None = ...,
         evaluated_generation: _builtins.int = ...,
+        remote_answers: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "reservations", b"reservations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "remote_answers", b"remote_answers", "reservations", b"reservations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -600,8 +600,13 @@ class RunPostFilterResponse(_message.Message):
 
     RESULTS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    REMOTE_ANSWERS_FIELD_NUMBER: _builtins.int
     evaluated_generation: _builtins.int
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
+    remote_answers: _builtins.bytes
+    """OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    (remote_answer.proto).
+    """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PostFilterResult]:
         """REQUIRED. For the first ones of `preemptors`, at least for one, in order. It ends with the first pod that no node is
@@ -613,10 +618,11 @@ class RunPostFilterResponse(_message.Message):
         *,
         results: _abc.Iterable[Global___PostFilterResult] | None = ...,
         evaluated_generation: _builtins.int = ...,
+        remote_answers: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "remote_answers", b"remote_answers", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -673,8 +679,13 @@ class ListPreemptionCandidatesResponse(_message.Message):
     CANDIDATES_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    REMOTE_ANSWERS_FIELD_NUMBER: _builtins.int
     evaluated_generation: _builtins.int
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
+    remote_answers: _builtins.bytes
+    """OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    (remote_answer.proto).
+    """
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCandidate]:
         """OPTIONAL. The nodes; none: `answer` is PostFilter's."""
@@ -689,10 +700,11 @@ class ListPreemptionCandidatesResponse(_message.Message):
         candidates: _abc.Iterable[Global___PreemptionCandidate] | None = ...,
         answer: _filter_pb2.PostFilterResponse | None = ...,
         evaluated_generation: _builtins.int = ...,
+        remote_answers: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "candidates", b"candidates", "evaluated_generation", b"evaluated_generation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "candidates", b"candidates", "evaluated_generation", b"evaluated_generation", "remote_answers", b"remote_answers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -788,8 +800,13 @@ class SelectPreemptionCandidateResponse(_message.Message):
 
     ANSWER_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    REMOTE_ANSWERS_FIELD_NUMBER: _builtins.int
     evaluated_generation: _builtins.int
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
+    remote_answers: _builtins.bytes
+    """OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    (remote_answer.proto).
+    """
     @_builtins.property
     def answer(self) -> _filter_pb2.PostFilterResponse:
         """REQUIRED. The answer."""
@@ -799,10 +816,11 @@ class SelectPreemptionCandidateResponse(_message.Message):
         *,
         answer: _filter_pb2.PostFilterResponse | None = ...,
         evaluated_generation: _builtins.int = ...,
+        remote_answers: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "evaluated_generation", b"evaluated_generation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "evaluated_generation", b"evaluated_generation", "remote_answers", b"remote_answers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1064,8 +1082,13 @@ class ReprievePodGroupVictimsResponse(_message.Message):
     ACTIONS_FIELD_NUMBER: _builtins.int
     DISRUPTION_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    REMOTE_ANSWERS_FIELD_NUMBER: _builtins.int
     evaluated_generation: _builtins.int
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
+    remote_answers: _builtins.bytes
+    """OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    (remote_answer.proto).
+    """
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. CODE_SUCCESS: the actions make room."""
@@ -1085,10 +1108,11 @@ class ReprievePodGroupVictimsResponse(_message.Message):
         actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
         disruption: _filter_pb2.Disruption | None = ...,
         evaluated_generation: _builtins.int = ...,
+        remote_answers: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "evaluated_generation", b"evaluated_generation", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "evaluated_generation", b"evaluated_generation", "remote_answers", b"remote_answers", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

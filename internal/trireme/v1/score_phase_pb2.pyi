@@ -135,12 +135,17 @@ class PlaceResponse(_message.Message):
     MORE_FIELD_NUMBER: _builtins.int
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    REMOTE_ANSWERS_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
     """OPTIONAL. More of the pods may fit, but the choice depends on something that these placements change: call again
     once they are assumed.
     """
     evaluated_generation: _builtins.int
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
+    remote_answers: _builtins.bytes
+    """OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    (remote_answer.proto).
+    """
     @_builtins.property
     def slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """REQUIRED. The slots."""
@@ -171,10 +176,11 @@ class PlaceResponse(_message.Message):
         more: _builtins.bool = ...,
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
         evaluated_generation: _builtins.int = ...,
+        remote_answers: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "more", b"more", "slots", b"slots", "status", b"status", "timings", b"timings", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "more", b"more", "remote_answers", b"remote_answers", "slots", b"slots", "status", b"status", "timings", b"timings", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

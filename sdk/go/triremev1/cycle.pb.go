@@ -120,9 +120,12 @@ type Cycle struct {
 	PodClass uint32 `protobuf:"varint,6,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
 	// OPTIONAL. The state that this plugin returned earlier in the cycle (PreFilter, PreScore), unchanged. Unset: it
 	// returned none.
-	State         []byte `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	State []byte `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	// OPTIONAL. In calls of the phases: the response is to have what remote plugins answered (`remote_answers`). Plugins
+	// are not sent it.
+	WantsRemoteAnswers bool `protobuf:"varint,8,opt,name=wants_remote_answers,json=wantsRemoteAnswers,proto3" json:"wants_remote_answers,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Cycle) Reset() {
@@ -204,6 +207,13 @@ func (x *Cycle) GetState() []byte {
 	return nil
 }
 
+func (x *Cycle) GetWantsRemoteAnswers() bool {
+	if x != nil {
+		return x.WantsRemoteAnswers
+	}
+	return false
+}
+
 // PodIdentity names one pod.
 type PodIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -278,7 +288,7 @@ const file_trireme_v1_cycle_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12$\n" +
 	"\x0elease_valid_ms\x18\x02 \x01(\rR\fleaseValidMs\x12'\n" +
 	"\x0fholder_identity\x18\x03 \x01(\tR\x0eholderIdentity\x12!\n" +
-	"\fscheduler_id\x18\x04 \x01(\tR\vschedulerId\"\xe1\x01\n" +
+	"\fscheduler_id\x18\x04 \x01(\tR\vschedulerId\"\x93\x02\n" +
 	"\x05Cycle\x12'\n" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12\x1e\n" +
 	"\n" +
@@ -289,7 +299,8 @@ const file_trireme_v1_cycle_proto_rawDesc = "" +
 	"\aprofile\x18\x04 \x01(\tR\aprofile\x12!\n" +
 	"\x03pod\x18\x05 \x01(\v2\x0f.trireme.v1.PodR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x06 \x01(\rR\bpodClass\x12\x14\n" +
-	"\x05state\x18\a \x01(\fR\x05state\"Q\n" +
+	"\x05state\x18\a \x01(\fR\x05state\x120\n" +
+	"\x14wants_remote_answers\x18\b \x01(\bR\x12wantsRemoteAnswers\"Q\n" +
 	"\vPodIdentity\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +

@@ -1078,8 +1078,11 @@ type ReserveResponse struct {
 	// REQUIRED from the phase; unset from a plugin. The generation that the answer was computed from: that of the cycle,
 	// or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. From the phase, with Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+	// (remote_answer.proto, which imports this file).
+	RemoteAnswers []byte `protobuf:"bytes,3,opt,name=remote_answers,json=remoteAnswers,proto3" json:"remote_answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReserveResponse) Reset() {
@@ -1124,6 +1127,13 @@ func (x *ReserveResponse) GetEvaluatedGeneration() uint64 {
 		return x.EvaluatedGeneration
 	}
 	return 0
+}
+
+func (x *ReserveResponse) GetRemoteAnswers() []byte {
+	if x != nil {
+		return x.RemoteAnswers
+	}
+	return nil
 }
 
 // UnreserveRequest is placements that are cancelled.
@@ -1301,10 +1311,11 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x123\n" +
 	"\aassumed\x18\x02 \x03(\v2\x19.trireme.v1.ClusterObjectR\aassumed\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\fR\x05state\x12U\n" +
-	"\x0eclaim_statuses\x18\x04 \x03(\v2..trireme.v1.NodeAllocatableResourceClaimStatusR\rclaimStatuses\"\x81\x01\n" +
+	"\x0eclaim_statuses\x18\x04 \x03(\v2..trireme.v1.NodeAllocatableResourceClaimStatusR\rclaimStatuses\"\xa8\x01\n" +
 	"\x0fReserveResponse\x12;\n" +
 	"\freservations\x18\x01 \x03(\v2\x17.trireme.v1.ReservationR\freservations\x121\n" +
-	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\"r\n" +
+	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\x12%\n" +
+	"\x0eremote_answers\x18\x03 \x01(\fR\rremoteAnswers\"r\n" +
 	"\x10UnreserveRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x125\n" +
 	"\n" +

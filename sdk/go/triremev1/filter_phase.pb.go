@@ -1130,8 +1130,11 @@ type RunPostFilterResponse struct {
 	Results []*PostFilterResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+	// (remote_answer.proto).
+	RemoteAnswers []byte `protobuf:"bytes,3,opt,name=remote_answers,json=remoteAnswers,proto3" json:"remote_answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunPostFilterResponse) Reset() {
@@ -1176,6 +1179,13 @@ func (x *RunPostFilterResponse) GetEvaluatedGeneration() uint64 {
 		return x.EvaluatedGeneration
 	}
 	return 0
+}
+
+func (x *RunPostFilterResponse) GetRemoteAnswers() []byte {
+	if x != nil {
+		return x.RemoteAnswers
+	}
+	return nil
 }
 
 // ListPreemptionCandidatesRequest is a pod that no node takes.
@@ -1260,8 +1270,11 @@ type ListPreemptionCandidatesResponse struct {
 	Answer *PostFilterResponse `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,3,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+	// (remote_answer.proto).
+	RemoteAnswers []byte `protobuf:"bytes,4,opt,name=remote_answers,json=remoteAnswers,proto3" json:"remote_answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPreemptionCandidatesResponse) Reset() {
@@ -1313,6 +1326,13 @@ func (x *ListPreemptionCandidatesResponse) GetEvaluatedGeneration() uint64 {
 		return x.EvaluatedGeneration
 	}
 	return 0
+}
+
+func (x *ListPreemptionCandidatesResponse) GetRemoteAnswers() []byte {
+	if x != nil {
+		return x.RemoteAnswers
+	}
+	return nil
 }
 
 // PreemptionCandidate is a node that takes the pod once other pods are evicted from it.
@@ -1469,8 +1489,11 @@ type SelectPreemptionCandidateResponse struct {
 	Answer *PostFilterResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+	// (remote_answer.proto).
+	RemoteAnswers []byte `protobuf:"bytes,3,opt,name=remote_answers,json=remoteAnswers,proto3" json:"remote_answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SelectPreemptionCandidateResponse) Reset() {
@@ -1515,6 +1538,13 @@ func (x *SelectPreemptionCandidateResponse) GetEvaluatedGeneration() uint64 {
 		return x.EvaluatedGeneration
 	}
 	return 0
+}
+
+func (x *SelectPreemptionCandidateResponse) GetRemoteAnswers() []byte {
+	if x != nil {
+		return x.RemoteAnswers
+	}
+	return nil
 }
 
 // ListPodGroupVictimsRequest is a group that does not fit.
@@ -2004,8 +2034,11 @@ type ReprievePodGroupVictimsResponse struct {
 	Disruption *Disruption `protobuf:"bytes,3,opt,name=disruption,proto3" json:"disruption,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,4,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+	// (remote_answer.proto).
+	RemoteAnswers []byte `protobuf:"bytes,5,opt,name=remote_answers,json=remoteAnswers,proto3" json:"remote_answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReprievePodGroupVictimsResponse) Reset() {
@@ -2064,6 +2097,13 @@ func (x *ReprievePodGroupVictimsResponse) GetEvaluatedGeneration() uint64 {
 		return x.EvaluatedGeneration
 	}
 	return 0
+}
+
+func (x *ReprievePodGroupVictimsResponse) GetRemoteAnswers() []byte {
+	if x != nil {
+		return x.RemoteAnswers
+	}
+	return nil
 }
 
 // ListReleasableClaimsRequest is a group that does not fit.
@@ -2366,22 +2406,24 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\x125\n" +
 	"\n" +
 	"preemptors\x18\x04 \x03(\v2\x15.trireme.v1.PreemptorR\n" +
-	"preemptors\"\x82\x01\n" +
+	"preemptors\"\xa9\x01\n" +
 	"\x15RunPostFilterResponse\x126\n" +
 	"\aresults\x18\x01 \x03(\v2\x1c.trireme.v1.PostFilterResultR\aresults\x121\n" +
-	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\"\xe5\x01\n" +
+	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\x12%\n" +
+	"\x0eremote_answers\x18\x03 \x01(\fR\rremoteAnswers\"\xe5\x01\n" +
 	"\x1fListPreemptionCandidatesRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x121\n" +
 	"\acolumns\x18\x02 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x121\n" +
 	"\n" +
 	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\x123\n" +
-	"\tpreemptor\x18\x04 \x01(\v2\x15.trireme.v1.PreemptorR\tpreemptor\"\xce\x01\n" +
+	"\tpreemptor\x18\x04 \x01(\v2\x15.trireme.v1.PreemptorR\tpreemptor\"\xf5\x01\n" +
 	" ListPreemptionCandidatesResponse\x12?\n" +
 	"\n" +
 	"candidates\x18\x01 \x03(\v2\x1f.trireme.v1.PreemptionCandidateR\n" +
 	"candidates\x126\n" +
 	"\x06answer\x18\x02 \x01(\v2\x1e.trireme.v1.PostFilterResponseR\x06answer\x121\n" +
-	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration\"\x85\x01\n" +
+	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration\x12%\n" +
+	"\x0eremote_answers\x18\x04 \x01(\fR\rremoteAnswers\"\x85\x01\n" +
 	"\x13PreemptionCandidate\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x121\n" +
 	"\avictims\x18\x02 \x03(\v2\x17.trireme.v1.PodIdentityR\avictims\x12\x1e\n" +
@@ -2396,10 +2438,11 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\tpreemptor\x18\x04 \x01(\v2\x15.trireme.v1.PreemptorR\tpreemptor\x12?\n" +
 	"\n" +
 	"candidates\x18\x05 \x03(\v2\x1f.trireme.v1.PreemptionCandidateR\n" +
-	"candidates\"\x8e\x01\n" +
+	"candidates\"\xb5\x01\n" +
 	"!SelectPreemptionCandidateResponse\x126\n" +
 	"\x06answer\x18\x01 \x01(\v2\x1e.trireme.v1.PostFilterResponseR\x06answer\x121\n" +
-	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\"\x97\x01\n" +
+	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\x12%\n" +
+	"\x0eremote_answers\x18\x03 \x01(\fR\rremoteAnswers\"\x97\x01\n" +
 	"\x1aListPodGroupVictimsRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x05R\bpriority\x124\n" +
@@ -2432,14 +2475,15 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x14PlacedPodGroupMember\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot\"\xe6\x01\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\"\x8d\x02\n" +
 	"\x1fReprievePodGroupVictimsResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\x126\n" +
 	"\n" +
 	"disruption\x18\x03 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
 	"disruption\x121\n" +
-	"\x14evaluated_generation\x18\x04 \x01(\x04R\x13evaluatedGeneration\"\xd1\x01\n" +
+	"\x14evaluated_generation\x18\x04 \x01(\x04R\x13evaluatedGeneration\x12%\n" +
+	"\x0eremote_answers\x18\x05 \x01(\fR\rremoteAnswers\"\xd1\x01\n" +
 	"\x1bListReleasableClaimsRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x124\n" +
 	"\tpod_group\x18\x02 \x01(\v2\x17.trireme.v1.PodIdentityR\bpodGroup\x125\n" +

@@ -225,8 +225,11 @@ type PlaceResponse struct {
 	EvaluatedPlugins []string `protobuf:"bytes,6,rep,name=evaluated_plugins,json=evaluatedPlugins,proto3" json:"evaluated_plugins,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,7,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+	// (remote_answer.proto).
+	RemoteAnswers []byte `protobuf:"bytes,8,opt,name=remote_answers,json=remoteAnswers,proto3" json:"remote_answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlaceResponse) Reset() {
@@ -306,6 +309,13 @@ func (x *PlaceResponse) GetEvaluatedGeneration() uint64 {
 		return x.EvaluatedGeneration
 	}
 	return 0
+}
+
+func (x *PlaceResponse) GetRemoteAnswers() []byte {
+	if x != nil {
+		return x.RemoteAnswers
+	}
+	return nil
 }
 
 // ScorePodGroupPlacementsRequest is placements of a group.
@@ -573,7 +583,7 @@ const file_trireme_v1_score_phase_proto_rawDesc = "" +
 	"capacities\x12>\n" +
 	"\vconstraints\x18\x04 \x03(\v2\x1c.trireme.v1.DomainConstraintR\vconstraints\x12!\n" +
 	"\fextra_scores\x18\x05 \x03(\x12R\vextraScores\x12\x12\n" +
-	"\x04seed\x18\x06 \x01(\x04R\x04seed\"\x8b\x02\n" +
+	"\x04seed\x18\x06 \x01(\x04R\x04seed\"\xb2\x02\n" +
 	"\rPlaceResponse\x12\x14\n" +
 	"\x05slots\x18\x01 \x03(\rR\x05slots\x12\x16\n" +
 	"\x06totals\x18\x02 \x03(\x03R\x06totals\x12,\n" +
@@ -581,7 +591,8 @@ const file_trireme_v1_score_phase_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12\x12\n" +
 	"\x04more\x18\x05 \x01(\bR\x04more\x12+\n" +
 	"\x11evaluated_plugins\x18\x06 \x03(\tR\x10evaluatedPlugins\x121\n" +
-	"\x14evaluated_generation\x18\a \x01(\x04R\x13evaluatedGeneration\"\xde\x01\n" +
+	"\x14evaluated_generation\x18\a \x01(\x04R\x13evaluatedGeneration\x12%\n" +
+	"\x0eremote_answers\x18\b \x01(\fR\rremoteAnswers\"\xde\x01\n" +
 	"\x1eScorePodGroupPlacementsRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x125\n" +
 	"\aplugins\x18\x02 \x03(\v2\x1b.trireme.v1.PlacementPluginR\aplugins\x12>\n" +

@@ -39,6 +39,10 @@ class ScoreEvaluator:
         """What is cached of the class, made if nothing is."""
         return self._cache.columns_of(profile, pod_class)
 
+    def drop(self, profile: str, class_id: int) -> None:
+        """Drop what is cached of a class: plugins may answer otherwise than the snapshot's changes let expect."""
+        self._cache.drop(profile, class_id)
+
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> class_scores.ClassScores | status.Status:

@@ -58,11 +58,19 @@ class DecisionLog:
     """
 
     def __init__(
-        self, generation: Callable[[], int], filters_remotely: Callable[[str], bool] = lambda profile: False
+        self,
+        generation: Callable[[], int],
+        filters_remotely: Callable[[str], bool] = lambda profile: False,
+        calls_remotely: Callable[[str], bool] = lambda profile: False,
     ) -> None:
-        """`generation` returns that of the last delta published, `filters_remotely` whether services filter."""
+        """The arguments say what decisions depend on.
+
+        `generation` returns that of the last delta published. For a profile, `filters_remotely` returns whether
+        services filter, and `calls_remotely` whether services take part at Filter, PostFilter, Reserve or Score.
+        """
         self._generation = generation
         self._filters_remotely = filters_remotely
+        self._calls_remotely = calls_remotely
         #: Returns whether any replica takes decisions.
         self.wanted: Callable[[], bool] = bool
         self._waiting: list[bytes] = []
@@ -74,6 +82,10 @@ class DecisionLog:
         self._bound: decision_pb2.BoundPods | None = None
         # The last answer of filter, and the generation of that call: most calls that follow build on it.
         self._filtered: tuple[ports.ClassKey, class_answer.ClassAnswer, int] | None = None
+
+    def wants_remote_answers(self, profile: str) -> bool:
+        """Whether phases are to return what remote plugins answer in calls about the profile."""
+        return self.wanted() and self._calls_remotely(profile)
 
     @property
     def waiting(self) -> bool:
@@ -130,8 +142,9 @@ class DecisionLog:
         filtered: FilterResult,
         extra_scores: Sequence[int],
         result: PlaceResult,
+        remote: bytes = b"",
     ) -> None:
-        """Add the nodes of the next pods."""
+        """Add the nodes of the next pods. `remote`, here and below: what remote plugins answered, a RemoteAnswers."""
         if not self.wanted():
             return
         about = decision_pb2.PlaceDecision(count=count, extra_scores=extra_scores, slots=result.slots)
@@ -140,7 +153,7 @@ class DecisionLog:
             about.constraints.extend(filtered.constraints)
         if result.failure is not None:
             about.failure.CopyFrom(wire_status.to_message(result.failure))
-        self._add(class_key, filtered.answer.generation, decision_pb2.Decision(place=about))
+        self._add(class_key, filtered.answer.generation, decision_pb2.Decision(place=about), remote)
 
     def add_post_filter(
         self,
@@ -149,13 +162,14 @@ class DecisionLog:
         preemptors: Sequence[filter_phase_pb2.Preemptor],
         filtered: FilterResult,
         results: Sequence[filter_phase_pb2.PostFilterResult],
+        remote: bytes = b"",
     ) -> None:
         """Add how room was to be made for pods."""
         if not self.wanted():
             return
         about = decision_pb2.PostFilterDecision(preemptors=preemptors, results=results)
         generation = self._add_refusal(about, class_key, generation, filtered)
-        self._add(class_key, generation, decision_pb2.Decision(post_filter=about))
+        self._add(class_key, generation, decision_pb2.Decision(post_filter=about), remote)
 
     def add_candidates(
         self,
@@ -172,7 +186,7 @@ class DecisionLog:
         if not response.candidates:
             about.answer.CopyFrom(response.answer)
         generation = self._add_refusal(about, class_key, generation, filtered)
-        self._add(class_key, generation, decision_pb2.Decision(candidates=about))
+        self._add(class_key, generation, decision_pb2.Decision(candidates=about), response.remote_answers)
 
     def add_candidate_choice(
         self,
@@ -180,30 +194,31 @@ class DecisionLog:
         generation: int,
         filtered: FilterResult,
         request: filter_phase_pb2.SelectPreemptionCandidateRequest,
-        answer: filter_pb2.PostFilterResponse,
+        response: filter_phase_pb2.SelectPreemptionCandidateResponse,
     ) -> None:
         """Add the choice among the nodes that extenders left."""
         if not self.wanted():
             return
         about = recorded_call_pb2.CandidateChoiceDecision(
-            preemptor=request.preemptor, candidates=request.candidates, answer=answer
+            preemptor=request.preemptor, candidates=request.candidates, answer=response.answer
         )
         generation = self._add_refusal(about, class_key, generation, filtered)
-        self._add(class_key, generation, decision_pb2.Decision(candidate_choice=about))
+        self._add(class_key, generation, decision_pb2.Decision(candidate_choice=about), response.remote_answers)
 
     def add_reserve(
         self,
         cycle: cycle_pb2.Cycle,
         placements: Sequence[filter_pb2.Placement],
-        reservations: Sequence[filter_pb2.Reservation],
+        response: filter_pb2.ReserveResponse,
     ) -> None:
         """Add what Reserve assumed beside pods. The state for PreBind says the same once more, and is left out."""
         if not self.wanted():
             return
-        about = recorded_call_pb2.ReserveDecision(placements=placements, reservations=reservations)
+        about = recorded_call_pb2.ReserveDecision(placements=placements, reservations=response.reservations)
         for reservation in about.reservations:
             reservation.ClearField("state")
-        self._add((cycle.profile, cycle.pod_class), cycle.generation, decision_pb2.Decision(reserve=about))
+        decision = decision_pb2.Decision(reserve=about)
+        self._add((cycle.profile, cycle.pod_class), cycle.generation, decision, response.remote_answers)
 
     def add_group_call(self, request: GroupRequest, response: GroupResponse) -> None:
         """Add a call about a pod group."""
@@ -215,7 +230,11 @@ class DecisionLog:
         about.request.ClearField("cycle")
         about.response.CopyFrom(response)
         about.response.ClearField("evaluated_generation")
-        self._add((cycle.profile, cycle.pod_class), cycle.generation, decision)
+        remote = b""
+        if isinstance(response, filter_phase_pb2.ReprievePodGroupVictimsResponse):
+            remote = response.remote_answers
+            about.response.ClearField("remote_answers")
+        self._add((cycle.profile, cycle.pod_class), cycle.generation, decision, remote)
 
     def add_placed(self, class_key: ports.ClassKey, generation: int, pods: Sequence[tuple[str, int]]) -> None:
         """Add which pods (UID, slot) took the nodes of the last answer about the class, of this generation."""
@@ -270,8 +289,12 @@ class DecisionLog:
         last = self._filtered
         return last is not None and last[0] == class_key and last[1] is filtered.answer
 
-    def _add(self, class_key: ports.ClassKey, generation: int, decision: decision_pb2.Decision) -> None:
+    def _add(
+        self, class_key: ports.ClassKey, generation: int, decision: decision_pb2.Decision, remote: bytes = b""
+    ) -> None:
         """Number a decision of a call, and keep it for the next message if there is room."""
+        if remote:
+            decision.remote.MergeFromString(remote)
         self._number += 1
         decision.number, decision.generation = self._number, generation
         decision.profile, decision.pod_class = class_key

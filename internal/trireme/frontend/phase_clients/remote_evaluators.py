@@ -82,6 +82,7 @@ class RemoteEvaluators:
             config_hash=self._config_hash(),
             profile=profile,
             pod_class=class_id,
+            wants_remote_answers=self._decisions.wants_remote_answers(profile),
         )
 
     async def filter(
@@ -197,7 +198,9 @@ class RemoteEvaluators:
         )
         if not 1 <= len(response.results) <= len(pods):
             raise ports.PhaseFault(f"filter answered {len(response.results)} PostFilter results for {len(pods)} pods")
-        self._decisions.add_post_filter((profile, class_id), generation, request.preemptors, filtered, response.results)
+        self._decisions.add_post_filter(
+            (profile, class_id), generation, request.preemptors, filtered, response.results, response.remote_answers
+        )
         return PostFilterResult.from_messages(response.results)
 
     async def list_preemption_candidates(
@@ -235,7 +238,7 @@ class RemoteEvaluators:
         response = await self._call_filter_checking_generation(
             rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request
         )
-        self._decisions.add_candidate_choice((profile, class_id), generation, filtered, request, response.answer)
+        self._decisions.add_candidate_choice((profile, class_id), generation, filtered, request, response)
         return PostFilterResult.from_message(response.answer)
 
     async def list_pod_group_victims(
@@ -339,7 +342,7 @@ class RemoteEvaluators:
         result = PlaceResult(
             tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins
         )
-        self._decisions.add_place(key, count, filtered, extra_scores, result)
+        self._decisions.add_place(key, count, filtered, extra_scores, result, response.remote_answers)
         return result
 
     async def reserve(
@@ -353,7 +356,7 @@ class RemoteEvaluators:
         response = await self._call_filter_checking_generation("Reserve", cycle, lambda stub: stub.Reserve, request)
         if len(response.reservations) != len(placements):
             raise ports.PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
-        self._decisions.add_reserve(cycle, placements, response.reservations)
+        self._decisions.add_reserve(cycle, placements, response)
         return response.reservations
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:

@@ -1,0 +1,123 @@
+"""Takes down what remote plugins answer during one call of a phase, if the caller wants it for a recording.
+
+The plugins are called deep within an evaluation, and several calls are answered at once. So where the answers of a call
+go is in the context of its task (`contextvars`), which the tasks that it starts inherit.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator, Mapping, Sequence
+
+from trireme.evaluation.scoring import class_scores
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays
+from trireme.v1 import filter_pb2, remote_answer_pb2
+from trireme.wire import status as wire_status
+
+# Dry runs of one call: of more, none is recorded.
+MAX_DRY_RUNS = 20_000
+
+
+class CollectedAnswers:
+    """The answers of one call."""
+
+    def __init__(self) -> None:
+        self._answers = remote_answer_pb2.RemoteAnswers(complete=True)
+        self._dry_runs = 0
+
+    def content(self) -> bytes:
+        """All of them, a serialised RemoteAnswers."""
+        return self._answers.SerializeToString()
+
+    def new_answer(self, plugin: str) -> remote_answer_pb2.RemoteAnswer:
+        """The next answer, of this plugin, to be filled in."""
+        return self._answers.answers.add(plugin=plugin)
+
+    def has_room_for(self, dry_runs: int) -> bool:
+        """Whether so many more dry runs are recorded; else the answers are incomplete from now on."""
+        self._dry_runs += dry_runs
+        if self._dry_runs > MAX_DRY_RUNS:
+            self._answers.complete = False
+            del self._answers.answers[:]
+        return self._answers.complete
+
+
+_collected: contextvars.ContextVar[CollectedAnswers | None] = contextvars.ContextVar("answers", default=None)
+
+
+@contextlib.contextmanager
+def recording(wanted: bool) -> Iterator[CollectedAnswers | None]:
+    """Collect the answers to what the block calls; None: they are not wanted."""
+    if not wanted:
+        yield None
+        return
+    collected = CollectedAnswers()
+    token = _collected.set(collected)
+    try:
+        yield collected
+    finally:
+        _collected.reset(token)
+
+
+def add_dry_runs(
+    plugin: str, runs: Sequence[interfaces.DryRun], index: arrays.Int16Array, table: interfaces.StatusTable
+) -> None:
+    """The plugin's verdicts on dry runs. Shape: index (run,), numbers of the table."""
+    collected = _collected.get()
+    if collected is None or not collected.has_room_for(len(runs)):
+        return
+    about = collected.new_answer(plugin).dry_runs
+    numbers: dict[int, int] = {0: 0}
+    for run, number in zip(runs, index.tolist(), strict=True):
+        if number not in numbers:
+            about.statuses.append(wire_status.to_message(table.statuses[number - 1]))
+            numbers[number] = len(about.statuses)
+        about.runs.add(
+            slot=run.slot, removed_rows=run.removed_rows, added_classes=run.added_classes, status=numbers[number]
+        )
+
+
+def add_post_filter(plugin: str, response: filter_pb2.PostFilterResponse | None) -> None:
+    """The plugin's PostFilter answer about one pod; None: its failure is ignored."""
+    collected = _collected.get()
+    if collected is not None:
+        about = collected.new_answer(plugin).post_filter
+        about.SetInParent()
+        if response is not None:
+            about.response.CopyFrom(response)
+
+
+def add_reservations(
+    plugin: str, placements: Sequence[filter_pb2.Placement], reservations: Sequence[filter_pb2.Reservation]
+) -> None:
+    """What the plugin assumes beside these pods, in order."""
+    collected = _collected.get()
+    if collected is None:
+        return
+    about = collected.new_answer(plugin).reservations
+    for placement, reservation in zip(placements, reservations, strict=True):
+        about.uid.append(placement.pod.uid)
+        about.reservations.add().CopyFrom(reservation)
+        about.reservations[-1].ClearField("state")
+
+
+def add_normalized(plugin: str, slots: arrays.SlotArray, scores: arrays.Int64Array | status.Status) -> None:
+    """The plugin's own normalisation of its scores of these slots. Shapes: (slot,)."""
+    collected = _collected.get()
+    if collected is not None and not isinstance(scores, status.Status):
+        about = collected.new_answer(plugin).scores
+        about.normalized_slots.extend(slots.tolist())
+        about.normalized.extend(scores.tolist())
+
+
+def add_scores(
+    collected: CollectedAnswers, plugins: Mapping[str, interfaces.AsyncScore], known: class_scores.ClassScores
+) -> None:
+    """The raw scores by which the class was placed, of these plugins."""
+    for name in plugins:
+        column = known.plugins.get(name)
+        if column is not None:
+            about = collected.new_answer(name).scores
+            about.silent = column.silent
+            about.raw.extend(() if column.silent else column.raw.tolist())

@@ -1,0 +1,181 @@
+"""Recordings of decisions in which a plugin takes part that is a service: they are made again without it."""
+
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from phase_calls import PROFILE
+from plugin_servers import on_the_sdk
+from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
+
+from trireme import sdk
+from trireme.recording import redaction
+from trireme.remote import answer_recording, remote_client
+from trireme.replay import decision_replay
+from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, recording_pb2, remote_answer_pb2, snapshot_pb2, status_pb2
+
+
+class Moody:
+    """Answers otherwise each time that it is called, so that nothing but its recorded answers gives the same again."""
+
+    def __init__(self, depends_on: sdk.Dependency, *, normalizes: bool) -> None:
+        self.info = sdk.Info("Moody", depends_on=depends_on)
+        self._calls = itertools.count(1)
+        if normalizes:
+            self.normalize_scores = self._normalize_scores
+
+    def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
+        number = next(self._calls)
+        return [sdk.unschedulable(f"mood {number % 3}") if (number + at) % 5 == 0 else None for at in range(len(nodes))]
+
+    def score_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[int]:
+        number = next(self._calls)
+        return [(number * 37 + at * 11) % 101 for at in range(len(nodes))]
+
+    def _normalize_scores(self, call: sdk.Call, nodes: Sequence[Any], scores: Sequence[int]) -> list[int]:
+        number = next(self._calls)
+        return [(score + number) % 101 for score in scores]
+
+    def reserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> Any:
+        number = next(self._calls)
+        if number % 3 == 0:
+            return sdk.unschedulable(f"nothing left for {placement.pod.name}")
+        claim = snapshot_pb2.ClusterObject()
+        claim.persistent_volume_claim.metadata.name = f"claim-{number}"
+        success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+        return filter_pb2.Reservation(status=success, assumed=[claim], state=b"for PreBind")
+
+    def post_filter(self, call: sdk.Call, columns: filter_pb2.NodeColumns) -> sdk.Verdict:
+        return sdk.unschedulable(f"no room, call {next(self._calls)}")
+
+
+@asynccontextmanager
+async def recorded(folder: Path, plugin: Moody) -> AsyncIterator[RecordedCluster]:
+    """A cluster that the plugin takes part in."""
+    async with on_the_sdk(plugin, folder) as address:
+        info = await remote_client.handshake("Moody", address, deadline_seconds=10)
+        config = snapshot_pb2.RemotePlugin(
+            name="Moody",
+            endpoints=[address],
+            deadline_ms=20_000,
+            info=info,
+            failure_policy=snapshot_pb2.FAILURE_POLICY_FAIL,
+        )
+        cluster = await RecordedCluster(5, config).open()
+        try:
+            yield cluster
+        finally:
+            await cluster.remotes.close()
+
+
+async def schedule(cluster: RecordedCluster, rounds: int = 6) -> None:
+    """Batches of all classes, more than fit, with Reserve for each that has a node."""
+    for _ in range(rounds):
+        for number in (SMALL, LARGE, IMPORTANT):
+            before = len(cluster.placed)
+            await cluster.schedule(number, 2)
+            for _ in cluster.placed[before:]:
+                pod = cluster.pod().metadata
+                identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+                cycle = cluster.evaluators.cycle(PROFILE, number, cluster.generation)
+                await cluster.evaluators.reserve(cycle, [filter_pb2.Placement(pod=identity, node_name="n0", slot=0)])
+
+
+async def replayed(
+    cluster: RecordedCluster, frames: Sequence[recording_pb2.RecordedFrame], header: recording_pb2.RecordingHeader
+) -> tuple[decision_replay.ReplayCounts, list[decision_replay.Difference]]:
+    replay = decision_replay.DecisionReplay(header)
+    found = [each async for each in replay.replay(frames)]
+    return replay.counts, found
+
+
+KINDS = [
+    pytest.param(sdk.Dependency.NODE, False, id="nodes alone"),
+    pytest.param(sdk.Dependency.NODE_PODS, False, id="pods of the node"),
+    pytest.param(sdk.Dependency.CLUSTER, True, id="the cluster, and it normalises"),
+]
+
+
+@pytest.mark.parametrize(("depends_on", "normalizes"), KINDS)
+async def test_decisions_with_a_service_are_made_again_without_it(
+    tmp_path: Path, depends_on: sdk.Dependency, normalizes: bool
+) -> None:
+    """Of clusters with a score plugin of their own no placement could be checked, nor shared with names replaced."""
+    async with recorded(tmp_path, Moody(depends_on, normalizes=normalizes)) as cluster:
+        await schedule(cluster)
+        frames, header = cluster.frames(), cluster.header
+        decisions = cluster.decisions()
+    counts, differences = await replayed(cluster, frames, header)
+    assert differences == []
+    assert (counts.remote, counts.inexact) == (0, 0)
+    assert (counts.same, counts.incomplete) == (len(decisions), 0)
+    assert counts.calls["Place"] > 3
+    assert counts.calls["Reserve"] > 3
+    assert counts.calls["RunPostFilter"] > 3
+    kinds = {answer.WhichOneof("answer") for each in decisions for answer in each.remote.answers}
+    dry_runs = set() if depends_on is sdk.Dependency.NODE else {"dry_runs"}
+    assert kinds == {"scores", "reservations", "post_filter"} | dry_runs
+
+    names = redaction.Names()
+    for each in (header, *frames):
+        names.add(each)
+    redacted = redaction.Redaction(names)
+    for each in (header, *frames):
+        redacted.redact(each)
+    again, differences = await replayed(cluster, frames, header)
+    assert differences == []
+    assert (again.remote, again.same) == (0, counts.same)
+    content = b"".join(each.SerializeToString() for each in frames)
+    assert b"claim-" not in content
+    assert b"n4" not in content
+
+
+def changed(decision: decision_pb2.Decision) -> decision_pb2.Decision:
+    """The decision, where the service answered otherwise."""
+    out = decision_pb2.Decision()
+    out.CopyFrom(decision)
+    for answer in out.remote.answers:
+        if answer.HasField("scores"):
+            answer.scores.raw[:] = [100 - score for score in answer.scores.raw]
+        for reservation in answer.reservations.reservations:
+            reservation.status.code = status_pb2.CODE_ERROR
+        if answer.HasField("post_filter"):
+            answer.post_filter.response.status.messages[:] = ["another"]
+    return out
+
+
+@pytest.mark.parametrize("kind", ["place", "reserve", "post_filter"])
+async def test_another_answer_of_the_service_is_a_difference(tmp_path: Path, kind: str) -> None:
+    """If the recorded answers were passed over, nothing would be compared."""
+    async with recorded(tmp_path, Moody(sdk.Dependency.NODE, normalizes=False)) as cluster:
+        await schedule(cluster, 3)
+        frames, header = cluster.frames(), cluster.header
+    for frame in frames:
+        decisions = [decision_pb2.Decision.FromString(content) for content in frame.message.decisions]
+        frame.message.ClearField("decisions")
+        frame.message.decisions.extend(
+            (changed(each) if each.HasField(kind) else each).SerializeToString() for each in decisions
+        )
+    counts, differences = await replayed(cluster, frames, header)
+    assert counts.different == len(differences) > 0
+    assert {each.call for each in differences} == {
+        {"place": "Place", "reserve": "Reserve", "post_filter": "RunPostFilter"}[kind]
+    }
+
+
+async def test_more_dry_runs_than_are_recorded_are_counted_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Part of the answers would give another decision, and be taken for an error."""
+    monkeypatch.setattr(answer_recording, "MAX_DRY_RUNS", 1)
+    async with recorded(tmp_path, Moody(sdk.Dependency.NODE_PODS, normalizes=False)) as cluster:
+        await schedule(cluster, 3)
+        frames, header = cluster.frames(), cluster.header
+        remote = [each.remote for each in cluster.decisions() if each.HasField("post_filter")]
+    assert remote_answer_pb2.RemoteAnswers() in remote
+    counts, differences = await replayed(cluster, frames, header)
+    assert differences == []
+    assert counts.remote > 0
