@@ -1595,6 +1595,10 @@ pub struct Cycle {
     /// returned none.
     #[prost(bytes = "vec", tag = "7")]
     pub state: ::prost::alloc::vec::Vec<u8>,
+    /// OPTIONAL. In calls of the phases: the response is to have what remote plugins answered (`remote_answers`). Plugins
+    /// are not sent it.
+    #[prost(bool, tag = "8")]
+    pub wants_remote_answers: bool,
 }
 /// PodIdentity names one pod.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6804,6 +6808,10 @@ pub struct ReserveResponse {
     /// or a later one.
     #[prost(uint64, tag = "2")]
     pub evaluated_generation: u64,
+    /// OPTIONAL. From the phase, with Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    /// (remote_answer.proto, which imports this file).
+    #[prost(bytes = "vec", tag = "3")]
+    pub remote_answers: ::prost::alloc::vec::Vec<u8>,
 }
 /// UnreserveRequest is placements that are cancelled.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7763,6 +7771,10 @@ pub struct RunPostFilterResponse {
     /// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
     #[prost(uint64, tag = "2")]
     pub evaluated_generation: u64,
+    /// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    /// (remote_answer.proto).
+    #[prost(bytes = "vec", tag = "3")]
+    pub remote_answers: ::prost::alloc::vec::Vec<u8>,
 }
 /// ListPreemptionCandidatesRequest is a pod that no node takes.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7792,6 +7804,10 @@ pub struct ListPreemptionCandidatesResponse {
     /// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
     #[prost(uint64, tag = "3")]
     pub evaluated_generation: u64,
+    /// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    /// (remote_answer.proto).
+    #[prost(bytes = "vec", tag = "4")]
+    pub remote_answers: ::prost::alloc::vec::Vec<u8>,
 }
 /// PreemptionCandidate is a node that takes the pod once other pods are evicted from it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7835,6 +7851,10 @@ pub struct SelectPreemptionCandidateResponse {
     /// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
     #[prost(uint64, tag = "2")]
     pub evaluated_generation: u64,
+    /// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    /// (remote_answer.proto).
+    #[prost(bytes = "vec", tag = "3")]
+    pub remote_answers: ::prost::alloc::vec::Vec<u8>,
 }
 /// ListPodGroupVictimsRequest is a group that does not fit.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7952,6 +7972,10 @@ pub struct ReprievePodGroupVictimsResponse {
     /// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
     #[prost(uint64, tag = "4")]
     pub evaluated_generation: u64,
+    /// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    /// (remote_answer.proto).
+    #[prost(bytes = "vec", tag = "5")]
+    pub remote_answers: ::prost::alloc::vec::Vec<u8>,
 }
 /// ListReleasableClaimsRequest is a group that does not fit.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -10790,6 +10814,10 @@ pub struct PlaceResponse {
     /// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
     #[prost(uint64, tag = "7")]
     pub evaluated_generation: u64,
+    /// OPTIONAL. With Cycle.wants_remote_answers: what remote plugins answered, a serialised RemoteAnswers
+    /// (remote_answer.proto).
+    #[prost(bytes = "vec", tag = "8")]
+    pub remote_answers: ::prost::alloc::vec::Vec<u8>,
 }
 /// ScorePodGroupPlacementsRequest is placements of a group.
 #[derive(Clone, PartialEq, ::prost::Message)]
