@@ -182,6 +182,10 @@ func (s filterServer) Reserve(ctx context.Context, request *triremev1.ReserveReq
 	}
 	response := &triremev1.ReserveResponse{}
 	for _, placement := range request.GetPlacements() {
+		// The caller has given up, and its Unreserve may have come: nothing more may be taken.
+		if err := ctx.Err(); err != nil {
+			return nil, status.FromContextError(err).Err()
+		}
 		state, err := decodeState(s.definition.States, request.GetCycle().GetState())
 		if err != nil {
 			return nil, s.failed("Reserve", err)

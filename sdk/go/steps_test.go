@@ -428,3 +428,40 @@ func TestHintsHaveTheArgumentsOfThePodsProfile(t *testing.T) {
 		t.Errorf("hints: %v, %v", response, err)
 	}
 }
+
+// lateReserving waits in Reserve until its caller has given up.
+type lateReserving struct {
+	filtering
+	reserved chan string
+}
+
+func (l lateReserving) Reserve(
+	ctx context.Context, _ framework.CycleState, pod *v1.Pod, _ string,
+) *framework.Status {
+	l.reserved <- pod.Name
+	<-ctx.Done()
+	return nil
+}
+
+func (lateReserving) Unreserve(context.Context, framework.CycleState, *v1.Pod, string) {}
+
+// What is taken after the caller's Unreserve is lost.
+func TestReserveTakesNothingOnceItsCallerHasGivenUp(t *testing.T) {
+	plugin := lateReserving{reserved: make(chan string, 2)}
+	connection := served(t, Definition{Plugin: plugin, MaxConcurrentCalls: 1}, Options{})
+	client := triremev1.NewFilterPluginClient(connection)
+	placement := func(name string) *triremev1.Placement {
+		return &triremev1.Placement{Pod: &triremev1.PodIdentity{Name: name}, NodeName: "a"}
+	}
+	placements := []*triremev1.Placement{placement("one"), placement("two")}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := client.Reserve(ctx, &triremev1.ReserveRequest{Placements: placements}); err == nil {
+		t.Error("the call is answered")
+	}
+	// Its turn comes when the call above has ended.
+	_, err := client.Unreserve(context.Background(), &triremev1.UnreserveRequest{Placements: placements})
+	if len(plugin.reserved) != 1 || err != nil {
+		t.Errorf("%d pods reserved, %v", len(plugin.reserved), err)
+	}
+}

@@ -1,5 +1,6 @@
 """PreFilter, PostFilter, Reserve and Unreserve."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 
 from google.protobuf.message import Message
@@ -17,6 +18,8 @@ _REFUSALS_AND_ERROR = (
 )
 _ANY = (status_pb2.CODE_SUCCESS, *_REFUSALS_AND_ERROR)
 _RESERVATIONS = 20
+# How long a Reserve that was given up may go on, at least; a longer one goes on for twice as long as one that is answered.
+_LATE_SECONDS = 0.1
 
 pre_filter_is_served = check_factories.served(
     "P110",
@@ -259,12 +262,45 @@ async def unreserve_releases_what_was_reserved(session: Session) -> None:
     answers = []
     # Beyond those of the sample requests, which may have left something reserved.
     for number in range(1_000, 1_000 + _RESERVATIONS):
-        placements = sample_requests.placements(session, 1, first=number)
-        placements[0].node_name, placements[0].slot = session.cluster.nodes[0].name, 0
-        reserve = filter_pb2.ReserveRequest(cycle=session.cycle(0), placements=placements)
+        reserve, unreserve = _reservation(session, number)
         answers.append(await session.answer(rpcs.RESERVE, reserve))
-        unreserve = filter_pb2.UnreserveRequest(cycle=session.cycle(0), placements=placements)
         await session.answer(rpcs.UNRESERVE, unreserve)
         if check_factories.codes_in(answers[-1]) != check_factories.codes_in(answers[0]):
             text = f"pod {len(answers)} is answered otherwise, although those before it were unreserved"
             raise outcomes.Violation(text, answers[-1])
+
+
+@specification(
+    "P139",
+    "Reserve",
+    Sentence("FilterPlugin.Unreserve", "that one MUST NOT leave anything reserved."),
+    points=(rpcs.RESERVE_POINT,),
+)
+async def a_late_reserve_takes_nothing(session: Session) -> None:
+    """A Reserve that its caller gave up, and unreserved while it ran, leaves nothing reserved."""
+    reserve, unreserve = _reservation(session, 2_000)
+    first = await session.answer(rpcs.RESERVE, reserve)
+    await session.answer(rpcs.UNRESERVE, unreserve)
+    for number in range(1, 1 + _RESERVATIONS):
+        reserve, unreserve = _reservation(session, 2_000 + number)
+        # Given up at another moment of the call each time.
+        await session.call(rpcs.RESERVE, reserve, timeout=max(first.seconds * number / (1 + _RESERVATIONS), 0.0005))
+        await session.answer(rpcs.UNRESERVE, unreserve)
+    await asyncio.sleep(max(2 * first.seconds, _LATE_SECONDS))
+    reserve, unreserve = _reservation(session, 2_001 + _RESERVATIONS)
+    last = await session.answer(rpcs.RESERVE, reserve)
+    await session.answer(rpcs.UNRESERVE, unreserve)
+    if check_factories.codes_in(last) != check_factories.codes_in(first):
+        text = f"after {_RESERVATIONS} calls of Reserve that were given up and unreserved the next pod is answered otherwise"
+        raise outcomes.Violation(text, last)
+
+
+def _reservation(session: Session, number: int) -> tuple[filter_pb2.ReserveRequest, filter_pb2.UnreserveRequest]:
+    """Reserve and Unreserve of a pod on the first node."""
+    placements = sample_requests.placements(session, 1, first=number)
+    placements[0].node_name, placements[0].slot = session.cluster.nodes[0].name, 0
+    cycle = session.cycle(0)
+    return (
+        filter_pb2.ReserveRequest(cycle=cycle, placements=placements),
+        filter_pb2.UnreserveRequest(cycle=cycle, placements=placements),
+    )

@@ -111,7 +111,9 @@ class FilterPluginServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Unreserve(self, request, context):
-        """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
+        """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+        may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+        anything reserved.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -52,7 +52,10 @@ class FilterPluginStub:
     the response and streams it to all replicas. Idempotent.
     """
     Unreserve: _grpc.UnaryUnaryMultiCallable[_filter_pb2.UnreserveRequest, _filter_pb2.UnreserveResponse]
-    """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod."""
+    """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+    may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+    anything reserved.
+    """
 
 @_typing.type_check_only
 class FilterPluginAsyncStub(FilterPluginStub):
@@ -78,7 +81,10 @@ class FilterPluginAsyncStub(FilterPluginStub):
     the response and streams it to all replicas. Idempotent.
     """
     Unreserve: _aio.UnaryUnaryMultiCallable[_filter_pb2.UnreserveRequest, _filter_pb2.UnreserveResponse]  # type: ignore[assignment]
-    """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod."""
+    """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+    may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+    anything reserved.
+    """
 
 class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
     """FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve."""
@@ -137,6 +143,9 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.UnreserveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.UnreserveResponse, _abc.Awaitable[_filter_pb2.UnreserveResponse]]:
-        """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod."""
+        """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+        may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+        anything reserved.
+        """
 
 def add_FilterPluginServicer_to_server(servicer: FilterPluginServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -48,7 +48,9 @@ type FilterPluginClient interface {
 	// Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
 	// the response and streams it to all replicas. Idempotent.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
-	// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
+	// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+	// may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+	// anything reserved.
 	Unreserve(ctx context.Context, in *UnreserveRequest, opts ...grpc.CallOption) (*UnreserveResponse, error)
 }
 
@@ -140,7 +142,9 @@ type FilterPluginServer interface {
 	// Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
 	// the response and streams it to all replicas. Idempotent.
 	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
-	// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
+	// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+	// may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+	// anything reserved.
 	Unreserve(context.Context, *UnreserveRequest) (*UnreserveResponse, error)
 	mustEmbedUnimplementedFilterPluginServer()
 }

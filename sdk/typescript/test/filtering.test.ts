@@ -149,6 +149,25 @@ test("reserve answers for each placement in order, unreserve is called for each"
   assert.deepEqual(calls, ["+one@a", "+two@a", "-two", "-one"]);
 });
 
+test("reserve is not called for further placements once the caller has given up", async (t) => {
+  const calls: string[] = [];
+  const plugin: Plugin = {
+    info: { name: "P", maxConcurrentCalls: 1 },
+    reserve: async (call, { pod }) => {
+      calls.push(pod.name);
+      if (pod.name === "one") await new Promise((resolve) => call.signal.addEventListener("abort", resolve));
+    },
+    unreserve: () => {},
+  };
+  const { call } = await started(t, plugin);
+  const placement = (name: string) => ({ pod: { namespace: "n", name, uid: name }, nodeName: "a", slot: 0 });
+  const placements = [placement("one"), placement("two")];
+  await errorOf(call(reserve, { cycle: cycle(), placements }, 200));
+  // Its turn comes when the call above has ended.
+  await call(unreserve, { cycle: cycle(), placements });
+  assert.deepEqual(calls, ["one"]);
+});
+
 test("postFilter returns actions and a nomination", async (t) => {
   const pod = { namespace: "n", name: "victim", uid: "u" };
   const plugin: Plugin = {

@@ -1,5 +1,6 @@
 """Plugins that are wrong at Score, PreFilter, PostFilter, Reserve, Permit, PreBind, Bind, PreEnqueue or in hints."""
 
+import asyncio
 from typing import Any
 
 import grpc
@@ -286,6 +287,23 @@ class ForgetsToRelease(_Reserves):
 
     def Unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
         return filter_pb2.UnreserveResponse()
+
+
+class TakesAfterUnreserve(_Reserves):
+    """Goes on with a Reserve whose caller has given up, and takes for it after its Unreserve."""
+
+    violates = "P139"
+
+    async def answer(self, rpc: rpcs.Rpc, payload: bytes) -> Any:
+        answer = super().answer(rpc, payload)
+        if rpc is not rpcs.RESERVE:
+            return await answer
+
+        async def work() -> Any:
+            await asyncio.sleep(0.03)
+            return await answer
+
+        return await asyncio.shield(asyncio.ensure_future(work()))
 
 
 class _Permits(Answers):

@@ -164,6 +164,8 @@ impl<P: Plugin> FilterPlugin for Server<P> {
             let (plugin, call) = shared.begin(request.cycle, 1).await?;
             let (mut reservations, nobody) = (Vec::new(), v1::PodIdentity::default());
             for of in &request.placements {
+                // Ends here if the caller has given up: its Unreserve may have come, and nothing more may be taken.
+                tokio::task::yield_now().await;
                 let (status, state) = match plugin.reserve(&call, &placement(&call, of, &nobody)).await {
                     Err(status) => (status.to_message(shared.name()), Vec::new()),
                     Ok(ready) => (coded(Code::Success, shared.name()), ready.state),

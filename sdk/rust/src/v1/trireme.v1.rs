@@ -7044,7 +7044,9 @@ pub mod filter_plugin_client {
                 .insert(GrpcMethod::new("trireme.v1.FilterPlugin", "Reserve"));
             self.inner.unary(req, path, codec).await
         }
-        /// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
+        /// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+        /// may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+        /// anything reserved.
         pub async fn unreserve(
             &mut self,
             request: impl tonic::IntoRequest<super::UnreserveRequest>,
@@ -7122,7 +7124,9 @@ pub mod filter_plugin_server {
             &self,
             request: tonic::Request<super::ReserveRequest>,
         ) -> std::result::Result<tonic::Response<super::ReserveResponse>, tonic::Status>;
-        /// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
+        /// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod. It
+        /// may come while a Reserve of the same placement still runs, whose caller has given up: that one MUST NOT leave
+        /// anything reserved.
         async fn unreserve(
             &self,
             request: tonic::Request<super::UnreserveRequest>,

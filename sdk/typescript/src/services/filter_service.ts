@@ -109,6 +109,8 @@ class FilterService {
     const call = await this.invoker.callFor(request.cycle, turn);
     const reservations: ReservationMessage[] = [];
     for (const placement of request.placements.map(placementOf)) {
+      // The caller has given up, and its Unreserve may have come: nothing more may be taken.
+      turn.signal.throwIfAborted();
       reservations.push(await this.invoker.call("reserve", () => this.reserveOne(call, placement)));
     }
     return { reservations, evaluatedGeneration: 0n };

@@ -88,6 +88,10 @@ final class FilterHandlers {
     return invoker.withCall(request.getCycle(), 1, call -> {
       ReserveResponse.Builder out = ReserveResponse.newBuilder();
       for (dev.trireme.v1.Placement placement : request.getPlacementsList()) {
+        if (call.isCancelled()) {
+          // Its Unreserve may have come: nothing more may be taken.
+          throw Refusals.of(io.grpc.Status.CANCELLED, "the caller has given up");
+        }
         out.addReservations(invoker.call("reserve", () -> message(plugin.reserve(call, placement(placement)))));
       }
       return out.build();

@@ -165,6 +165,7 @@ final class ServingTest {
     final CountDownLatch release = new CountDownLatch(1);
     final CountDownLatch left = new CountDownLatch(1);
     final AtomicInteger reserved = new AtomicInteger();
+    final AtomicInteger calls = new AtomicInteger();
 
     @Override
     public Info info() {
@@ -175,6 +176,7 @@ final class ServingTest {
     public Reservation reserve(Call call, Placement placement) throws InterruptedException {
       assertNotNull(call.context().getDeadline());
       entered.countDown();
+      calls.incrementAndGet();
       while (!call.isCancelled() && !release.await(10, TimeUnit.MILLISECONDS)) {
         // looks again
       }
@@ -198,12 +200,15 @@ final class ServingTest {
     Waiting plugin = new Waiting();
     try (Served served = new Served(plugin)) {
       StatusRuntimeException late = Assertions.assertThrows(
-          StatusRuntimeException.class, () -> served.call(Rpcs.RESERVE, RESERVE, 500));
+          StatusRuntimeException.class,
+          () -> served.call(Rpcs.RESERVE, RESERVE.toBuilder().addPlacements(Served.placement("b")).build(), 500));
       assertEquals(Code.DEADLINE_EXCEEDED, late.getStatus().getCode());
       assertTrue(plugin.left.await(20, TimeUnit.SECONDS));
       plugin.release.countDown();
       served.call(Rpcs.RESERVE, RESERVE);
       assertEquals(1, plugin.reserved.get());
+      // Not for "b": its Unreserve may have come.
+      assertEquals(2, plugin.calls.get());
     }
   }
 
