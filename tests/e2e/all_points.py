@@ -11,8 +11,9 @@ from trireme import sdk
 from trireme.v1 import bind_pb2, core_pb2, filter_pb2
 
 MARK = "example.com/mark"
-#: The mark of pods that Permit refuses.
+#: The mark of pods that Permit refuses, and of those that Reserve refuses.
 REFUSED = "refused"
+UNRESERVED = "unreserved"
 METHODS = (
     "pre_enqueue",
     "sort_key",
@@ -32,7 +33,7 @@ METHODS = (
 
 
 class AllPoints:
-    """Takes part everywhere, and decides nothing but that Permit refuses pods with the mark `refused`."""
+    """Takes part everywhere, and decides nothing but that Reserve and Permit refuse the pods with their marks."""
 
     info = sdk.Info("AllPoints", depends_on=sdk.Dependency.NODE, pod_fields=(f"metadata.annotations['{MARK}']",))
 
@@ -77,9 +78,12 @@ class AllPoints:
         self._note("normalize_scores", call.pod)
         return scores
 
-    def reserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> None:
-        """Reserve nothing."""
+    def reserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> sdk.Verdict:
+        """Refuse pods with the mark."""
         self._note("reserve", call.pod)
+        if call.pod.metadata.annotations[MARK] == UNRESERVED:
+            return sdk.unschedulable("no licence is free", "noFreeLicence", product="cad", licences=3)
+        return None
 
     def unreserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> None:
         """Give nothing back."""

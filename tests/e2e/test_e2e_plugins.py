@@ -3,7 +3,9 @@
 import asyncio
 import collections
 import contextlib
+import os
 import pathlib
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -403,8 +405,10 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
         plugins[point]["enabled"] += [{"name": name} for name in in_tree]
     script = pathlib.Path(__file__).parent / "all_points.py"
     async with cluster(nodes=2) as here, plugin(tmp_path, script) as address:
-        await here.start(configuration=configuration, own=remote("AllPoints", address, *points))
-        pods = [pod("plain"), pod("refused"), pod("homeless", nodeSelector={"no": "node"})]
+        socket = tmp_path / "admin.sock"
+        own = remote("AllPoints", address, *points) | {"admin": {"socket": str(socket)}}
+        await here.start(configuration=configuration, own=own)
+        pods = [pod("plain"), pod("refused"), pod("unreserved"), pod("homeless", nodeSelector={"no": "node"})]
         for each in pods:
             each["metadata"]["annotations"] = {"example.com/mark": each["metadata"]["name"]}
         await here.create_pods(pods)
@@ -418,3 +422,20 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
         await installation.until(lambda: not missing(), 20, lambda: f"missing: {missing()}")
         unmarked = [line for line in calls.read_text().splitlines() if line.endswith(" ")]
         assert not unmarked
+        for name, step, why in (
+            ("unreserved", "Reserve", "no licence is free (noFreeLicence: licences 3, product cad)"),
+            ("refused", "Permit", "refused"),
+        ):
+            await here.condition(name, "0/1 nodes are available: 1 ")
+            explained = await _trireme("explain", f"default/{name}", "--socket", str(socket))
+            assert re.search(rf"AllPoints refused it at {step}, on node [\w-]+: {re.escape(why)}", explained), explained
+
+
+async def _trireme(*arguments: str) -> str:
+    """What a command prints on a wide terminal."""
+    command = (pathlib.Path(sys.executable).with_name("trireme"), *arguments)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "COLUMNS": "200"}
+    )
+    printed, _ = await process.communicate()
+    return printed.decode()

@@ -56,6 +56,8 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
     parts: list[console.RenderableType] = [
         text.Text.assemble((report["pod"], display.HEADER), " ", _summary_line(report))
     ]
+    if "refusedPlacement" in report:
+        parts += ["", _refused_placement_text(report["refusedPlacement"])]
     evaluation = report.get("evaluation", {})
     if "error" in evaluation:
         parts += ["", text.Text(f"Insight does not evaluate it: {evaluation['error']}", display.BAD)]
@@ -76,6 +78,13 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
     if report.get("history"):
         parts += ["", _render_history(report["history"])]
     return console.Group(*parts)
+
+
+def _refused_placement_text(refused: Report) -> str:
+    """Which plugin refused the node that the last attempt had chosen, at which step, and why."""
+    verb = "failed" if refused["code"] == "Error" else "refused it"
+    where = f"{refused['plugin']} {verb} at {refused['extensionPoint']}, on node {refused['node']}"
+    return f"{where}: {node_tables.refusal_text(refused)}"
 
 
 def _render_last_answer(report: Report, wide: bool) -> list[console.RenderableType]:

@@ -55,16 +55,13 @@ def refusals_table(refusals: Sequence[Report], wide: bool) -> console.Renderable
     """A table of the refusals, a row for all nodes with the same one. `wide`: with all its examples, else three."""
     entries = []
     for refusal in refusals:
-        reason = ", ".join(refusal["messages"]) or refusal["code"]
-        details = [_reason_details(refusal["plugin"], reason) for reason in refusal["reasons"]]
         examples = refusal["examples"] if wide else refusal["examples"][:3]
         more = " …" if refusal["nodes"] > len(examples) and examples else ""
-        parameters = "; ".join(detail for detail in details if detail)
         entries.append(
             [
                 str(refusal["nodes"]),
                 refusal["plugin"] or "PreFilter",
-                f"{reason}{f' ({parameters})' if parameters else ''}",
+                refusal_text(refusal),
                 f"{', '.join(examples)}{more}",
             ]
         )
@@ -73,11 +70,20 @@ def refusals_table(refusals: Sequence[Report], wide: bool) -> console.Renderable
     )
 
 
+def refusal_text(refusal: Report) -> str:
+    """The messages of a status, and its reasons behind them."""
+    message = ", ".join(refusal["messages"]) or refusal["code"]
+    details = "; ".join(filter(None, (_reason_details(refusal["plugin"], each) for each in refusal["reasons"])))
+    return f"{message} ({details})" if details else message
+
+
 def _reason_details(plugin: str, reason: Report) -> str:
-    """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its parameters."""
+    """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its code and parameters."""
     parameters = {name: value for name, value in reason.items() if name != "code"}
     text = explain_sides.reason_text(plugin, reason["code"], parameters)
-    return text or ", ".join(f"{name} {value}" for name, value in parameters.items())
+    if text or not parameters:
+        return text
+    return f"{reason['code']}: {', '.join(f'{name} {value}' for name, value in parameters.items())}"
 
 
 def all_nodes_table(found: Report) -> console.RenderableType:
@@ -86,10 +92,7 @@ def all_nodes_table(found: Report) -> console.RenderableType:
     for node in found["feasible"]:
         entries[node["node"]] = [node["node"], str(node.get("total", "")), "feasible", ""]
     for refusal in found["refusals"]:
-        reason = ", ".join(refusal["messages"]) or refusal["code"]
-        details = [_reason_details(refusal["plugin"], each) for each in refusal["reasons"]]
-        parameters = "; ".join(detail for detail in details if detail)
-        text = f"{reason}{f' ({parameters})' if parameters else ''}"
+        text = refusal_text(refusal)
         for name in refusal["names"]:
             entries[name] = [name, "", refusal["plugin"] or "PreFilter", text]
     rows = [entries[name] for name in sorted(entries, key=_by_number)]

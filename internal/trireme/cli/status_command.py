@@ -3,10 +3,10 @@
 import argparse
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich import console, text
+from rich import console, measure, table, text
 
 from trireme.cli import display, frontend_connection, number_arguments
 from trireme.cli.display import Report
@@ -16,6 +16,8 @@ LINES = 20
 _ALL = 1 << 31
 # Reasons for which caches are not read: what is wrong with a role or with the API server is wrong with few of them.
 _CACHE_ERRORS = 5
+# Columns of a terminal on which any table fits.
+_UNBOUNDED = 10_000
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -151,34 +153,59 @@ def _render_phases(replicas: Report, endpoints: Report, wide: bool) -> console.R
     return display.table_of_rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"), wrapped=wrapped)
 
 
+_PLUGIN_HEADERS = ("PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "FOLLOWS AT", "STATE")
+
+
 def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
     """The remote plugins, and below the table the problem of each."""
-    headers = ["PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "STATE"]
-    follow = any(plugin.get("follows") for plugin in plugins)
-    if follow:
-        headers.insert(-1, "FOLLOWS AT")
-    entries: list[Sequence[str | text.Text]] = []
-    for plugin in plugins:
-        p99 = plugin["p99Seconds"]
-        entries.append(
-            [
-                plugin["name"],
-                plugin["address"],
-                plugin["version"] or "-",
-                plugin["failurePolicy"],
-                plugin["breaker"],
-                str(plugin["calls"]),
-                str(plugin["failedCalls"]),
-                "-" if p99 is None else f"{p99 * 1000:.1f}ms",
-                *([_generation_text(plugin.get("follows"))] if follow else ()),
-                text.Text(plugin["health"], display.GOOD if plugin["health"] == "ok" else display.BAD),
-            ]
-        )
     problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
-    right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
     shadows = [_shadow_line(plugin) for plugin in plugins if plugin.get("shadow")]
     shares = [_canary_line(plugin) for plugin in plugins if plugin.get("canary")]
-    return console.Group(display.table_of_rows(headers, entries, right=right), *problems, *shadows, *shares)
+    return console.Group(_PluginTable(plugins), *problems, *shadows, *shares)
+
+
+class _PluginTable:
+    """A line for each plugin. On a narrow terminal a second table has the addresses: the state would be cut off."""
+
+    def __init__(self, plugins: Sequence[Report]) -> None:
+        self._rows = [_plugin_cells(plugin) for plugin in plugins]
+        follow = any(plugin.get("follows") for plugin in plugins)
+        self._headers = [header for header in _PLUGIN_HEADERS if follow or header != "FOLLOWS AT"]
+
+    def __rich_console__(
+        self, terminal: console.Console, options: console.ConsoleOptions
+    ) -> Iterator[console.RenderableType]:
+        """The table, or the two."""
+        whole = self._table(self._headers)
+        if measure.Measurement.get(terminal, options.update(max_width=_UNBOUNDED), whole).maximum <= options.max_width:
+            yield whole
+            return
+        yield self._table([header for header in self._headers if header not in ("ADDRESS", "VERSION")])
+        yield ""
+        yield self._table(["PLUGIN", "VERSION", "ADDRESS"])
+
+    def _table(self, headers: Sequence[str]) -> table.Table:
+        """These columns."""
+        rows = [[cells[header] for header in headers] for cells in self._rows]
+        right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
+        return display.table_of_rows(headers, rows, right=right, wrapped=("PLUGIN", "ADDRESS", "VERSION"))
+
+
+def _plugin_cells(plugin: Report) -> Mapping[str, str | text.Text]:
+    """What each column says of a plugin."""
+    p99 = plugin["p99Seconds"]
+    return {
+        "PLUGIN": plugin["name"],
+        "ADDRESS": plugin["address"],
+        "VERSION": plugin["version"] or "-",
+        "POLICY": plugin["failurePolicy"],
+        "BREAKER": plugin["breaker"],
+        "CALLS": str(plugin["calls"]),
+        "FAILED": str(plugin["failedCalls"]),
+        "P99": "-" if p99 is None else f"{p99 * 1000:.1f}ms",
+        "FOLLOWS AT": _generation_text(plugin.get("follows")),
+        "STATE": text.Text(plugin["health"], display.GOOD if plugin["health"] == "ok" else display.BAD),
+    }
 
 
 def _canary_line(plugin: Report) -> text.Text:

@@ -18,7 +18,7 @@ _REFUSALS_AND_ERROR = (
 )
 _ANY = (status_pb2.CODE_SUCCESS, *_REFUSALS_AND_ERROR)
 _RESERVATIONS = 20
-# How long a Reserve that was given up may go on, at least; a longer one goes on for twice as long as one that is answered.
+# How long a Reserve that was given up may go on, at least; else twice as long as one that is answered takes.
 _LATE_SECONDS = 0.1
 
 pre_filter_is_served = check_factories.served(
@@ -291,7 +291,7 @@ async def a_late_reserve_takes_nothing(session: Session) -> None:
     last = await session.answer(rpcs.RESERVE, reserve)
     await session.answer(rpcs.UNRESERVE, unreserve)
     if check_factories.codes_in(last) != check_factories.codes_in(first):
-        text = f"after {_RESERVATIONS} calls of Reserve that were given up and unreserved the next pod is answered otherwise"
+        text = f"after {_RESERVATIONS} calls that were given up and unreserved the next pod is answered otherwise"
         raise outcomes.Violation(text, last)
 
 

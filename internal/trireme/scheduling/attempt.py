@@ -234,7 +234,7 @@ class AttemptRunner:
             self._reserved.unreserve(cycle, [one.placement])
             self._cache.forget(one.pod.uid)
             self._observer.on_volume_stage_ended("assume", answer)
-            results.append(refusal.failure_by_reserve(answer))
+            results.append(refusal.failure_by_reserve(answer, one.node_name))
         return results
 
     def unreserve_and_forget(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.AssumedPod) -> None:

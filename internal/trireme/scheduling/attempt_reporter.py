@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from trireme.cache import pod_projection
 from trireme.queueing import pending_pod, queued_entity, queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import fit_error, ports, status_outbox
-from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure
+from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure, RefusedPlacement
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
 from trireme_kube.client.events import event_text
@@ -46,6 +46,7 @@ class AttemptReporter:
         self._sent: dict[str, tuple[str, str, int]] = {}
         # UIDs of pods whose condition was sent last and not written.
         self._failed: set[str] = set()
+        self._refused: dict[str, RefusedPlacement] = {}  # by UID, of its last attempt
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observer = observer
         outbox.on_failed = self._on_write_failed
@@ -74,6 +75,10 @@ class AttemptReporter:
         )
         if klog.enabled(log, 3):
             _log_queue_of_requeued_pod(pod)
+        if failure.placement is None or pending is None:
+            self._refused.pop(uid, None)
+        else:
+            self._refused[uid] = failure.placement
         if pending is None:
             self._expected.pop(uid, None)
             return
@@ -86,6 +91,10 @@ class AttemptReporter:
         """Report the same failure for each of the pods, as `report_failure` does."""
         for pod in pods:
             self.report_failure(pod, failure)
+
+    def refused_placement(self, uid: str) -> RefusedPlacement | None:
+        """Who refused the node that the pod's last attempt had chosen; None: that attempt failed in another way."""
+        return self._refused.get(uid)
 
     def last_failure(self, uid: str) -> str:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
@@ -144,6 +153,7 @@ class AttemptReporter:
         """Drop what is known of a pod that is deleted or bound: its attempts need no condition any more."""
         self._outbox.drop(uid)
         self._sent.pop(uid, None)
+        self._refused.pop(uid, None)
         self._failed.discard(uid)
         self._expected.pop(uid, None)
 

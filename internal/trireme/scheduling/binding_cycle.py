@@ -31,7 +31,7 @@ from trireme.scheduling import (
     reserve_calls,
     waiting_pods,
 )
-from trireme.scheduling.failure import Failure
+from trireme.scheduling.failure import Failure, RefusedPlacement
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase import supervision
@@ -218,7 +218,8 @@ class BindingCycle:
             failed = str(error)
         if failed:
             for assumed in pods:
-                self._unassume_and_requeue(cycle, assumed, status.error("", f"running Permit plugins: {failed}"))
+                why = status.error("", f"running Permit plugins: {failed}")
+                self._unassume_and_requeue(cycle, assumed, why, "Permit")
             return
         permitted = []
         for assumed, result in zip(pods, response.results, strict=True):
@@ -231,7 +232,7 @@ class BindingCycle:
             elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
                 self._start_wait_on_permit(cycle, assumed, {**timeouts, **waits})
             else:
-                self._unassume_and_requeue(cycle, assumed, answer, _permit_text(answer))
+                self._unassume_and_requeue(cycle, assumed, answer, "Permit", _permit_text(answer))
         if permitted:
             await self._pre_bind_or_bind_permitted(cycle, permitted)
 
@@ -249,7 +250,7 @@ class BindingCycle:
             if result.code == status.Code.SUCCESS:
                 await self._pre_bind_or_bind_permitted(cycle, [dataclasses.replace(assumed, permit_seconds=waited)])
             else:
-                self._unassume_and_requeue(cycle, assumed, result, _permit_text(result))
+                self._unassume_and_requeue(cycle, assumed, result, "Permit", _permit_text(result))
 
         self.background.start(bind_when_allowed())
 
@@ -290,7 +291,7 @@ class BindingCycle:
             assumed = dataclasses.replace(assumed, pre_bind_seconds=self._observer.clock() - started)
             await self._bind_once_status_written(cycle, [assumed])
         else:
-            self._unassume_and_requeue(cycle, assumed, result)
+            self._unassume_and_requeue(cycle, assumed, result, "PreBind")
 
     async def _run_pre_bind(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, item: bind_pb2.BindItem
@@ -338,14 +339,14 @@ class BindingCycle:
             self._report_bound(assumed, seconds)
             self._post_binding.on_bound(cycle, assumed.item)
         else:
-            self._unassume_and_requeue(cycle, assumed, result)
+            self._unassume_and_requeue(cycle, assumed, result, "Bind")
 
     def _requeue_unconfirmed(self, bound: tuple[cycle_pb2.Cycle, AssumedPod]) -> None:
         """Unassume and requeue a pod that an extender reported as bound, and that no watch has shown so in time."""
         cycle, assumed = bound
         self._binding[cycle.profile] += 1
         text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
-        self._unassume_and_requeue(cycle, assumed, status.error("", text))
+        self._unassume_and_requeue(cycle, assumed, status.error("", text), "Bind")
 
     async def _bind_once_status_written(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         """Bind pods that need no PreBind, at once and together.
@@ -406,7 +407,7 @@ class BindingCycle:
                 self._report_bound(assumed, seconds)
                 self._post_binding.on_bound(cycle, request.items[result.index])
             else:
-                self._unassume_and_requeue(cycle, assumed, answer)
+                self._unassume_and_requeue(cycle, assumed, answer, "Bind")
             yield result
 
     def _report_bound(self, assumed: AssumedPod, bind_seconds: float) -> None:
@@ -421,17 +422,17 @@ class BindingCycle:
         self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
 
     def _unassume_and_requeue(
-        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str = ""
+        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, step: str, text: str = ""
     ) -> None:
         """Unassume and requeue a pod that is not bound, and let others try its room.
 
-        `text`: its message, if not the status's.
+        `step`: the extension point that the status is of; `text`: the pod's message, if not the status's.
 
         What PreBind wrote is undone first, in the background. A pod that was refused is not woken by its own removal.
         """
         if assumed.prepared and assumed.state:
             # First undo what PreBind wrote: the next attempt must not take it for its own.
-            self.background.start(self._undo_pre_bind_and_requeue(cycle, assumed, why, text))
+            self.background.start(self._undo_pre_bind_and_requeue(cycle, assumed, why, step, text))
             return
         self._binding[cycle.profile] -= 1
         if assumed.reserved:
@@ -443,7 +444,9 @@ class BindingCycle:
             removed = queue_notifier.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
             self._cache.forget(placed.uid)
         rejectors = frozenset({why.plugin}) if why.is_rejection and why.plugin else frozenset()
-        self._reporter.report_failure(assumed.pod, Failure(text or why.message, rejectors, nominated_node=""))
+        placement = RefusedPlacement(step, assumed.node_name, why) if why.plugin else None
+        failure = Failure(text or why.message, rejectors, nominated_node="", placement=placement)
+        self._reporter.report_failure(assumed.pod, failure)
         if removed is not None:
             # For other pods it is as if a pod had left the node.
             event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
@@ -453,11 +456,11 @@ class BindingCycle:
             self._execute(instructions)
 
     async def _undo_pre_bind_and_requeue(
-        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str
+        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, step: str, text: str
     ) -> None:
         """Have what PreBind wrote undone, then unassume and requeue the pod."""
         await self._pre_binding.undo_pre_bind(assumed.item)
-        self._unassume_and_requeue(cycle, dataclasses.replace(assumed, prepared=False), why, text)
+        self._unassume_and_requeue(cycle, dataclasses.replace(assumed, prepared=False), why, step, text)
 
 
 def _permit_text(result: status.Status) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from trireme.framework import status
+
 UNSCHEDULABLE_REASON = "Unschedulable"
 SCHEDULER_ERROR_REASON = "SchedulerError"
 
@@ -9,14 +11,27 @@ _EMPTY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedPlacement:
+    """The node that an attempt had chosen, and the status by which a plugin refused the pod there at a later step."""
+
+    extension_point: str
+    node: str
+    status: status.Status
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it."""
+    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it.
+
+    `placement`: the attempt had a node, and a plugin refused the pod there; None: it ended before.
+    """
 
     message: str
     rejectors: frozenset[str] = _EMPTY
     pending_plugins: frozenset[str] = _EMPTY
     nominated_node: str | None = None
     unschedulable: bool = False
+    placement: RefusedPlacement | None = None
 
     @property
     def reason(self) -> str:

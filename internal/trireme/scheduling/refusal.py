@@ -11,7 +11,7 @@ from types import MappingProxyType
 from trireme.framework import status
 from trireme.results.phase_results import FilterResult
 from trireme.scheduling import fit_error
-from trireme.scheduling.failure import Failure
+from trireme.scheduling.failure import Failure, RefusedPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,14 @@ class Refusal:
         )
 
 
-def failure_by_reserve(refused: status.Status) -> Failure:
+def failure_by_reserve(refused: status.Status, node: str) -> Failure:
     """The failure of an attempt that Reserve ended: its message is as if the chosen node were the only one."""
+    placement = RefusedPlacement("Reserve", node, refused)
     if not refused.is_rejection:
-        return Failure(refused.message, nominated_node="")
+        return Failure(refused.message, nominated_node="", placement=placement)
     rejectors, pending_plugins = _rejectors_of([(refused, 1)])
     text = fit_error.message(1, None, [(refused, 1)], "")
-    return Failure(text, rejectors, pending_plugins, nominated_node="", unschedulable=True)
+    return Failure(text, rejectors, pending_plugins, nominated_node="", unschedulable=True, placement=placement)
 
 
 def _rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:

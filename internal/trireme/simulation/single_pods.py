@@ -68,7 +68,7 @@ async def _simulate_one(sim: simulation.Simulation, pod: ParsedPod, class_id: in
         result = wire_status.from_message(reserved.status)
         await sim.evaluators.unreserve(cycle, [placement])
         if result.code is not status.Code.SUCCESS:
-            return SinglePodAnswer(message=refusal.failure_by_reserve(result).message)
+            return SinglePodAnswer(message=refusal.failure_by_reserve(result, node_name).message)
     return SinglePodAnswer(node_name)
 
 

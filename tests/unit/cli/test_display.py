@@ -189,6 +189,42 @@ def test_the_problem_of_a_plugin_names_it() -> None:
     assert "FOLLOWS" not in shown
 
 
+def _plugin(name: str, address: str, **fields: Any) -> dict[str, Any]:
+    """A plugin's entry."""
+    counts = {"calls": 123_456, "failedCalls": 0, "p99Seconds": 0.0181, "failurePolicy": "Fail", "breaker": "closed"}
+    return {"name": name, "address": address, "version": "1.4.2", "health": "ok", "problem": "", **counts, **fields}
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("follow", [False, True], ids=["called", "following"])
+def test_plugins_with_a_canary_a_shadow_and_one_that_is_left_out_fit_the_terminal(columns: int, follow: bool) -> None:
+    """Broken, the state of a plugin is cut off where a terminal is narrow."""
+    shadow = {"differed": 6, "compared": 60, "failed": 0, "skipped": 0, "refusedNodes": 12}
+    plugins = [
+        _plugin("Maintenance", "dns:///maintenance.plugins.svc:9000"),
+        _plugin(
+            "Maintenance/canary",
+            "dns:///maintenance-next.plugins.svc:9000",
+            version="1.5.0-rc.1",
+            canary={"percent": 25, "of": "Maintenance"},
+        ),
+        _plugin("CarbonAware", "127.0.0.1:39203", version="2026.11-rc1", shadow=shadow),
+        _plugin("SlowIndex", "127.0.0.1:39204", breaker="half open", health="over budget", problem="it is left out"),
+    ]
+    if follow:
+        plugins[0]["follows"] = {"generation": 12_345}
+    shown = display.as_text(status_command.render(_status(plugins=plugins)), columns)
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "…" not in shown
+    states = [line for line in lines if line.endswith(("  ok", "  over budget"))]
+    assert len(states) == len(plugins)
+    assert all(any(line.startswith(name) for line in states) for name in ("Maintenance", "CarbonAware", "SlowIndex"))
+    assert all(any(plugin["address"] in line for line in lines) for plugin in plugins[:2]) or columns > 80
+    assert "answers for 25% of the pods of Maintenance" in shown
+    assert "6 of 60 comparisons differ" in shown
+
+
 def test_the_generation_at_which_plugins_follow_is_shown() -> None:
     """Nobody sees whether a plugin that is called by slot knows the nodes."""
     plugin = {

@@ -196,3 +196,30 @@ def test_where_nothing_helps_it_is_said_and_where_nothing_was_tried_too() -> Non
     assert "What would help\n  no single change that was tried" in proposed()
     assert "--proposals" in display.as_text(explain_command.render(report(**evaluated(0))), 80)
     assert "What would help" not in display.as_text(explain_command.render(report(**evaluated(3))), 80)
+
+
+@pytest.mark.parametrize(
+    ("refused", "line"),
+    [
+        (
+            {
+                "plugin": "Licences",
+                "code": "Pending",
+                "messages": ["no licence is free"],
+                "reasons": [{"code": "noFreeLicence", "inUse": "3", "product": "cad"}],
+            },
+            "Licences refused it at Reserve, on node n7: no licence is free (noFreeLicence: inUse 3, product cad)",
+        ),
+        (
+            {"plugin": "Quota", "code": "Error", "messages": ["the service is down"], "reasons": []},
+            "Quota failed at Reserve, on node n7: the service is down",
+        ),
+    ],
+    ids=["a refusal", "an error"],
+)
+def test_who_refused_the_chosen_node_is_named(refused: dict[str, Any], line: str) -> None:
+    """Broken, the author of a plugin sees feasible nodes, and not that the plugin itself is what keeps the pod."""
+    placement = {"extensionPoint": "Reserve", "node": "n7", **refused}
+    shown = display.as_text(explain_command.render({**report(**evaluated()), "refusedPlacement": placement}), 120)
+    assert line in shown
+    assert shown.index(line) < shown.index("7 of 47 nodes are feasible now")

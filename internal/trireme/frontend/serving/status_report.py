@@ -12,6 +12,7 @@ import numpy as np
 
 from trireme.cache import cluster_cache, placed_pod
 from trireme.framework import release
+from trireme.framework import status as framework_status
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.queueing import states
 from trireme.results import class_answer
@@ -113,6 +114,13 @@ def explain(state: FrontendState, key: str) -> Json | None:
         out["invalid"] = pending.invalid
     if pending.parsed.condition:
         out["condition"] = dict(zip(("status", "reason", "message", "since"), pending.parsed.condition, strict=True))
+    refused = state.scheduling.reporter.refused_placement(queued.uid)
+    if refused is not None:
+        out["refusedPlacement"] = {
+            "extensionPoint": refused.extension_point,
+            "node": refused.node,
+            **_status_json(refused.status),
+        }
     answer = state.phases.answers.get((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
         out |= _last_answer_json(state.cluster.cache, answer)
@@ -230,6 +238,16 @@ def _transitions_json(state: FrontendState, key: str) -> list[Json]:
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 
 
+def _status_json(entry: framework_status.Status) -> Json:
+    """A plugin's status."""
+    return {
+        "plugin": entry.plugin,
+        "code": entry.code.label,
+        "messages": list(entry.messages),
+        "reasons": [{"code": reason.code, **dict(reason.parameters)} for reason in entry.reasons],
+    }
+
+
 def _last_answer_json(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer) -> Json:
     """Filter's last answer about the pod's class: how many nodes pass, and why each of the others does not."""
     refusals = []
@@ -238,10 +256,7 @@ def _last_answer_json(cache: cluster_cache.ClusterCache, answer: class_answer.Cl
         slots = np.flatnonzero(answer.index == numbers[id(entry)])
         refusals.append(
             {
-                "plugin": entry.plugin,
-                "code": entry.code.label,
-                "messages": list(entry.messages),
-                "reasons": [{"code": reason.code, **dict(reason.parameters)} for reason in entry.reasons],
+                **_status_json(entry),
                 "nodes": count,
                 "examples": list(_node_names(cache, slots[:MAX_NODES], answer.generation)),
             }
