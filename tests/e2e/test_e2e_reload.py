@@ -1,6 +1,8 @@
 """The configuration of a running scheduler is replaced: what becomes of the pods, and who learns of it."""
 
 import asyncio
+import functools
+import pathlib
 import signal
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +12,8 @@ import clusters
 import installation
 import orjson
 import pytest
+import test_e2e_plugins
+import test_e2e_queue_sort
 import yaml
 from installation import pod
 
@@ -155,3 +159,38 @@ async def _is_accepted(here: installation.Installation) -> bool:
     """Whether the files, as they are, are in force."""
     refusal = (await _status(here))["configuration"]["lastRefusal"]
     return refusal is None or not refusal["current"]
+
+
+async def test_another_plugin_orders_the_queue_after_a_reload(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path
+) -> None:
+    """Broken, pods that wait while the order changes are compared by keys of both orders."""
+    sorted_by_plugin, waiting = test_e2e_queue_sort.SORTED, test_e2e_queue_sort.waiting
+    by_priority = {**sorted_by_plugin, "profiles": [{"schedulerName": "default-scheduler"}]}
+    async with (
+        cluster(nodes=1) as here,
+        test_e2e_plugins.plugin(tmp_path, test_e2e_queue_sort.FAIR_ORDER) as address,
+    ):
+        await here.add_priority_class("important", 1000, preemptionPolicy="Never")
+        own = test_e2e_plugins.remote("FairOrder", address, "queueSort") | {
+            "admin": {"socket": str(here.folder / "admin.sock")}
+        }
+        await here.start(configuration=by_priority, own=own)
+        await here.create_pods([waiting("first", 0)])
+        assert await test_e2e_queue_sort.placed(here) == "first"
+        ranks = {"unranked": None, "b": 2, "c": 3, "urgent": None}
+        await here.create_pods([waiting(name, rank) for name, rank in ranks.items()])
+        for name in ranks:
+            await here.condition(name, "Insufficient cpu")
+        for reloads, (configuration, holder, successors) in enumerate(
+            ((sorted_by_plugin, "first", ["b"]), (by_priority, "b", ["unranked", "urgent"])), start=1
+        ):
+            _rewrite(here, **configuration)
+            await installation.until(functools.partial(_has_reloaded, here, reloads), 20, here.story)
+            assert await test_e2e_queue_sort.free_place(here, holder) in successors
+
+
+async def _has_reloaded(here: installation.Installation, times: int) -> bool:
+    """Whether the configuration was reloaded so many times."""
+    reloads: int = (await _status(here))["configuration"]["reloads"]
+    return reloads == times
