@@ -28,14 +28,19 @@ class Aborted(Exception):
 class _Context:
     """What the services use of a call's context."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, peer: str, certificate: str) -> None:
         self._seconds = seconds
+        self._peer = peer
+        self._certificate = certificate
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing: Any = ()) -> NoReturn:
         raise Aborted(code, details)
 
     def peer(self) -> str:
-        return "unix:test"
+        return self._peer
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {"x509_common_name": [self._certificate.encode()]} if self._certificate else {}
 
     async def write(self, message: Any) -> None:
         """An acknowledgement, which nobody waits for here."""
@@ -44,9 +49,9 @@ class _Context:
         return self._seconds
 
 
-def context(seconds: float = 0.1) -> Any:
-    """The context of one call, which has so much time left."""
-    return _Context(seconds)
+def context(seconds: float = 0.1, *, peer: str = "unix:test", certificate: str = "") -> Any:
+    """The context of one call, which has so much time left; `certificate` is the caller's name in it."""
+    return _Context(seconds, peer, certificate)
 
 
 def configuration(

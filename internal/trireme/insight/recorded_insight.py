@@ -3,7 +3,7 @@
 It has no remote plugins: in the answers about pending pods they are left out, and named in those about decisions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import grpc
@@ -20,6 +20,14 @@ class NotExplained(Exception):
 
 class _Call:
     """Stands in for gRPC's context of a call."""
+
+    def peer(self) -> str:
+        """The one caller."""
+        return ""
+
+    def auth_context(self) -> Mapping[str, Sequence[bytes]]:
+        """Nobody is authenticated."""
+        return {}
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
         """Raises: NotExplained."""

@@ -1,5 +1,6 @@
 """InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
 
+import asyncio
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from trireme.insight import explanation, http_metrics, observed_cluster, preempt
 from trireme.insight.console import console_state
 from trireme.insight.history import decision_explainer, memory
 from trireme.insight.proposals import search, simulated_cluster
+from trireme.insight.simulations import turns
 from trireme.recording import segment_writer
 from trireme.registry import filter_profiles, score_profiles
 from trireme.rpc import follower, grpc_server
@@ -74,6 +76,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._cluster = observed_cluster.ObservedCluster(snap)
         self._engine = engine.Engine(snap, filter_engine.FilterProfiles(), score_engine.ScoreProfiles())
         self._proposals = search.ProposalSearch()
+        # Of explanations that fork the snapshot. Simulations have turns of their own, for they may take half a minute.
+        self._turns = turns.Turns(what="explanations with proposals or preemption")
         self._explained = 0
         self._simulated = 0
         self._configuration = snapshot_pb2.Configuration()
@@ -168,7 +172,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         from trireme.insight.simulations import simulator
 
         try:
-            response = await self._the_simulator().simulate(request, str(context.peer()))
+            response = await self._the_simulator().simulate(request, grpc_server.caller_of(context))
         except simulator.SimulationError as error:
             await grpc_server.abort(context, error.code, str(error))
         response.disconnected_ms = round(self.follow.disconnected_seconds * 1000)
@@ -196,9 +200,12 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     ) -> insight_pb2.ExplainResponse:
         """Why the pod waits, node by node."""
         try:
-            response = await self._explain(request)
+            response = await self._explain(request, grpc_server.caller_of(context))
         except ExplainError as error:
             await grpc_server.abort(context, error.code, str(error))
+        except turns.TooManyWaitingError as error:
+            text = f"{error}; an explanation without both is not refused"
+            await grpc_server.abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
         except (snapshot.OutOfStepError, request_errors.InvalidRequestError, request_errors.StaleRequestError) as error:
             text = f"the cluster changes while its nodes are evaluated; ask again: {error}"
             await grpc_server.abort(context, grpc.StatusCode.UNAVAILABLE, text)
@@ -237,7 +244,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
             raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
 
-    async def _explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
+    async def _explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
         """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.
 
         A pod without a class (its object is invalid) has no evaluation. Raises: ExplainError, and what
@@ -266,7 +273,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found_text(request))
         response.queued_pod.CopyFrom(queued)
         if queued.pod_class:
-            await self._add_evaluation(queued, request, response)
+            await self._add_evaluation(queued, request, response, caller)
         return response
 
     async def _add_evaluation(
@@ -274,12 +281,13 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         queued: snapshot_pb2.QueuedPod,
         request: insight_pb2.ExplainRequest,
         response: insight_pb2.ExplainResponse,
+        caller: str,
     ) -> None:
         """Add to the response what filter and, if requested, score say of the pod on the snapshot as it is now.
 
         With proposals, where no node is feasible, also what would help.
 
-        Raises: ExplainError: the pod's class has not arrived yet.
+        Raises: ExplainError: the pod's class has not arrived yet; TooManyWaitingError.
         """
         if queued.pod_class not in self._snap.classes:
             text = f"pod: its class {queued.pod_class} has not arrived on the stream yet; ask again"
@@ -291,23 +299,25 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         found = await explanation.explain(self._engine, cycle, scores=request.scores)
         _write_explanation(found, self._snap.nodes.names, frozenset(request.nodes), response)
         if request.proposals and not found.feasible.size:
-            result = await self._proposals.search(self._engine, cycle)
+            async with self._turns.turn_for(caller):
+                result = await self._proposals.search(self._engine, cycle)
             response.proposals.extend(result.proposals)
             response.proposal_search_limits.extend(result.limits)
         if request.preemption and queued.pod_group:
             # A member may have feasible nodes, and its group none for all.
-            response.preemption.CopyFrom(await self._explain_group_preemption(queued))
+            response.preemption.CopyFrom(await self._explain_group_preemption(queued, caller))
         elif request.preemption and not found.feasible.size:
-            response.preemption.CopyFrom(await self._explain_preemption(queued, cycle))
+            async with self._turns.turn_for(caller):
+                response.preemption.CopyFrom(await self._explain_preemption(queued, cycle))
 
     async def _explain_group_preemption(
-        self, queued: snapshot_pb2.QueuedPod
+        self, queued: snapshot_pb2.QueuedPod, caller: str
     ) -> decision_explanation_pb2.PreemptionExplanation:
         """What preemption would do for the pod's group now. If too much is simulated already, the reason says so."""
         from trireme.insight.simulations import simulator
 
         try:
-            return await self._the_simulator().explain_group_preemption(queued)
+            return await self._the_simulator().explain_group_preemption(queued, caller)
         except simulator.SimulationError as error:
             reason = f"it is not known, for the group is not simulated: {error}"
             return decision_explanation_pb2.PreemptionExplanation(pod_group=queued.pod_group, reason=reason)
@@ -315,7 +325,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     async def _explain_preemption(
         self, queued: snapshot_pb2.QueuedPod, cycle: cycle_pb2.Cycle
     ) -> decision_explanation_pb2.PreemptionExplanation:
-        """What preemption would do for the pod now. It runs on a copy, which changes no more."""
+        """What preemption would do for the pod now. It runs on a fork, which changes no more."""
+        # Other calls are answered first, as between the simulations of a search.
+        await asyncio.sleep(0)
         copy = simulated_cluster.SimulatedCluster(self._snap, self._engine.filter.profiles, cycle)
         cycle = copy.cycle_of_class(cycle.pod_class)
         nominee = self._snap.nominations.get(queued.pod.uid)

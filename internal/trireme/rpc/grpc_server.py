@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -98,11 +98,32 @@ async def refuse(context: Abortable | aio.ServicerContext[Any, Any], refusal: fe
     await abort(context, code, str(refusal), ((fencing.REASON_METADATA, refusal.reason.value),))
 
 
-def caller_identities(context: aio.ServicerContext[Any, Any]) -> set[str]:
+class Caller(Protocol):
+    """What a context says of who calls."""
+
+    def peer(self) -> str:
+        """The other end of the connection."""
+        ...
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        """What gRPC has authenticated."""
+        ...
+
+
+def caller_identities(context: Caller | aio.ServicerContext[Any, Any]) -> set[str]:
     """The names in the caller's certificate; empty without TLS."""
     from trireme.rpc.tls import identities  # loaded with TLS only
 
     return identities(context.auth_context())
+
+
+def caller_of(context: Caller | aio.ServicerContext[Any, Any]) -> str:
+    """The caller as bounds for each caller count it: by the names of its certificate; without one, its connection.
+
+    A caller with a certificate may have any number of connections, and counts once.
+    """
+    names = caller_identities(context) if context.auth_context() else ()
+    return f"certificate:{','.join(sorted(names))}" if names else str(context.peer())
 
 
 class ReplicaServer:

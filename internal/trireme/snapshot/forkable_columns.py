@@ -113,11 +113,6 @@ class ColumnVersion:
         self._copies = self.copies(self.size, self.capacity)
         self._saved.clear()
 
-    def end(self, newer: "ColumnVersion") -> None:
-        """Read through a newer version from now on: the table saves entries there."""
-        self.save(arrays.no_slots())
-        self.newer = newer
-
     def borrow(self, name: str, by: "ForkableColumns") -> Column:
         """A column of the table itself, read-only, while `is_unchanged`; `by` is notified when it ceases to be."""
         self._borrowers.add(by)
@@ -235,14 +230,14 @@ class ForkableColumns:
             return
         self.own_columns()
         newest = self.newest_version()
-        if newest is None or not newest.is_unchanged or newest.size != self.size or newest.capacity != self.capacity:
+        if newest is None or not newest.is_unchanged:
             if newest is not None:
                 family = newest.family
             else:
                 family = Family() if self._source is None else self._source.family
             version = self.make_version(family)
             if newest is not None:
-                newest.end(version)
+                newest.newer = version
             self._newest = weakref.ref(version)
             newest = version
         out._source = newest

@@ -62,7 +62,8 @@ class InsightServiceServicer:
 
     def Explain(self, request, context):
         """Explain evaluates a pod in the queue on the newest state of the cluster that insight has. NOT_FOUND where insight
-        knows no such pod. HTTP extenders take no part: the frontend alone calls them. Idempotent.
+        knows no such pod, RESOURCE_EXHAUSTED with proposals or preemption: too many wait for their turn. HTTP extenders take
+        no part: the frontend alone calls them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

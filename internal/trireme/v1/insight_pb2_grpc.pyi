@@ -39,7 +39,8 @@ class InsightServiceStub:
     def __new__(cls, channel: _aio.Channel) -> InsightServiceAsyncStub: ...
     Explain: _grpc.UnaryUnaryMultiCallable[_insight_pb2.ExplainRequest, _insight_pb2.ExplainResponse]
     """Explain evaluates a pod in the queue on the newest state of the cluster that insight has. NOT_FOUND where insight
-    knows no such pod. HTTP extenders take no part: the frontend alone calls them. Idempotent.
+    knows no such pod, RESOURCE_EXHAUSTED with proposals or preemption: too many wait for their turn. HTTP extenders take
+    no part: the frontend alone calls them. Idempotent.
     """
     ExplainDecision: _grpc.UnaryUnaryMultiCallable[_decision_explanation_pb2.ExplainDecisionRequest, _decision_explanation_pb2.ExplainDecisionResponse]
     """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
@@ -60,7 +61,8 @@ class InsightServiceAsyncStub(InsightServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Explain: _aio.UnaryUnaryMultiCallable[_insight_pb2.ExplainRequest, _insight_pb2.ExplainResponse]  # type: ignore[assignment]
     """Explain evaluates a pod in the queue on the newest state of the cluster that insight has. NOT_FOUND where insight
-    knows no such pod. HTTP extenders take no part: the frontend alone calls them. Idempotent.
+    knows no such pod, RESOURCE_EXHAUSTED with proposals or preemption: too many wait for their turn. HTTP extenders take
+    no part: the frontend alone calls them. Idempotent.
     """
     ExplainDecision: _aio.UnaryUnaryMultiCallable[_decision_explanation_pb2.ExplainDecisionRequest, _decision_explanation_pb2.ExplainDecisionResponse]  # type: ignore[assignment]
     """ExplainDecision says by which decision a pod that has a node got it, from the decisions of the last time that insight
@@ -84,7 +86,8 @@ class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_insight_pb2.ExplainResponse, _abc.Awaitable[_insight_pb2.ExplainResponse]]:
         """Explain evaluates a pod in the queue on the newest state of the cluster that insight has. NOT_FOUND where insight
-        knows no such pod. HTTP extenders take no part: the frontend alone calls them. Idempotent.
+        knows no such pod, RESOURCE_EXHAUSTED with proposals or preemption: too many wait for their turn. HTTP extenders take
+        no part: the frontend alone calls them. Idempotent.
         """
 
     @_abc_1.abstractmethod

@@ -73,7 +73,8 @@ def _seen(snap: snapshot.Snapshot) -> Any:
         for name in each.COLUMNS
         if name not in ("taint_set", "feature_set", "allocatable", "requested")
     }
-    return view(snap), texts, columns, snap.statistics()
+    objects = sorted(each.SerializeToString(deterministic=True) for each in snap.objects.entries())
+    return view(snap), texts, columns, objects, snap.statistics()
 
 
 def _verdicts(snap: snapshot.Snapshot) -> Any:
@@ -88,6 +89,7 @@ def _live(change: changed_clusters.Change) -> _Branch:
         out.add_class(pod_class, pod)
     for pod_class, number, _ in change.placed:
         out.place(pod_class, f"n{number}")
+    out.apply(objects=list(changed_clusters.claims_and_volumes()))
     return out
 
 

@@ -4,7 +4,6 @@ Simulations take time, so their number is bounded: by kind, and by the time afte
 not tried is reported. Between two of them other calls are answered.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ class SearchResult:
 
 
 class ProposalSearch:
-    """Searches for changes that let a pod be scheduled; one search at a time, for each copies the cluster."""
+    """Searches for changes that let a pod be scheduled; callers take turns, for each search forks the cluster."""
 
     def __init__(
         self,
@@ -53,20 +52,18 @@ class ProposalSearch:
         self._clock = clock
         self._seconds = seconds
         self._max_candidates = max_candidates
-        self._running = asyncio.Lock()
 
     async def search(self, evaluating: engine.Engine, cycle: cycle_pb2.Cycle) -> SearchResult:
         """Search on the snapshot as it is now; nothing is found where the pod is feasible somewhere already.
 
         Raises: as FilterEngine.filter.
         """
-        async with self._running:
-            deadline = self._clock() + self._seconds
-            cluster = simulated_cluster.SimulatedCluster(evaluating.snap, evaluating.filter.profiles, cycle)
-            if (await cluster.feasible_slots(cycle.pod_class)).size:
-                return SearchResult()
-            refused = await cluster.slots_refused_by_plugin()
-            return await _SearchOfPod(cluster, refused, self._max_candidates, deadline, self._clock).run()
+        deadline = self._clock() + self._seconds
+        cluster = simulated_cluster.SimulatedCluster(evaluating.snap, evaluating.filter.profiles, cycle)
+        if (await cluster.feasible_slots(cycle.pod_class)).size:
+            return SearchResult()
+        refused = await cluster.slots_refused_by_plugin()
+        return await _SearchOfPod(cluster, refused, self._max_candidates, deadline, self._clock).run()
 
 
 class _SearchOfPod:

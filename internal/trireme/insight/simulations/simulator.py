@@ -86,10 +86,10 @@ class Simulator:
             return await self._answer(kind, request)
 
     async def explain_group_preemption(
-        self, queued: snapshot_pb2.QueuedPod
+        self, queued: snapshot_pb2.QueuedPod, caller: str
     ) -> decision_explanation_pb2.PreemptionExplanation:
         """Whom the group of this pod would preempt, or why nobody. Raises: SimulationError."""
-        async with self._turn("explanations"):
+        async with self._turn(caller):
             setup = self._make_setup(simulation_pb2.SimulateRequest())
             members = [
                 pod

@@ -1,4 +1,4 @@
-"""Turns: one simulation at a time, and of the callers that wait one after the other.
+"""Turns: one simulation (or explanation that simulates) at a time, and of callers that wait one after the other.
 
 So a caller with many questions waits for its own, and each of the others for at most one of them.
 """
@@ -19,7 +19,11 @@ class TooManyWaitingError(Exception):
 class Turns:
     """Whose turn it is."""
 
-    def __init__(self, max_waiting: int = MAX_WAITING, max_of_caller: int = MAX_WAITING_OF_CALLER) -> None:
+    def __init__(
+        self, max_waiting: int = MAX_WAITING, max_of_caller: int = MAX_WAITING_OF_CALLER, *, what: str = "simulations"
+    ) -> None:
+        """`what` takes turns, for errors."""
+        self._what = what
         self._max_waiting = max_waiting
         self._max_of_caller = max_of_caller
         self._taken = False
@@ -47,9 +51,11 @@ class Turns:
             return
         own = self._waiting.get(caller, ())
         if len(own) >= self._max_of_caller:
-            raise TooManyWaitingError(f"{len(own)} simulations of the same caller wait already: wait for their answers")
+            raise TooManyWaitingError(
+                f"{len(own)} {self._what} of the same caller wait already: wait for their answers"
+            )
         if self.waiting >= self._max_waiting:
-            raise TooManyWaitingError(f"{self.waiting} simulations wait already: ask again later, or another replica")
+            raise TooManyWaitingError(f"{self.waiting} {self._what} wait already: ask again later, or another replica")
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, collections.deque()).append(turn)
         try:
