@@ -116,6 +116,7 @@ func points(plugin framework.Plugin) []triremev1.ExtensionPoint {
 		}
 	}
 	_, preEnqueue := plugin.(framework.PreEnqueuePlugin)
+	_, sortKey := plugin.(framework.SortKeyPlugin)
 	_, preFilter := plugin.(framework.PreFilterPlugin)
 	_, filter := plugin.(framework.FilterPlugin)
 	_, capacity := plugin.(framework.CapacityFilterPlugin)
@@ -128,6 +129,7 @@ func points(plugin framework.Plugin) []triremev1.ExtensionPoint {
 	_, bind := plugin.(framework.BindPlugin)
 	_, postBind := plugin.(framework.PostBindPlugin)
 	add(preEnqueue, triremev1.ExtensionPoint_EXTENSION_POINT_PRE_ENQUEUE)
+	add(sortKey, triremev1.ExtensionPoint_EXTENSION_POINT_QUEUE_SORT)
 	add(preFilter, triremev1.ExtensionPoint_EXTENSION_POINT_PRE_FILTER)
 	add(filter || capacity, triremev1.ExtensionPoint_EXTENSION_POINT_FILTER)
 	add(postFilter, triremev1.ExtensionPoint_EXTENSION_POINT_POST_FILTER)

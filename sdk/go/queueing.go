@@ -3,6 +3,7 @@ package trireme
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,6 +42,50 @@ func (s queueServer) PreEnqueue(
 		response.Statuses = append(response.Statuses, s.status("PreEnqueue", plugin.PreEnqueue(ctx, pod), 0))
 	}
 	return response, nil
+}
+
+// The most numbers in each part of a key.
+const maxKeyNumbers = 16
+
+// QueueSort calls SortKey for each pod.
+func (s queueServer) QueueSort(
+	ctx context.Context, request *triremev1.QueueSortRequest,
+) (*triremev1.QueueSortResponse, error) {
+	made, err := s.configured(ctx, request.GetConfigHash(), request.GetProfile())
+	if err != nil {
+		return nil, err
+	}
+	plugin, ok := made.plugin.(framework.SortKeyPlugin)
+	if !ok {
+		return nil, s.unimplemented("SortKey")
+	}
+	response := &triremev1.QueueSortResponse{}
+	for _, message := range request.GetPods() {
+		pod, err := podFrom(message)
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "pods: %v", err)
+		}
+		key, err := plugin.SortKey(ctx, pod)
+		if err == nil {
+			err = checkKey(key)
+		}
+		if err != nil {
+			return nil, s.failed("QueueSort: SortKey", err)
+		}
+		response.Keys = append(response.Keys, &triremev1.SortKey{Level: key.Level, Rest: key.Rest})
+	}
+	return response, nil
+}
+
+// checkKey says what came and what is expected where a part of a key has another length than it may have.
+func checkKey(key framework.SortKey) error {
+	if len(key.Level) == 0 || len(key.Level) > maxKeyNumbers {
+		return fmt.Errorf("returned a Level of %d numbers: must be 1 to %d", len(key.Level), maxKeyNumbers)
+	}
+	if len(key.Rest) > maxKeyNumbers {
+		return fmt.Errorf("returned a Rest of %d numbers: must be at most %d", len(key.Rest), maxKeyNumbers)
+	}
+	return nil
 }
 
 // QueueingHint calls the functions of the events that this one is among, for each pod.

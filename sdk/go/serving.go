@@ -153,6 +153,7 @@ func (s *service) register(server *grpc.Server) {
 
 var serviceOf = map[triremev1.ExtensionPoint]string{
 	triremev1.ExtensionPoint_EXTENSION_POINT_PRE_ENQUEUE:     "queue",
+	triremev1.ExtensionPoint_EXTENSION_POINT_QUEUE_SORT:      "queue",
 	triremev1.ExtensionPoint_EXTENSION_POINT_PRE_FILTER:      "filter",
 	triremev1.ExtensionPoint_EXTENSION_POINT_FILTER:          "filter",
 	triremev1.ExtensionPoint_EXTENSION_POINT_POST_FILTER:     "filter",

@@ -2,6 +2,8 @@ package trireme
 
 import (
 	"context"
+	"errors"
+	"math"
 	"net"
 	"path/filepath"
 	"slices"
@@ -242,6 +244,102 @@ func TestArgumentsBelongToAProfileAndWrongOnesAreNamed(t *testing.T) {
 	})
 	if text := response.GetStatus().GetMessages(); len(text) != 1 || !strings.Contains(text[0], "Score returned 101") {
 		t.Errorf("a score above 100: %v", response)
+	}
+}
+
+// sorted orders pods by a label: the key of each, or that it has none.
+type sorted struct {
+	base
+	keys map[string]framework.SortKey
+}
+
+func (s sorted) SortKey(_ context.Context, p *v1.Pod) (framework.SortKey, error) {
+	key, ok := s.keys[p.Labels["rank"]]
+	if !ok {
+		return key, errors.New("no key for " + p.Name)
+	}
+	return key, nil
+}
+
+// keysOf calls QueueSort for pods with these ranks.
+func keysOf(t *testing.T, plugin framework.Plugin, ranks ...string) ([]*triremev1.SortKey, error) {
+	t.Helper()
+	client := triremev1.NewQueueServiceClient(served(t, Definition{Plugin: plugin}, Options{}))
+	asked := &triremev1.QueueSortRequest{Profile: "p"}
+	for _, rank := range ranks {
+		asked.Pods = append(asked.Pods, &triremev1.Pod{Metadata: &triremev1.ObjectMeta{
+			Name: "pod-" + rank, Labels: map[string]string{"rank": rank},
+		}})
+	}
+	response, err := client.QueueSort(context.Background(), asked)
+	return response.GetKeys(), err
+}
+
+// A key that reaches the scheduler otherwise than it was made puts pods in another order.
+func TestKeysAreInTheOrderOfThePods(t *testing.T) {
+	keys := map[string]framework.SortKey{
+		"a": {Level: []int64{3}},
+		"b": {Level: []int64{math.MinInt64, math.MaxInt64}, Rest: make([]int64, 16)},
+	}
+	answer, err := keysOf(t, sorted{keys: keys}, "b", "a", "b")
+	if err != nil || len(answer) != 3 {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	for i, rank := range []string{"b", "a", "b"} {
+		if want := keys[rank]; !slices.Equal(answer[i].GetLevel(), want.Level) || !slices.Equal(answer[i].GetRest(), want.Rest) {
+			t.Errorf("pod %d of rank %s: %v", i, rank, answer[i])
+		}
+	}
+	described, err := (&Definition{Plugin: sorted{}}).describe(context.Background(), sorted{})
+	points := []triremev1.ExtensionPoint{triremev1.ExtensionPoint_EXTENSION_POINT_QUEUE_SORT}
+	if err != nil || !slices.Equal(described.GetExtensionPoints(), points) {
+		t.Errorf("%v, %v", described, err)
+	}
+}
+
+// A mistake of the author that is not named keeps pods out of the queue without a reason that anybody can read.
+func TestAWrongKeyIsAnErrorThatSaysWhatIsExpected(t *testing.T) {
+	keys := map[string]framework.SortKey{
+		"empty": {},
+		"long":  {Level: make([]int64, 17)},
+		"rest":  {Level: []int64{1}, Rest: make([]int64, 18)},
+	}
+	for rank, want := range map[string]string{
+		"empty":   "returned a Level of 0 numbers: must be 1 to 16",
+		"long":    "returned a Level of 17 numbers: must be 1 to 16",
+		"rest":    "returned a Rest of 18 numbers: must be at most 16",
+		"missing": "no key for pod-missing",
+	} {
+		_, err := keysOf(t, sorted{keys: keys}, rank)
+		if status.Code(err) != codes.Internal || status.Convert(err).Message() != "plugin P: QueueSort: SortKey: "+want {
+			t.Errorf("%s: %v", rank, err)
+		}
+	}
+}
+
+// A key by another profile's arguments mixes the order of two teams.
+func TestKeysAreByTheArgumentsOfTheProfile(t *testing.T) {
+	factory := WithArgs(func(_ context.Context, args *struct {
+		First int64 `json:"first"`
+	}, _ framework.Handle) (framework.Plugin, error) {
+		return sorted{keys: map[string]framework.SortKey{"": {Level: []int64{args.First}}}}, nil
+	}, nil)
+	connection := served(t, Definition{New: factory}, Options{})
+	for profile, args := range map[string]string{"one": `{"first": 1}`, "two": `{"first": 2}`} {
+		_, err := triremev1.NewPluginServiceClient(connection).Configure(context.Background(), &triremev1.ConfigureRequest{
+			ConfigHash: 9, Profile: profile, ArgsJson: []byte(args),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for profile, want := range map[string]int64{"one": 1, "two": 2} {
+		response, err := triremev1.NewQueueServiceClient(connection).QueueSort(context.Background(), &triremev1.QueueSortRequest{
+			Profile: profile, ConfigHash: 9, Pods: []*triremev1.Pod{{}},
+		})
+		if err != nil || len(response.GetKeys()) != 1 || !slices.Equal(response.GetKeys()[0].GetLevel(), []int64{want}) {
+			t.Errorf("profile %s: %v, %v", profile, response, err)
+		}
 	}
 }
 

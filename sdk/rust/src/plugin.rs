@@ -4,7 +4,7 @@ use serde_json::Value;
 use tonic::async_trait;
 
 use crate::call::{Call, Item, Node, Placement};
-use crate::results::{Bound, Permit, PreBind, PreFilter, Ready, Status, Verdict};
+use crate::results::{Bound, Permit, PreBind, PreFilter, Ready, SortKey, Status, Verdict};
 use crate::v1;
 
 /// A plugin: implement the methods of the extension points that its `Info` names. Any may be called at the same time.
@@ -13,6 +13,13 @@ pub trait Plugin: Send + Sync + 'static {
     /// Ok lets the pod into the queue; a refusal keeps it out until an event that the plugin registered.
     fn pre_enqueue(&self, _pod: &v1::Pod, _profile: &str) -> Result<(), Status> {
         Ok(())
+    }
+
+    /// The pod's position in the queue, of the pod and the arguments alone: it is called once, before the pod enters the
+    /// queue, and again only when a field of `Info::pod_fields`, the arguments, the version or the process changes. An
+    /// error fails the call about all its pods; they wait, and it is repeated.
+    fn sort_key(&self, pod: &v1::Pod, _profile: &str) -> Result<SortKey, Status> {
+        Ok(SortKey::by_priority(pod))
     }
 
     /// Whether the event may help the pod that this plugin refused. The objects are as the API server has them.

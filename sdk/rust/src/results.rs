@@ -76,6 +76,54 @@ pub(crate) fn coded(code: Code, plugin: &str) -> v1::Status {
     v1::Status { code: code as i32, plugin, ..Default::default() }
 }
 
+/// A pod's position in the queue: numbers that are compared from the first on, and the least is tried first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SortKey {
+    level: Vec<i64>,
+    rest: Vec<i64>,
+}
+
+impl SortKey {
+    /// The most numbers in each part.
+    pub const MAX_NUMBERS: usize = 16;
+
+    /// What is compared first: 1 to 16 numbers. Pods of one class with the same level may be scheduled in one batch, and
+    /// classes of one level take turns; so levels that all differ keep every batch to one pod.
+    pub fn new(level: impl Into<Vec<i64>>) -> Self {
+        Self { level: level.into(), rest: Vec::new() }
+    }
+
+    /// The scheduler's own order: the highest priority first.
+    pub fn by_priority(pod: &v1::Pod) -> Self {
+        let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
+        Self::new([-i64::from(priority)])
+    }
+
+    /// The order of the pods of one class and level: at most 16 numbers. What is equal goes by age.
+    pub fn rest(mut self, rest: impl Into<Vec<i64>>) -> Self {
+        self.rest = rest.into();
+        self
+    }
+
+    /// The message; an error says what came and what is expected.
+    pub(crate) fn into_message(self) -> Result<v1::SortKey, String> {
+        let most = Self::MAX_NUMBERS;
+        match (self.level.len(), self.rest.len()) {
+            (level, _) if level == 0 || level > most => {
+                Err(format!("returned a level of {level} numbers: must be 1 to {most}"))
+            }
+            (_, rest) if rest > most => Err(format!("returned a rest of {rest} numbers: must be at most {most}")),
+            _ => Ok(v1::SortKey { level: self.level, rest: self.rest }),
+        }
+    }
+}
+
+impl From<i64> for SortKey {
+    fn from(level: i64) -> Self {
+        Self::new([level])
+    }
+}
+
 /// Filter's result for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -270,7 +270,7 @@ fn routes<P: Plugin>(shared: &Arc<Shared<P>>) -> Result<(Routes, Vec<&'static st
     }
     let info = &shared.info;
     let mut routes = Routes::new(server!(plugin_service_server, PluginServiceServer, Server(shared.clone())));
-    if info.has(&[Point::PreEnqueue]) || info.has_hints() {
+    if info.has(&[Point::PreEnqueue, Point::QueueSort]) || info.has_hints() {
         names.push("trireme.v1.QueueService");
         routes = routes.add_service(server!(queue_service_server, QueueServiceServer, Server(shared.clone())));
     }

@@ -14,7 +14,7 @@ use trireme_sdk::v1::score_plugin_client::ScorePluginClient;
 use trireme_sdk::v1::{self, Code, Hint};
 use trireme_sdk::{
     Bound, Call, Event, Info, Item, Node, Normalization, Permit, Placement, Plugin, Point, PreBind, PreFilter, Ready,
-    Status, Verdict, async_trait,
+    SortKey, Status, Verdict, async_trait,
 };
 
 const UNLIMITED: i32 = i32::MAX;
@@ -32,6 +32,17 @@ impl Plugin for Everywhere {
         match &pod.metadata.as_ref().unwrap().name {
             name if name == "held" => Err(Status::unschedulable(format!("held in {profile}"))),
             _ => Ok(()),
+        }
+    }
+
+    fn sort_key(&self, pod: &v1::Pod, profile: &str) -> Result<SortKey, Status> {
+        match pod.metadata.as_ref().unwrap().name.as_str() {
+            "one" => Ok(3.into()),
+            "parts" => Ok(SortKey::new([i64::MIN, i64::MAX]).rest([profile.len() as i64; 16])),
+            "empty" => Ok(SortKey::new([])),
+            "long" => Ok(SortKey::new([0; 17])),
+            "rest" => Ok(SortKey::new([0]).rest([0; 18])),
+            _ => Err(Status::error("no rank")),
         }
     }
 
@@ -131,7 +142,7 @@ impl Plugin for Everywhere {
 
 fn info() -> Info {
     let points = [
-        Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::PostFilter, Point::PreScore, Point::Score,
+        Point::PreEnqueue, Point::QueueSort, Point::PreFilter, Point::Filter, Point::PostFilter, Point::PreScore, Point::Score,
         Point::NormalizeScore, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind, Point::PostBind,
     ];
     Info::new("Everywhere", points)
@@ -163,6 +174,47 @@ async fn pre_enqueue_lets_pods_in_and_hints_get_the_objects() {
         };
         assert_eq!(queue.queueing_hint(request).await.unwrap().into_inner().hints, [hint as i32]);
     }
+}
+
+#[tokio::test]
+async fn keys_are_in_the_order_of_the_pods_and_wrong_ones_are_named() {
+    let (channel, _stop) = served(info(), Everywhere::default()).await;
+    let mut queue = QueueServiceClient::new(channel);
+    let request = |names: &[&str]| v1::QueueSortRequest {
+        profile: "p".into(), pods: names.iter().map(|name| pod(name)).collect(), ..Default::default()
+    };
+    let keys = queue.queue_sort(request(&["parts", "one"])).await.unwrap().into_inner().keys;
+    let parts = v1::SortKey { level: vec![i64::MIN, i64::MAX], rest: vec![1; 16] };
+    assert_eq!(keys, [parts, v1::SortKey { level: vec![3], rest: vec![] }]);
+    for (name, problem) in [
+        ("empty", "returned a level of 0 numbers: must be 1 to 16"),
+        ("long", "returned a level of 17 numbers: must be 1 to 16"),
+        ("rest", "returned a rest of 18 numbers: must be at most 16"),
+        ("other", "no rank"),
+    ] {
+        let error = queue.queue_sort(request(&["one", name])).await.unwrap_err();
+        assert_eq!(error.code(), tonic::Code::Internal);
+        assert_eq!(error.message(), format!("plugin Everywhere: QueueSort: sort_key: {problem}"));
+    }
+}
+
+/// Orders nothing itself.
+struct Gate;
+
+impl Plugin for Gate {}
+
+#[tokio::test]
+async fn a_plugin_sorts_by_priority_unless_it_has_a_key_and_not_at_all_without_the_point() {
+    let request = v1::QueueSortRequest {
+        pods: vec![v1::Pod { spec: Some(v1::PodSpec { priority: Some(7), ..Default::default() }), ..Default::default() }],
+        ..Default::default()
+    };
+    let (channel, _stop) = served(Info::new("Gate", [Point::QueueSort]), Gate).await;
+    let keys = QueueServiceClient::new(channel).queue_sort(request.clone()).await.unwrap().into_inner().keys;
+    assert_eq!(keys, [v1::SortKey { level: vec![-7], rest: vec![] }]);
+    let (channel, _stop) = served(Info::new("Gate", [Point::PreEnqueue]), Gate).await;
+    let error = QueueServiceClient::new(channel).queue_sort(request).await.unwrap_err();
+    assert_eq!((error.code(), error.message()), (tonic::Code::Unimplemented, "plugin Gate has no Point::QueueSort"));
 }
 
 #[tokio::test]

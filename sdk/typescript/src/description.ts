@@ -5,6 +5,7 @@ import { Dependency, NodeData, Normalization } from "./values.js";
 
 const POINTS: readonly (readonly [Method, ExtensionPoint])[] = [
   ["preEnqueue", ExtensionPoint.PRE_ENQUEUE],
+  ["sortKey", ExtensionPoint.QUEUE_SORT],
   ["preFilter", ExtensionPoint.PRE_FILTER],
   ["filter", ExtensionPoint.FILTER],
   ["filterNodes", ExtensionPoint.FILTER],

@@ -42,6 +42,8 @@ export type {
   PreFilterResult,
   Reservation,
   Result,
+  SortKey,
+  SortNumbers,
   Verdict,
 } from "./plugin.js";
 export {

@@ -225,6 +225,7 @@ export class Invoker {
 
 // Methods whose RPC has another name.
 const RPCS: Partial<Record<Method, string>> = {
+  sortKey: "QueueSort",
   filterNodes: "Filter",
   scoreNodes: "Score",
   normalizeScores: "NormalizeScore",

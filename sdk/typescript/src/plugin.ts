@@ -51,6 +51,20 @@ export type Result = Status | undefined | void;
 /** Filter's answer about a node: nothing passes, a number above 0 passes for so many copies, a status refuses. */
 export type Verdict = Status | number | undefined | void;
 
+/** One number of a key, or several, which are compared from the first on: whole numbers of 64 bits. */
+export type SortNumbers = number | bigint | readonly (number | bigint)[];
+
+/** A pod's position in the queue; the least is tried first. */
+export interface SortKey {
+  /**
+   * What is compared first: 1 to 16 numbers. Pods of one class with the same level may be scheduled in one batch, and
+   * classes of one level take turns; so levels that all differ keep every batch to one pod.
+   */
+  readonly level: SortNumbers;
+  /** The order of the pods of one class and level: at most 16 numbers. What is equal goes by age. */
+  readonly rest?: SortNumbers;
+}
+
 /** PreFilter's answer for a pod that passes. */
 export interface PreFilterResult<State> {
   /** Narrows the nodes to these names. */
@@ -120,6 +134,12 @@ export interface Plugin<Config = any, State = any> {
   configure?(configuration: Configuration): Awaitable<Config>;
   /** Nothing lets the pod into the queue; a status keeps it out. */
   preEnqueue?(pod: Pod, context: Context<Config>): Awaitable<Result>;
+  /**
+   * The pod's position in the queue, of the pod and the configuration alone: it is called once, before the pod enters the
+   * queue, and again only when a field of `info.podFields`, the configuration, the version or the process changes. Numbers
+   * alone are the level; the negated priority is the scheduler's own order.
+   */
+  sortKey?(pod: Pod, context: Context<Config>): Awaitable<SortNumbers | SortKey>;
   /** Whether the change may help the pod, which this plugin refused. */
   queueingHint?(pod: Pod, change: Change, context: Context<Config>): Awaitable<boolean>;
   /** Before filter, whatever the node. SKIP leaves out filter. */

@@ -48,7 +48,7 @@ export interface RunningServer {
 
 // For each service: the methods that require it, and how it is served.
 const SERVICES: readonly [string, any, (invoker: Invoker) => any, readonly Method[]][] = [
-  ["trireme.v1.QueueService", QueueServiceService, queueService, ["preEnqueue", "queueingHint"]],
+  ["trireme.v1.QueueService", QueueServiceService, queueService, ["preEnqueue", "sortKey", "queueingHint"]],
   [
     "trireme.v1.FilterPlugin",
     FilterPluginService,

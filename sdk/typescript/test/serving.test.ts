@@ -4,12 +4,15 @@ import { ChannelCredentials, Server, ServerCredentials, status } from "@grpc/grp
 import {
   ArgumentReader,
   CallError,
+  describe,
   Handle,
   makeLogger,
   Metrics,
   type Plugin,
   serve,
   silentLogger,
+  type SortKey,
+  type SortNumbers,
   unschedulable,
 } from "../src/index.js";
 import { serveMetrics } from "../src/metrics.js";
@@ -18,7 +21,7 @@ import { cycle, errorOf, nodes, started } from "./serving.js";
 
 const { filter } = v1.FilterPluginService;
 const { configure, getPluginInfo } = v1.PluginServiceService;
-const { preEnqueue, queueingHint } = v1.QueueServiceService;
+const { preEnqueue, queueSort, queueingHint } = v1.QueueServiceService;
 
 const configuration = (argsJson: string, configHash = 9n) => ({
   plugin: "P",
@@ -134,6 +137,33 @@ test("hints and preEnqueue get the objects and pods", async (t) => {
     configHash: 1n,
   });
   assert.deepEqual(answer.hints, [v1.Hint.QUEUE_SKIP, v1.Hint.QUEUE]);
+});
+
+test("keys are in the order of the pods, each by its profile's configuration", async (t) => {
+  const keys: Record<string, SortNumbers | SortKey> = {
+    one: 3,
+    large: [-(1n << 63n), (1n << 63n) - 1n],
+    parts: { level: [1, 2n], rest: new Array(16).fill(7) },
+  };
+  const plugin: Plugin<{ first: number }> = {
+    info: { name: "P" },
+    configure: ({ args }) => args as { first: number },
+    sortKey: async (pod, { config }) => keys[pod.metadata!.name] ?? config.first,
+  };
+  const { call } = await started(t, plugin);
+  assert.deepEqual(describe(plugin).extensionPoints, [v1.ExtensionPoint.QUEUE_SORT]);
+  await call(configure, { ...configuration('{"first": 5}'), profile: "one" });
+  await call(configure, { ...configuration('{"first": 6}'), profile: "two" });
+  const sorted = async (profile: string, ...names: string[]) => {
+    const pods = names.map((name) => v1.Pod.fromPartial({ metadata: { name } }));
+    return (await call(queueSort, { profile, configHash: 9n, pods })).keys.map((key: v1.SortKey) => [key.level, key.rest]);
+  };
+  assert.deepEqual(await sorted("one", "parts", "one", "large"), [
+    [[1n, 2n], new Array(16).fill(7n)],
+    [[3n], []],
+    [[-(1n << 63n), (1n << 63n) - 1n], []],
+  ]);
+  assert.deepEqual([await sorted("one", "x"), await sorted("two", "x")], [[[[5n], []]], [[[6n], []]]]);
 });
 
 test("a hint has the configuration of the pod's profile", async (t) => {

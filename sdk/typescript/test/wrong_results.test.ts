@@ -8,7 +8,7 @@ import { cycle, errorOf, nodes, started } from "./serving.js";
 const { preFilter, filter, postFilter, reserve } = v1.FilterPluginService;
 const { preScore, score, normalizeScore } = v1.ScorePluginService;
 const { permit, preBind, preBindPreFlight } = v1.BindPluginService;
-const { preEnqueue, queueingHint } = v1.QueueServiceService;
+const { preEnqueue, queueSort, queueingHint } = v1.QueueServiceService;
 
 const pod = { namespace: "n", name: "a", uid: "u" };
 const items = [{ pod, nodeName: "a", assumed: [], state: Buffer.alloc(0), outcomeUnknown: false }];
@@ -19,6 +19,8 @@ const one = nodes("a");
 const NOTHING = "nothing or a status";
 const PRE_FILTER = "nothing, SKIP, a status, or an object of {nodes, state}";
 const POST_FILTER = "nothing, a status, or an object of {actions, nominatedNode, clearNomination, disruption}";
+const SORT_KEY = "a whole number of 64 bits, an array of 1 to 16 such, or an object of {level, rest} of these";
+const sorted = { profile: "p", configHash: 1n, pods: [v1.Pod.create()] };
 const RESERVE = "nothing, a status, or an object of {assumed, state}";
 const PRE_SCORE = "nothing, SKIP, a status, or an object of {state}";
 const PERMIT = "nothing, a status, or wait(seconds)";
@@ -28,6 +30,17 @@ const PRE_BIND = "nothing, SKIP, a status, or an object of {waitFor, timeoutSeco
 const WRONG: [string, any, object, unknown, string][] = [
   ["preEnqueue", preEnqueue, { profile: "p", configHash: 1n, pods: [v1.Pod.create()] }, false, `returned false: must be ${NOTHING}`],
   ["preEnqueue", preEnqueue, { profile: "p", configHash: 1n, pods: [v1.Pod.create()] }, SKIP, `returned SKIP: must be ${NOTHING}`],
+  ["sortKey", queueSort, sorted, undefined, `returned undefined: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, null, `returned null: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, "high", `returned 'high': must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, 1.5, `returned 1.5: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, 2 ** 53, `returned 9007199254740992: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, 1n << 63n, `returned 9223372036854775808n: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, [], `returned []: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, new Array(17).fill(0), `returned [ 0, 0, 0, ... 14 more items ]: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, { rest: 1 }, `returned { rest: 1 }: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, { level: 1, rest: true }, `returned { level: 1, rest: true }: must be ${SORT_KEY}`],
+  ["sortKey", queueSort, sorted, { level: 1, order: 1 }, `returned an object with the field order: must be ${SORT_KEY}`],
   ["queueingHint", queueingHint, hinted, undefined, "returned undefined: must be true or false"],
   ["preFilter", preFilter, { cycle: cycle() }, true, `returned true: must be ${PRE_FILTER}`],
   ["preFilter", preFilter, { cycle: cycle() }, ["a"], `returned [ 'a' ]: must be ${PRE_FILTER}`],
@@ -52,7 +65,12 @@ const WRONG: [string, any, object, unknown, string][] = [
 ];
 
 // Whose methods' names are not those of the RPCs.
-const RPCS: Record<string, string> = { filterNodes: "Filter", scoreNodes: "Score", normalizeScores: "NormalizeScore" };
+const RPCS: Record<string, string> = {
+  sortKey: "QueueSort",
+  filterNodes: "Filter",
+  scoreNodes: "Score",
+  normalizeScores: "NormalizeScore",
+};
 // What a plugin with the method needs beside it.
 const BESIDE: Record<string, object> = {
   queueingHint: { filter: () => undefined },

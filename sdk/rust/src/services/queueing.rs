@@ -2,8 +2,9 @@ use serde_json::Value;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Server;
+use crate::info::Point;
 use crate::plugin::Plugin;
-use crate::results::coded;
+use crate::results::{SortKey, coded};
 use crate::v1::queue_service_server::QueueService;
 use crate::v1::{self, Code, Hint};
 
@@ -31,6 +32,24 @@ impl<P: Plugin> QueueService for Server<P> {
             Ok(v1::PreEnqueueResponse { statuses: statuses.collect() })
         };
         self.0.run("PreEnqueue", work).await.map(Response::new)
+    }
+
+    async fn queue_sort(&self, request: Request<v1::QueueSortRequest>) -> Result<Response<v1::QueueSortResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        let work = async move {
+            if !shared.info.has(&[Point::QueueSort]) {
+                return Err(Status::unimplemented(format!("plugin {} has no Point::QueueSort", shared.name())));
+            }
+            let plugin = shared.plugin(request.config_hash, Some(&request.profile))?;
+            let keys = request.pods.iter().map(|pod| {
+                let key = plugin.sort_key(pod, &request.profile).map_err(|status| status.message().to_string());
+                key.and_then(SortKey::into_message)
+            });
+            let keys: Result<Vec<_>, String> = keys.collect();
+            let keys = keys.map_err(|error| shared.failed("QueueSort", &format!("sort_key: {error}")))?;
+            Ok(v1::QueueSortResponse { keys })
+        };
+        self.0.run("QueueSort", work).await.map(Response::new)
     }
 
     async fn queueing_hint(

@@ -1,7 +1,7 @@
-/** Serves QueueService with a plugin's preEnqueue and queueingHint. */
+/** Serves QueueService with a plugin's preEnqueue, sortKey and queueingHint. */
 import { status } from "@grpc/grpc-js";
 import type { Change } from "../calls.js";
-import { reject } from "../checks.js";
+import { checkFields, reject } from "../checks.js";
 import { CallError } from "../errors.js";
 import {
   Hint,
@@ -10,6 +10,9 @@ import {
   type QueueingHintRequest,
   type QueueingHintResponse,
   type QueueServiceServer,
+  type QueueSortRequest,
+  type QueueSortResponse,
+  type SortKey as SortKeyMessage,
 } from "../generated/trireme/v1/queue.js";
 import type { Invoker, Turn } from "../invoker.js";
 
@@ -18,6 +21,9 @@ export function queueService(invoker: Invoker): QueueServiceServer {
   return {
     preEnqueue: invoker.unary("PreEnqueue", ["preEnqueue"], (request: PreEnqueueRequest, turn) =>
       preEnqueue(invoker, request, turn),
+    ),
+    queueSort: invoker.unary("QueueSort", ["sortKey"], (request: QueueSortRequest, turn) =>
+      queueSort(invoker, request, turn),
     ),
     queueingHint: invoker.unary("QueueingHint", ["queueingHint"], (request: QueueingHintRequest, turn) =>
       queueingHint(invoker, request, turn),
@@ -36,6 +42,45 @@ async function preEnqueue(invoker: Invoker, request: PreEnqueueRequest, turn: Tu
     );
   }
   return { statuses };
+}
+
+async function queueSort(invoker: Invoker, request: QueueSortRequest, turn: Turn): Promise<QueueSortResponse> {
+  invoker.requireConfiguration(request.configHash);
+  const config = invoker.configurations.get(request.configHash, request.profile);
+  const context = invoker.contextFor(request.profile, config, turn);
+  const keys = [];
+  for (const pod of request.pods) {
+    keys.push(await invoker.call("sortKey", async () => keyMessage(await invoker.plugin.sortKey!(pod, context))));
+  }
+  return { keys };
+}
+
+const MAX_NUMBERS = 16;
+const SORT_KEY = "a whole number of 64 bits, an array of 1 to 16 such, or an object of {level, rest} of these";
+
+/** The message of a key. @throws InvalidResult saying what came, and what is expected. */
+function keyMessage(result: unknown): SortKeyMessage {
+  const parts: unknown = typeof result === "object" && !Array.isArray(result) ? result : { level: result };
+  checkFields(parts, { level: "anything", rest: "anything" }, SORT_KEY);
+  const { level, rest } = parts as { level?: unknown; rest?: unknown };
+  const levels = sortNumbers(level);
+  const others = rest === undefined ? [] : sortNumbers(rest);
+  if (levels === undefined || levels.length === 0 || others === undefined) reject(result, SORT_KEY);
+  return { level: levels, rest: others };
+}
+
+/** The numbers of one part of a key; undefined where it is something else. */
+function sortNumbers(part: unknown): bigint[] | undefined {
+  const values: readonly unknown[] = Array.isArray(part) ? part : [part];
+  if (values.length > MAX_NUMBERS) return undefined;
+  const numbers = values.map((value) => {
+    // A number beyond 2^53 may be another one than was meant.
+    const whole = typeof value === "bigint" || Number.isSafeInteger(value);
+    return whole ? BigInt(value as number | bigint) : undefined;
+  });
+  return numbers.every((value) => value !== undefined && BigInt.asIntN(64, value) === value)
+    ? (numbers as bigint[])
+    : undefined;
 }
 
 async function queueingHint(

@@ -13,6 +13,7 @@ final class Description {
   private static final List<Map.Entry<Class<? extends Plugin>, ExtensionPoint>> POINTS =
       List.of(
           Map.entry(Plugin.PreEnqueue.class, ExtensionPoint.EXTENSION_POINT_PRE_ENQUEUE),
+          Map.entry(Plugin.QueueSort.class, ExtensionPoint.EXTENSION_POINT_QUEUE_SORT),
           Map.entry(Plugin.PreFilter.class, ExtensionPoint.EXTENSION_POINT_PRE_FILTER),
           Map.entry(Plugin.Filter.class, ExtensionPoint.EXTENSION_POINT_FILTER),
           Map.entry(Plugin.PostFilter.class, ExtensionPoint.EXTENSION_POINT_POST_FILTER),

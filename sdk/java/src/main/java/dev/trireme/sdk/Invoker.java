@@ -33,7 +33,8 @@ import java.util.function.Consumer;
 final class Invoker {
   /** The RPCs of methods that are named otherwise. */
   private static final Map<String, String> RPCS =
-      Map.of("filterNodes", "Filter", "scoreNodes", "Score", "normalizeScores", "NormalizeScore");
+      Map.of(
+          "sortKey", "QueueSort", "filterNodes", "Filter", "scoreNodes", "Score", "normalizeScores", "NormalizeScore");
 
   /** How often a call that waits for its turn looks whether its caller is still there; milliseconds. */
   private static final long TURN_POLL_MS = 20;

@@ -9,6 +9,7 @@ import dev.trireme.v1.ObjectKey;
 import dev.trireme.v1.Pod;
 import dev.trireme.v1.PodIdentity;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -37,6 +38,36 @@ public interface Plugin {
   interface PreEnqueue extends Plugin {
     /** SUCCESS lets the pod into the queue, another status keeps it out. */
     Status preEnqueue(Pod pod, Context context) throws Exception;
+  }
+
+  /** Orders the queue: the pods of all profiles. */
+  interface QueueSort extends Plugin {
+    /**
+     * The pod's position in the queue, of the pod and the configuration alone: it is called once, before the pod enters
+     * the queue, and again only when a field of {@link Info#podFields}, the configuration, the version or the process
+     * changes.
+     */
+    SortKey sortKey(Pod pod, Context context) throws Exception;
+  }
+
+  /**
+   * A pod's position in the queue: numbers that are compared from the first on, and the least is tried first.
+   *
+   * @param level compared first: 1 to 16 numbers. Pods of one class with the same level may be scheduled in one batch, and
+   *     classes of one level take turns; so levels that all differ keep every batch to one pod. The negated priority is
+   *     the scheduler's own order.
+   * @param rest the order of the pods of one class and level: at most 16 numbers. What is equal goes by age
+   */
+  record SortKey(List<Long> level, List<Long> rest) {
+    /** A key of a level alone. */
+    public static SortKey of(long... level) {
+      return new SortKey(Arrays.stream(level).boxed().toList(), List.of());
+    }
+
+    /** The same with the order of the pods of one class and level. */
+    public SortKey thenBy(long... numbers) {
+      return new SortKey(level, Arrays.stream(numbers).boxed().toList());
+    }
   }
 
   /** Decides which of the registered events may help a pod. */

@@ -159,7 +159,8 @@ public final class PluginServer implements AutoCloseable {
     List<ServerServiceDefinition> out = new ArrayList<>();
     out.add(pluginService());
     Plugin plugin = invoker.plugin();
-    if (plugin instanceof Plugin.PreEnqueue || plugin instanceof Plugin.QueueingHint) {
+    if (plugin instanceof Plugin.PreEnqueue || plugin instanceof Plugin.QueueSort
+        || plugin instanceof Plugin.QueueingHint) {
       out.add(queueService());
     }
     if (plugin instanceof Plugin.PreFilter || plugin instanceof Plugin.Filter
@@ -192,6 +193,7 @@ public final class PluginServer implements AutoCloseable {
     QueueHandlers handlers = new QueueHandlers(invoker);
     return new Definition()
         .add(Rpcs.PRE_ENQUEUE, invoker.unary(Rpcs.PRE_ENQUEUE, handlers::preEnqueue))
+        .add(Rpcs.QUEUE_SORT, invoker.unary(Rpcs.QUEUE_SORT, handlers::queueSort))
         .add(Rpcs.QUEUEING_HINT, invoker.unary(Rpcs.QUEUEING_HINT, handlers::queueingHint))
         .build();
   }

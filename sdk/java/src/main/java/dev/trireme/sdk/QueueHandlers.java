@@ -5,10 +5,14 @@ import dev.trireme.v1.Hint;
 import dev.trireme.v1.Pod;
 import dev.trireme.v1.PreEnqueueRequest;
 import dev.trireme.v1.PreEnqueueResponse;
+import dev.trireme.v1.QueueSortRequest;
+import dev.trireme.v1.QueueSortResponse;
 import dev.trireme.v1.QueueingHintRequest;
 import dev.trireme.v1.QueueingHintResponse;
+import dev.trireme.v1.SortKey;
+import java.util.List;
 
-/** Serves QueueService with a plugin's preEnqueue and queueingHint. */
+/** Serves QueueService with a plugin's preEnqueue, sortKey and queueingHint. */
 final class QueueHandlers {
   private final Invoker invoker;
 
@@ -26,6 +30,41 @@ final class QueueHandlers {
       out.addStatuses(invoker.call("preEnqueue", () -> invoker.statusMessage(plugin.preEnqueue(pod, context), "")));
     }
     return out.build();
+  }
+
+  QueueSortResponse queueSort(QueueSortRequest request) {
+    Plugin.QueueSort plugin = invoker.as(Plugin.QueueSort.class);
+    invoker.requireConfiguration(request.getConfigHash());
+    QueueSortResponse.Builder out = QueueSortResponse.newBuilder();
+    Plugin.Context context = new Plugin.Context(
+        request.getProfile(), invoker.configurations.get(request.getConfigHash(), request.getProfile()));
+    for (Pod pod : request.getPodsList()) {
+      out.addKeys(invoker.call("sortKey", () -> keyMessage(plugin.sortKey(pod, context))));
+    }
+    return out.build();
+  }
+
+  private static SortKey keyMessage(Plugin.SortKey key) {
+    Invoker.required(key, "a SortKey");
+    return SortKey.newBuilder()
+        .addAllLevel(numbers("level", key.level(), 1))
+        .addAllRest(numbers("rest", key.rest(), 0))
+        .build();
+  }
+
+  /** The most numbers in each part of a key. */
+  private static final int MAX_NUMBERS = 16;
+
+  /** The numbers of one part of a key. Throws InvalidResult where it has too few or too many, or null among them. */
+  private static List<Long> numbers(String part, List<Long> numbers, int least) {
+    String expected = ": must be " + least + " to " + MAX_NUMBERS + " whole numbers";
+    if (numbers == null || numbers.stream().anyMatch(number -> number == null)) {
+      throw new InvalidResult("returned null " + (numbers == null ? "as " : "in ") + part + expected);
+    }
+    if (numbers.size() < least || numbers.size() > MAX_NUMBERS) {
+      throw new InvalidResult("returned a " + part + " of " + numbers.size() + " numbers" + expected);
+    }
+    return numbers;
   }
 
   QueueingHintResponse queueingHint(QueueingHintRequest request) {

@@ -34,6 +34,8 @@ import dev.trireme.v1.PreFilterRequest;
 import dev.trireme.v1.PreFilterResponse;
 import dev.trireme.v1.PreScoreRequest;
 import dev.trireme.v1.PreScoreResponse;
+import dev.trireme.v1.QueueSortRequest;
+import dev.trireme.v1.QueueSortResponse;
 import dev.trireme.v1.QueueingHintRequest;
 import dev.trireme.v1.QueueingHintResponse;
 import dev.trireme.v1.RejectRequest;
@@ -66,6 +68,10 @@ public final class Rpcs {
   /** QueueService.PreEnqueue. */
   public static final Rpc<PreEnqueueRequest, PreEnqueueResponse> PRE_ENQUEUE =
       new Rpc<>("QueueService", "PreEnqueue", PreEnqueueRequest.getDefaultInstance(), PreEnqueueResponse.getDefaultInstance());
+
+  /** QueueService.QueueSort. */
+  public static final Rpc<QueueSortRequest, QueueSortResponse> QUEUE_SORT =
+      new Rpc<>("QueueService", "QueueSort", QueueSortRequest.getDefaultInstance(), QueueSortResponse.getDefaultInstance());
 
   /** QueueService.QueueingHint. */
   public static final Rpc<QueueingHintRequest, QueueingHintResponse> QUEUEING_HINT =

@@ -8,15 +8,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.protobuf.ByteString;
 import dev.trireme.v1.ConfigureRequest;
 import dev.trireme.v1.Cycle;
+import dev.trireme.v1.ExtensionPoint;
 import dev.trireme.v1.Fence;
 import dev.trireme.v1.FilterRequest;
 import dev.trireme.v1.GetPluginInfoRequest;
 import dev.trireme.v1.Hint;
+import dev.trireme.v1.ObjectMeta;
 import dev.trireme.v1.Pod;
 import dev.trireme.v1.PodSpec;
 import dev.trireme.v1.PreEnqueueRequest;
+import dev.trireme.v1.QueueSortRequest;
 import dev.trireme.v1.QueueingHintRequest;
 import dev.trireme.v1.ReserveRequest;
+import dev.trireme.v1.SortKey;
 import io.grpc.Metadata;
 import io.grpc.Status.Code;
 import io.grpc.StatusRuntimeException;
@@ -24,6 +28,7 @@ import io.prometheus.metrics.model.registry.PrometheusRegistry;
 import io.prometheus.metrics.model.snapshots.CounterSnapshot;
 import io.prometheus.metrics.model.snapshots.Labels;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -152,6 +157,43 @@ final class ServingTest {
       QueueingHintRequest hint = QueueingHintRequest.newBuilder().setConfigHash(9)
           .setNewJson(ByteString.copyFromUtf8("\"east\"")).addPods(of("one")).addPods(of("two")).build();
       assertEquals(List.of(Hint.HINT_QUEUE, Hint.HINT_QUEUE_SKIP), served.call(Rpcs.QUEUEING_HINT, hint).getHintsList());
+    }
+  }
+
+  /** Sorts pods by a rank of its configuration, and by priority. */
+  static final class Sorting implements Plugin.Configurable, Plugin.QueueSort {
+    @Override
+    public Info info() {
+      return Info.of("P");
+    }
+
+    @Override
+    public Object configure(Configuration configuration) {
+      return new Arguments(configuration.args()).integer("rank", 0, -1000, 1000);
+    }
+
+    @Override
+    public SortKey sortKey(Pod pod, Context context) {
+      SortKey key = SortKey.of(context.config(Number.class).longValue(), Long.MIN_VALUE);
+      return pod.getMetadata().getName().equals("plain") ? key : key.thenBy(pod.getSpec().getPriority(), Long.MAX_VALUE);
+    }
+  }
+
+  @Test
+  void keysAreInTheOrderOfThePodsByTheirProfilesConfiguration() throws Exception {
+    try (Served served = new Served(new Sorting())) {
+      var info = served.call(Rpcs.GET_PLUGIN_INFO, GetPluginInfoRequest.getDefaultInstance()).getPlugins(0);
+      assertEquals(List.of(ExtensionPoint.EXTENSION_POINT_QUEUE_SORT), info.getExtensionPointsList());
+      configure(served, "one", "{\"rank\": 1}");
+      configure(served, "two", "{\"rank\": -2}");
+      Pod plain = Pod.newBuilder().setMetadata(ObjectMeta.newBuilder().setName("plain")).build();
+      Pod important = Pod.newBuilder().setSpec(PodSpec.newBuilder().setPriority(7)).build();
+      QueueSortRequest.Builder request = QueueSortRequest.newBuilder().setConfigHash(9).addPods(important).addPods(plain);
+      for (var each : Map.of("one", 1L, "two", -2L).entrySet()) {
+        List<SortKey> keys = served.call(Rpcs.QUEUE_SORT, request.setProfile(each.getKey()).build()).getKeysList();
+        SortKey level = SortKey.newBuilder().addLevel(each.getValue()).addLevel(Long.MIN_VALUE).build();
+        assertEquals(List.of(level.toBuilder().addRest(7).addRest(Long.MAX_VALUE).build(), level), keys);
+      }
     }
   }
 

@@ -7,11 +7,13 @@ import com.google.protobuf.Message;
 import dev.trireme.v1.BindRequest;
 import dev.trireme.v1.FilterRequest;
 import dev.trireme.v1.NormalizeScoreRequest;
+import dev.trireme.v1.Pod;
 import dev.trireme.v1.PermitRequest;
 import dev.trireme.v1.PostFilterRequest;
 import dev.trireme.v1.PreBindRequest;
 import dev.trireme.v1.PreFilterRequest;
 import dev.trireme.v1.PreScoreRequest;
+import dev.trireme.v1.QueueSortRequest;
 import dev.trireme.v1.ReserveRequest;
 import dev.trireme.v1.ScoreRequest;
 import io.grpc.Status.Code;
@@ -125,6 +127,46 @@ final class WrongResultsTest {
             "PreBind: preBind: returned null: must be a PreBindResult"),
         new Case(Rpcs.BIND, BindRequest.newBuilder().setCycle(Served.cycle()).addItems(item).build(),
             "Bind: bind: returned null: must be Status.SUCCESS, Status.SKIP, a refusal or an error"));
+  }
+
+  /** Returns the key of its test. */
+  record Sorting(SortKey key) implements Plugin.QueueSort {
+    @Override
+    public Info info() {
+      return Info.of("P");
+    }
+
+    @Override
+    public SortKey sortKey(Pod pod, Context context) {
+      return key;
+    }
+  }
+
+  /** A key, and its error after "plugin P: QueueSort: sortKey: ". */
+  record WrongKey(Plugin.SortKey key, String problem) {}
+
+  static Stream<WrongKey> wrongKeys() {
+    String level = ": must be 1 to 16 whole numbers";
+    String rest = ": must be 0 to 16 whole numbers";
+    return Stream.of(
+        new WrongKey(null, "returned null: must be a SortKey"),
+        new WrongKey(new Plugin.SortKey(null, List.of()), "returned null as level" + level),
+        new WrongKey(Plugin.SortKey.of(), "returned a level of 0 numbers" + level),
+        new WrongKey(Plugin.SortKey.of(new long[17]), "returned a level of 17 numbers" + level),
+        new WrongKey(new Plugin.SortKey(List.of(1L), null), "returned null as rest" + rest),
+        new WrongKey(new Plugin.SortKey(List.of(1L), Arrays.asList(1L, null)), "returned null in rest" + rest),
+        new WrongKey(Plugin.SortKey.of(1).thenBy(new long[18]), "returned a rest of 18 numbers" + rest));
+  }
+
+  @ParameterizedTest
+  @MethodSource("wrongKeys")
+  void aWrongKeyIsNamedWithWhatIsExpected(WrongKey each) throws Exception {
+    try (Served served = new Served(new Sorting(each.key()))) {
+      QueueSortRequest request = QueueSortRequest.newBuilder().addPods(Pod.getDefaultInstance()).build();
+      StatusRuntimeException error = served.error(Rpcs.QUEUE_SORT, request);
+      assertEquals(Code.INTERNAL, error.getStatus().getCode());
+      assertEquals("plugin P: QueueSort: sortKey: " + each.problem(), error.getStatus().getDescription());
+    }
   }
 
   @ParameterizedTest
