@@ -26,6 +26,8 @@ _BEFORE_PAUSE_OF_STREAMS = (7.0, 14.0)
 _AFTER_SUCCESSION = 2.0
 # How long a drawn configuration that is valid stays in force at most.
 _VALID_SECONDS = 120.0
+# After so many callbacks of a process at most it is killed or paused: what it does at one moment.
+_MOST_CALLBACKS = 100
 _ERRORS = (409, 429, 500, 503, 504)
 
 
@@ -89,6 +91,9 @@ class Faults:
             undo()
         self._undo.clear()
         self._calms += 1
+        for process in self._cluster.processes.values():
+            if process.current is not None:
+                process.current.interruption = None
         self._cluster.api.faults.clear()
 
     def _for_a_while(self, undo: Callable[[], None], seconds: float | None = None) -> Callable[[], None]:
@@ -121,7 +126,8 @@ class Faults:
     # Processes
 
     def _kill(self) -> None:
-        self._process().kill()
+        process = self._process()
+        self._at_any_await(process, process.kill)
 
     def _pause(self) -> None:
         self._pause_process(self._process())
@@ -130,8 +136,21 @@ class Faults:
         self._pause_process(self._leader())
 
     def _pause_process(self, process: SupervisedProcess) -> None:
-        process.pause()
-        self._for_a_while(process.resume)
+        seconds = self._random.uniform(SHORTEST, LONGEST)
+
+        def pause() -> None:
+            process.pause()
+            self._for_a_while(process.resume, seconds)
+
+        self._at_any_await(process, pause)
+
+    def _at_any_await(self, process: SupervisedProcess, begin: Callable[[], None]) -> None:
+        """Begin a fault of a process at once, or after some more callbacks of it, so between any two of its awaits."""
+        callbacks = self._random.choice((0, self._random.randint(1, _MOST_CALLBACKS)))
+        if not callbacks or process.current is None or process.current.interruption is not None:
+            begin()
+        else:
+            self._loop.interrupt(process.current, callbacks, begin)
 
     def _leader(self) -> SupervisedProcess:
         """The frontend that holds the Lease, or any."""

@@ -43,6 +43,8 @@ class Process:
         self.host = host
         self.state = State.RUNNING
         self.held: list[Any] = []
+        #: After how many more of its callbacks what is called; see `VirtualLoop.interrupt`.
+        self.interruption: tuple[int, Callable[[], object]] | None = None
         self.signal_handlers: dict[int, Callable[[], object]] = {}
         self._tasks: list[weakref.ref[asyncio.Task[Any]]] = []
         self._tasks_to_keep = _FEW_TASKS  # before those that have ended are forgotten
@@ -91,6 +93,7 @@ class Process:
         here, they run them as the process that is gone, for which nothing is sent, called or started any more.
         """
         self.state = State.KILLED
+        self.interruption = None
         self.held.clear()
         self.signal_handlers.clear()
         tasks, self._tasks = self._tasks, []

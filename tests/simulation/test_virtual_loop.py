@@ -154,6 +154,28 @@ async def test_a_signal_reaches_the_process_that_handles_it(loop: VirtualLoop) -
     assert seen == ["stopping"]
 
 
+@pytest.mark.parametrize("callbacks", range(1, 6))
+def test_a_process_is_interrupted_between_any_two_awaits(callbacks: int) -> None:
+    """If this fails, faults never come in the middle of what a process does at one moment."""
+    seen = []
+
+    @in_simulation
+    async def simulate(loop: VirtualLoop) -> None:
+        process = loop.process("a", "127.0.0.1")
+
+        async def work() -> None:
+            for step in range(10):
+                seen.append(step)
+                await asyncio.sleep(0)
+
+        process.start(loop, work)
+        loop.interrupt(process, callbacks, lambda: loop.kill(process))
+        await asyncio.sleep(1)
+
+    simulate()
+    assert seen == list(range(callbacks))
+
+
 async def _race(loop: VirtualLoop) -> str:
     """A digest of the order in which tasks that share sets and chance run."""
     order: list[str] = []

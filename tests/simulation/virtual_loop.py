@@ -194,6 +194,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._ready.extend(process.held)
             process.held.clear()
 
+    def interrupt(self, process: Process, callbacks: int, action: Callable[[], object]) -> None:
+        """Call `action` as no process as soon as so many more callbacks of the process have run.
+
+        So it comes between any two awaits of the process, also where no time passes between them. Replaces what was to
+        be called before.
+        """
+        process.interruption = (callbacks, action)
+
     def kill(self, process: Process) -> None:
         """End it as SIGKILL does: its connections break, and nothing of it runs any more."""
         self.network.drop_process(process)
@@ -209,14 +217,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run what is ready, and let time pass, until the loop is to stop."""
         ready = self._ready
         while True:
-            if not ready and not self._stopping:
-                self._pass_time()
-            count = len(ready)
-            self._callbacks_at_once += count
-            if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
-                self._callbacks_at_once = 0
-                raise Deadlock(f"an endless loop: {ready[0]!r}")
-            for _ in range(count):
+            for _ in range(self._make_ready()):
                 handle = ready.popleft()
                 if handle._callback is None:
                     continue
@@ -228,10 +229,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
                         context.run(handle._callback, *handle._args)
                     except BaseException as error:
                         self._on_exception(handle, error)
+                    if process is not None and process.interruption is not None:
+                        _count_down(process)
                 elif process.state is _PAUSED:
                     process.held.append(handle)
             if self._stopping:
                 return
+
+    def _make_ready(self) -> int:
+        """How many callbacks run next, of a later moment if there are none now."""
+        if not self._ready and not self._stopping:
+            self._pass_time()
+        count = len(self._ready)
+        self._callbacks_at_once += count
+        if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
+            self._callbacks_at_once = 0
+            raise Deadlock(f"an endless loop: {self._ready[0]!r}")
+        return count
 
     def _on_exception(self, handle: _Handle, error: BaseException) -> None:
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
@@ -326,6 +340,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Nothing sleeps that it could wake."""
+
+
+def _count_down(process: Process) -> None:
+    """A callback of the process has run, which something is to interrupt."""
+    assert process.interruption is not None
+    left, action = process.interruption
+    process.interruption = (left - 1, action) if left > 1 else None
+    if left <= 1:
+        action()
 
 
 def _make_task(loop: Any, coro: Any, **named: Any) -> _Task:
