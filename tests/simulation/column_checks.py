@@ -42,6 +42,12 @@ class ColumnChecks:
 
         owner.__init__ = made
 
+    def services(self) -> Iterator[tuple[str, Any]]:
+        """Those that run, by the names of their processes."""
+        for name, (process, service) in self._services.items():
+            if process.state is State.RUNNING:
+                yield name, service
+
     def differences(self, leader: app.App, process: Process) -> list[str]:
         """How the replicas that are in step differ from the leader's cluster. Nothing may be under way."""
         chunks = process.context.copy().run(leader.phases.publisher.full_sync)

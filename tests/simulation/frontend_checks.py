@@ -8,7 +8,9 @@ from typing import Any
 
 import simulated_process
 from column_checks import ColumnChecks
-from kept_state import containers_of_gone_pods
+from kept_state import containers_of_what_is_gone
+from pending_checks import wrong_entries
+from placed_pods import PlacedPods
 from pod_demands import group_of, is_done, is_terminating
 from simulated_process import Process, State
 
@@ -18,19 +20,23 @@ from trireme.frontend.serving import frontend_state, status_report
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
-# So many of the pods that are gone are looked for.
-_GONE = 5000
+# So many of the UIDs, keys and names of pods and nodes that are gone are looked for.
+_GONE = 10_000
+# All pending pods are named.
+_MAX_PENDING = 100_000
 
 
 class FrontendChecks:
     """The assembled frontends of all processes, compared with the API server's store."""
 
-    def __init__(self, store: Store, on_built: Callable[[app.App], None]) -> None:
+    def __init__(self, store: Store, placed: PlacedPods, on_built: Callable[[app.App], None]) -> None:
         """`on_built` gets each frontend that is assembled."""
         self._store = store
+        self._placed = placed
         self._pass_on = on_built
         self._gone: dict[str, None] = {}
-        store.listen(PODS, self._on_pod)
+        for resource in (PODS, NODES):
+            store.listen(resource, self._on_write)
         self._built: dict[str, tuple[Process, app.App]] = {}
         self._columns = ColumnChecks()
         self._own_phases = local_phases.LocalPhases({}, {})
@@ -42,16 +48,21 @@ class FrontendChecks:
         self._built[process.name] = (process, built)
         self._pass_on(built)
 
-    def _on_pod(self, event: Event) -> None:
+    def _on_write(self, event: Event) -> None:
+        """Nothing has the name of something that is gone."""
         if event.type == DELETED:
-            self._gone[event.record.uid] = None
-            if len(self._gone) > _GONE:
+            record = event.record
+            self._gone[record.uid] = self._gone["/".join(filter(None, record.key))] = None
+            while len(self._gone) > _GONE:
                 del self._gone[next(iter(self._gone))]
 
     def differences(self) -> list[str]:
         """How the frontends that run differ from the API server. Nothing may be under way."""
         found = []
         leaders = 0
+        for name, service in self._columns.services():
+            kept = containers_of_what_is_gone(service, self._gone.keys())
+            found.extend(f"{name}: {text}" for text in kept)
         for name, (process, built) in self._built.items():
             if process.state is State.RUNNING and built.synced:
                 leaders += built.context.leader.leading
@@ -73,15 +84,16 @@ class FrontendChecks:
             *_compare("nodes", set(cache.node_names()), {record.name for record in self._store.scan(NODES)}),
             *_compare("bound pods", {(pod.uid, pod.node_name) for pod in cache.pods()}, set(bound.items())),
             *(f"pod {pod.key} is assumed" for pod in cache.pods() if pod.assumed),
-            *containers_of_gone_pods((built.cluster, built.scheduling), self._gone.keys()),
+            *containers_of_what_is_gone(built, self._gone.keys()),
         ]
         if built.context.leader.leading:
-            report = status_report.status(frontend_state.state_of_app(built, self._own_phases))
+            report = status_report.status(frontend_state.state_of_app(built, self._own_phases), _MAX_PENDING)
             named = collections.Counter(pod["pod"].partition("/")[2] for pod in report["pending"])
             pending = {pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")}
             found.extend(_compare("pending pods", set(named), pending))
             found.extend(f"status names pod {name} {count} times" for name, count in named.items() if count > 1)
             found.extend(f"pod {name} has no condition" for name in _without_condition(pods))
+            found.extend(wrong_entries(self._store, self._placed, report["pending"]))
         return found
 
 

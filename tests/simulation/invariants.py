@@ -24,6 +24,7 @@ from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Store
 
 _ZONE = "topology.kubernetes.io/zone"
+_UNITS = "thousandths of CPUs, MiB of memory and of ephemeral storage, licenses, pods"
 
 
 class Invariants:
@@ -33,10 +34,12 @@ class Invariants:
         self._store = store
         self.violations: list[str] = []
         self.bound = 0
-        self._placed = PlacedPods()
-        # Epochs of leaders by which binding was requested, by pod and node, and the highest one that has bound a pod.
+        #: The pods on each node.
+        self.placed = PlacedPods()
+        # Epochs of leaders by which binding was requested, by pod and node.
         self._epochs: dict[str, dict[str, set[int]]] = collections.defaultdict(lambda: collections.defaultdict(set))
-        self._epoch_in_force = 0
+        #: The highest epoch of a leader that has bound a pod.
+        self.epoch_in_force = 0
         # The UID of the claim that has a device, and the devices of each claim.
         self._owners: dict[tuple[str, str, str], str] = {}
         self._devices: dict[str, list[tuple[str, str, str]]] = {}
@@ -58,7 +61,7 @@ class Invariants:
 
     def _on_pod(self, event: Event) -> None:
         pod, uid, name = event.record.object, event.record.uid, event.record.name
-        before, after = self._placed.node_of.get(uid, ""), pod["spec"].get("nodeName", "")
+        before, after = self.placed.node_of.get(uid, ""), pod["spec"].get("nodeName", "")
         if event.type == DELETED:
             self._epochs.pop(uid, None)
         elif before and after != before:
@@ -70,12 +73,12 @@ class Invariants:
             if is_closed(after):
                 self._violated(f"pod {name} is bound to {after}, off which the remote plugin keeps all pods")
             self._check_exclusions(after, pod)
-            self._placed.on_pod(event)
+            self.placed.on_pod(event)
             self._check_room(after, name)
             self._check_volumes(after, pod)
             self._check_devices(after, pod)
             self._check_epoch(uid, name, after)
-        self._placed.on_pod(event)
+        self.placed.on_pod(event)
 
     def _check_room(self, name: str, pod: str) -> None:
         """No node is given more than it has."""
@@ -83,13 +86,13 @@ class Invariants:
         if node is None:
             return  # it was removed after the decision, as it may be with any scheduler
         room = allocatable(node.object)
-        taken = used(self._placed.on(name))
+        taken = used(self.placed.on(name))
         if any(amount > limit for amount, limit in zip(taken, room, strict=True)):
-            self._violated(f"pod {pod} overcommits {name}: {taken} of {room} (thousandths of CPUs, MiB, pods)")
+            self._violated(f"pod {pod} overcommits {name}: {taken} of {room} ({_UNITS})")
 
     def _check_exclusions(self, name: str, pod: Object) -> None:
         """No two pods on a node have the same host port, or labels that keep them apart."""
-        both = excluded(self._placed.on(name)) & exclusions_of(pod)
+        both = excluded(self.placed.on(name)) & exclusions_of(pod)
         if both:
             self._violated(f"pod {pod['metadata']['name']} shares {sorted(both)} with another pod on {name}")
 
@@ -98,7 +101,7 @@ class Invariants:
         claims = volume_claims_of(pod)
         if not claims:
             return
-        attached = volumes(self._placed.on(name))
+        attached = volumes(self.placed.on(name))
         if len(attached) > VOLUMES_OF_A_NODE:
             self._violated(f"pod {pod['metadata']['name']} makes {len(attached)} volumes on {name}")
         node = self._store.get(NODES, "", name)
@@ -162,19 +165,19 @@ class Invariants:
         if not epochs:
             self._violated(f"pod {pod} was bound to {node} without a leader's request")
             return
-        if max(epochs) < self._epoch_in_force:
+        if max(epochs) < self.epoch_in_force:
             self._violated(
-                f"pod {pod} was bound for epoch {max(epochs)} after epoch {self._epoch_in_force} had bound one"
+                f"pod {pod} was bound for epoch {max(epochs)} after epoch {self.epoch_in_force} had bound one"
             )
         if len(epochs) == 1:
-            self._epoch_in_force = max(self._epoch_in_force, *epochs)
+            self.epoch_in_force = max(self.epoch_in_force, *epochs)
 
     def _violated(self, text: str) -> None:
         self.violations.append(text)
 
     def useless_claims(self) -> list[str]:
         """Claims that were made for pods that have no node, or are gone; long after the last fault there are none."""
-        made = (names for pod, names in self._made_for.items() if pod not in self._placed.node_of)
+        made = (names for pod, names in self._made_for.items() if pod not in self.placed.node_of)
         return [f"{name} is of no bound pod" for names in made for name in names.values()]
 
     def pods_that_fit(self) -> list[str]:
@@ -182,4 +185,4 @@ class Invariants:
         free = {pool: 0 for _, pool, _ in self._owners}
         for _, pool, _ in self._owners:
             free[pool] += 1
-        return pods_that_fit(self._store, self._placed, free)
+        return pods_that_fit(self._store, self.placed, free)

@@ -141,7 +141,7 @@ class LeaderChecks:
         if built is None or uid not in self._pods:
             return
         nominator = built.scheduling.queue.nominator
-        priority = self._pods[uid]["spec"].get("priority", 0)
+        priority = _priority(self._pods[uid])
         nominees = [
             each.uid
             for each in nominator.pods_for(node_name)
@@ -161,12 +161,16 @@ class LeaderChecks:
     def _placed(self, uids: Iterable[str]) -> list[PlacedPod]:
         return [placed_pod(self._pods[uid]) for uid in uids if uid in self._pods]
 
-    # Disruption budgets
+    # Victims, and disruption budgets
 
     def _on_eviction(self, executor: Any, pod: Any, node_name: str, victims: Sequence[Any]) -> None:
-        """A budget is violated only where that is the only way."""
+        """Victims are less important than the preemptor, and a budget is violated only where that is the only way."""
         preemptor = self._pods.get(pod.uid)
         named = [self._pods[each.pod.uid] for each in victims if each.pod.uid in self._pods]
+        if preemptor is not None:
+            equal = [each["metadata"]["name"] for each in named if _priority(each) >= _priority(preemptor)]
+            if equal:
+                self._violated(f"{equal} are to go for {preemptor['metadata']['name']}, which is no more important")
         guarded = [each["metadata"]["name"] for each in named if is_guarded(each)]
         if preemptor is None or not node_name or not guarded:
             return
@@ -190,15 +194,17 @@ class LeaderChecks:
             return False
         if {each.uid for each in there} != {uid for uid, node in self._node_of.items() if node == name}:
             return False
-        priority = preemptor["spec"].get("priority", 0)
+        priority = _priority(preemptor)
         pods = [self._pods[each.uid] for each in there]
         staying = [
-            placed_pod(each)
-            for each in pods
-            if is_guarded(each) or group_of(each) or each["spec"].get("priority", 0) >= priority
+            placed_pod(each) for each in pods if is_guarded(each) or group_of(each) or _priority(each) >= priority
         ]
         wanted = placed_pod(preemptor)
         return len(staying) < len(pods) and not excluded(staying) & wanted.exclusions and _fit([*staying, wanted], node)
+
+
+def _priority(pod: Object) -> int:
+    return int(pod["spec"].get("priority", 0))
 
 
 def _fit(pods: list[PlacedPod], node: Object) -> bool:

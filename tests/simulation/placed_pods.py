@@ -5,24 +5,25 @@ from __future__ import annotations
 import collections
 from typing import NamedTuple
 
-from pod_demands import exclusions_of, is_done, requests_of, volume_claims_of
+from pod_demands import Amounts, exclusions_of, is_done, requests_of, volume_claims_of
 
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.storage.store import DELETED, Event
 
+_NOTHING = Amounts(0, 0, 0, 0)
+
 
 class PlacedPod(NamedTuple):
-    """What a pod takes of its node: CPUs in thousandths, MiB, what no other pod there may have, and volumes."""
+    """What a pod takes of its node: resources, what no other pod there may have, and volumes."""
 
-    cpu: int
-    memory: int
+    requests: Amounts
     exclusions: frozenset[str]
     volumes: tuple[str, ...]
 
 
 def placed_pod(pod: Object) -> PlacedPod:
     """What a pod takes, or would take."""
-    return PlacedPod(*requests_of(pod), exclusions_of(pod), tuple(volume_claims_of(pod)))
+    return PlacedPod(requests_of(pod), exclusions_of(pod), tuple(volume_claims_of(pod)))
 
 
 class PlacedPods:
@@ -51,9 +52,9 @@ class PlacedPods:
         return list(self._placed.get(node, {}).values())
 
 
-def used(pods: list[PlacedPod]) -> tuple[int, int, int]:
-    """What these pods take: CPUs in thousandths, MiB, and how many they are."""
-    return sum(each.cpu for each in pods), sum(each.memory for each in pods), len(pods)
+def used(pods: list[PlacedPod]) -> tuple[int, ...]:
+    """What these pods take of each resource, and how many they are; as `pod_demands.allocatable`."""
+    return *(sum(amounts) for amounts in zip(_NOTHING, *(each.requests for each in pods), strict=True)), len(pods)
 
 
 def excluded(pods: list[PlacedPod]) -> set[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
 from trireme_kube.embedded.api.resources import Object
 
 # The label of pods of which a node may have one for each value.
@@ -10,22 +13,48 @@ APART = "example.com/apart"
 GUARDED = "example.com/guarded"
 # The extended resource that devices stand for: a pod that asks for some has no claim of its own for them.
 DEVICE_RESOURCE = "example.com/device"
+# An extended resource that is a mere number.
+LICENSE_RESOURCE = "example.com/license"
 _EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+
+
+class Amounts(NamedTuple):
+    """Of the resources that pods of the simulation request. Units: thousandths of CPUs, and MiB."""
+
+    cpu: int
+    memory: int
+    ephemeral_storage: int
+    licenses: int
 
 
 def cpu_of(pod: Object) -> int:
     """The CPUs that a pod requests. Units: thousandths."""
-    return requests_of(pod)[0]
+    return requests_of(pod).cpu
 
 
-def requests_of(pod: Object) -> tuple[int, int]:
-    """The CPUs in thousandths and the MiB that a pod requests."""
-    cpu = memory = 0
-    for container in pod["spec"]["containers"]:
-        requests = (container.get("resources") or {}).get("requests") or {}
-        cpu += _milli(requests.get("cpu", "0"))
-        memory += int(str(requests.get("memory", "0Mi")).removesuffix("Mi"))
-    return cpu, memory
+def requests_of(pod: Object) -> Amounts:
+    """What a pod requests: its containers together, or one of its init containers if that is more."""
+    spec = pod["spec"]
+    together = _total(_requests(container) for container in spec["containers"])
+    alone = [_requests(container) for container in spec.get("initContainers") or ()]
+    return Amounts(*(max(amounts) for amounts in zip(together, *alone, strict=True)))
+
+
+def _requests(container: Object) -> Amounts:
+    return _amounts((container.get("resources") or {}).get("requests") or {})
+
+
+def _amounts(quantities: Mapping[str, str]) -> Amounts:
+    return Amounts(
+        _milli(quantities.get("cpu", "0")),
+        _mebibytes(quantities.get("memory", "0Mi")),
+        _mebibytes(quantities.get("ephemeral-storage", "0Mi")),
+        int(quantities.get(LICENSE_RESOURCE, "0")),
+    )
+
+
+def _total(amounts: Iterable[Amounts]) -> Amounts:
+    return Amounts(*(sum(each) for each in zip(*amounts, strict=True)))
 
 
 def exclusions_of(pod: Object) -> frozenset[str]:
@@ -96,14 +125,18 @@ def is_terminating(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
-def allocatable(node: Object) -> tuple[int, int, int]:
-    """CPUs in thousandths, MiB and number of pods that a node has room for."""
+def allocatable(node: Object) -> tuple[int, ...]:
+    """What a node has room for: the amounts of all resources, and the number of pods."""
     found = node["status"]["allocatable"]
-    return _milli(found["cpu"]), int(found["memory"].removesuffix("Mi")), int(found["pods"])
+    return *_amounts(found), int(found["pods"])
 
 
 def _milli(text: str) -> int:
     return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000
+
+
+def _mebibytes(text: str) -> int:
+    return int(text.removesuffix("Gi")) * 1024 if text.endswith("Gi") else int(text.removesuffix("Mi"))
 
 
 def may_run_on(pod: Object, node: Object) -> bool:

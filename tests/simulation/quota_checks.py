@@ -67,8 +67,8 @@ def _use_of(pod: Object, name: str, now: float) -> int:
         return 1
     if is_done(pod) or _is_overdue(pod, now):
         return 0
-    cpu, memory = requests_of(pod)
-    return {"pods": 1, "cpu": cpu, "requests.cpu": cpu, "requests.memory": memory}[name]
+    requests = requests_of(pod)
+    return {"pods": 1, "cpu": requests.cpu, "requests.cpu": requests.cpu, "requests.memory": requests.memory}[name]
 
 
 def _is_overdue(pod: Object, now: float) -> bool:

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pod_demands import APART, DEVICE_RESOURCE, GUARDED, allocatable, cpu_of, group_of, is_closed
+from pod_demands import (
+    APART,
+    DEVICE_RESOURCE,
+    GUARDED,
+    LICENSE_RESOURCE,
+    allocatable,
+    cpu_of,
+    group_of,
+    is_closed,
+)
 from simulated_configuration import SECOND_PROFILE
 from simulated_quotas import LimitedWorkloads
 from simulated_workloads import NAMESPACE, Workloads
@@ -26,6 +35,8 @@ from trireme_kube.embedded.storage.store import ADDED, DELETED, MODIFIED, Event,
 PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.
 NODE_SIZES = ((4000, 16384), (8000, 32768), (16000, 32768))
+# Of each of them: MiB of ephemeral storage, and licenses.
+STORAGE_OF_A_NODE, LICENSES_OF_A_NODE = 40960, 4
 MAX_PODS_OF_A_NODE = 30
 # How much of a node its first pod takes, where it has one from the beginning.
 _RESIDENT_SHARE = (0.5, 0.95)
@@ -127,13 +138,7 @@ class Load:
     def _template(self) -> Object:
         """Metadata and spec of some pods."""
         pick = self._random
-        requests = {
-            "cpu": f"{pick.choice((100, 250, 500, 1000, 2000, 3900))}m",
-            "memory": f"{pick.choice((128, 512, 2048, 8192))}Mi",
-        }
-        spec: Object = {
-            "containers": [{"name": "c", "image": "registry.example/app:1", "resources": {"requests": requests}}]
-        }
+        spec = self._containers()
         if pick.random() < 0.3:
             spec["priorityClassName"] = pick.choice(list(PRIORITY_CLASSES))
         if pick.random() < 0.15:
@@ -144,9 +149,6 @@ class Load:
             spec["schedulingGates"] = [{"name": "example.com/later"}]
         if pick.random() < 0.3:
             spec["terminationGracePeriodSeconds"] = pick.choice((0, 1, 30))
-        if pick.random() < 0.1:
-            port = pick.choice((8080, 9090))
-            spec["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
         labels = {}
         if pick.random() < 0.15:
             labels[GUARDED] = "yes"
@@ -155,6 +157,29 @@ class Load:
             term = {"labelSelector": {"matchLabels": {APART: labels[APART]}}, "topologyKey": "kubernetes.io/hostname"}
             spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         return {"metadata": {"labels": labels}, "spec": spec}
+
+    def _containers(self) -> Object:
+        """The containers of some pods, and what they request."""
+        pick = self._random
+        requests = {
+            "cpu": f"{pick.choice((100, 250, 500, 1000, 2000, 3900))}m",
+            "memory": f"{pick.choice((128, 512, 2048, 8192))}Mi",
+        }
+        limits = {}
+        if pick.random() < 0.15:
+            requests["ephemeral-storage"] = f"{pick.choice((2048, 10240, 20480))}Mi"
+        if pick.random() < 0.1:
+            requests[LICENSE_RESOURCE] = limits[LICENSE_RESOURCE] = str(pick.choice((1, 1, 2)))
+        resources = {"requests": requests, "limits": limits}
+        container: Object = {"name": "c", "image": "registry.example/app:1", "resources": resources}
+        if pick.random() < 0.1:
+            port = pick.choice((8080, 9090))
+            container["ports"] = [{"containerPort": port, "hostPort": port}]
+        spec: Object = {"containers": [container]}
+        if pick.random() < 0.1:
+            more = {"requests": {"cpu": f"{pick.choice((500, 3000))}m", "memory": "1024Mi"}}
+            spec["initContainers"] = [{"name": "i", "image": "registry.example/init:1", "resources": more}]
+        return spec
 
     def _create_pods(self, template: Object, count: int) -> None:
         """Create some pods alike, perhaps as a group, with devices and volumes if they have some."""
@@ -170,7 +195,7 @@ class Load:
             amount = {DEVICE_RESOURCE: str(pick.choice((1, 1, 2)))}
             template["spec"]["containers"][0]["resources"] = {
                 "requests": {**resources["requests"], **amount},
-                "limits": amount,
+                "limits": {**resources["limits"], **amount},
             }
             devices = False
         claim = self._workloads.device_claim() if devices and shared and not grouped else ""
@@ -191,7 +216,7 @@ class Load:
 
     def _create_resident(self, node: Record) -> None:
         """Create a pod that is on its node already, as one of an earlier scheduler is, and leaves little room there."""
-        pick, (cpu, memory, _) = self._random, allocatable(node.object)
+        pick, (cpu, memory, *_) = self._random, allocatable(node.object)
         share = pick.uniform(*_RESIDENT_SHARE)
         requests = {"cpu": f"{int(cpu * share)}m", "memory": f"{int(memory * share)}Mi"}
         container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": requests}}
@@ -242,7 +267,13 @@ class Load:
         """Add a node of some size, ready at once."""
         self._numbers["node"] += 1
         cpu, memory = self._random.choice(NODE_SIZES)
-        shape = NodeShape(cpu=f"{cpu}m", memory=f"{memory}Mi", pods=MAX_PODS_OF_A_NODE)
+        shape = NodeShape(
+            cpu=f"{cpu}m",
+            memory=f"{memory}Mi",
+            pods=MAX_PODS_OF_A_NODE,
+            ephemeral_storage=f"{STORAGE_OF_A_NODE}Mi",
+            extended={LICENSE_RESOURCE: str(LICENSES_OF_A_NODE)},
+        )
         record = self._registry.create(NODES, "", node(shape, self._numbers["node"]))
         self._workloads.equip(record.name)
         return self._set_spec(record, taints=[])

@@ -20,6 +20,7 @@ from configuration_checks import ConfigurationChecks
 from frontend_checks import FrontendChecks
 from invariants import Invariants
 from leader_checks import LeaderChecks
+from leader_writes import LeaderWrites, observe_actions
 from lease_checks import LeaseChecks
 from oracle_checks import OracleChecks
 from quota_checks import QuotaChecks
@@ -38,8 +39,9 @@ from trireme.frontend import app
 # After a storm there is calm until nothing is pending that fits, which must be within so long: the queue tries
 # everything again after five minutes. Units: seconds.
 CALM_SECONDS = 400.0
-# How often it is looked whether everything is well.
-CHECK_SECONDS = 1.0
+# How often it is looked whether everything is well, which takes time; and if something has not been well for long, how
+# much of that time passes before it is looked again.
+CHECK_SECONDS, CHECK_SHARE = 1.0, 0.1
 FRONTENDS, FILTERS, SCORES, BINDS = 3, 2, 2, 2
 # After so many storms all garbage is collected.
 STORMS_BETWEEN_COLLECTIONS = 5
@@ -90,19 +92,22 @@ class Simulation:
         self._trace = trace
         self._cluster = Cluster(loop, folder, options.seed, trace.note)
         self._invariants = Invariants(self._cluster.store)
+        self._writes = LeaderWrites(lambda: self._invariants.epoch_in_force)
         self._lease = LeaseChecks(lambda: loop.now)
         self._streams = StreamChecks()
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
         self._configurations = ConfigurationChecks()
-        self._frontends = FrontendChecks(self._cluster.store, self._on_built)
+        self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
         self._oracle = OracleChecks(self._cluster.store, self._configurations.of_cache, options.seed)
         self._load = Load(self._cluster.registry, LOADS[options.load], options.nodes, options.seed)
         self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
+        self._cluster.store.listen_to_all(self._writes.on_write)
         self._cluster.store.listen_to_all(self._lease.on_write)
         self._cluster.store.listen_to_all(trace.on_write)
         observe_bind_requests(self._on_bind_request)
+        observe_actions(self._writes.on_actions)
         self._events: list[PlannedEvent] = []
 
     async def run(self, cpu_seconds: Callable[[], float], progress: Callable[[str], None]) -> Outcome:
@@ -115,7 +120,7 @@ class Simulation:
         end = self._loop.now + self._options.hours * 3600 if drawn else float("inf")
         for storm in simulation_plan.storms(self._options, self._faults.weights, self._load.intervals):
             await self._storm(storm, min(STORM_SECONDS, end - self._loop.now))
-            await self._calm()
+            await self._calm(lift_gates=storm.number % 2 == 1)
             if self._over() or self._loop.now >= end:
                 break
             # Mostly of what the storm has made: looking at all that there is takes as long as seconds of a storm.
@@ -149,11 +154,12 @@ class Simulation:
             else:
                 self._load.change(event)
 
-    async def _calm(self) -> None:
+    async def _calm(self, *, lift_gates: bool) -> None:
         """No faults and no load until nothing is pending that fits; then decisions are compared."""
         self._oracle.begin_sample()
         self._faults.calm()
-        self._load.lift_gates()
+        if lift_gates:
+            self._load.lift_gates()
         began = self._loop.now
         await self._until("pending, though they fit", self._invariants.pods_that_fit)
         await self._until("wrong at rest", self._wrong_at_rest)
@@ -173,7 +179,7 @@ class Simulation:
         """Wait until there are no such problems; it is a failure if there are some for too long."""
         began = self._loop.now
         while not self._over():
-            await asyncio.sleep(CHECK_SECONDS)
+            await asyncio.sleep(max(CHECK_SECONDS, CHECK_SHARE * (self._loop.now - began)))
             found = problems()
             if not found:
                 break
@@ -183,6 +189,7 @@ class Simulation:
     def _violations(self) -> list[str]:
         return [
             *self._invariants.violations,
+            *self._writes.violations,
             *self._quotas.violations,
             *self._lease.violations,
             *self._leaders.violations,

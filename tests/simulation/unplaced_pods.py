@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
@@ -46,19 +47,30 @@ def pods_that_fit(store: Store, placed: PlacedPods, devices_taken: Mapping[str, 
 def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], room: _Room) -> list[str]:
     """The pending pods of groups that fit; the pods of a group are alike, so it makes no difference which go first."""
     found = []
-    for record in store.scan(GROUPS):
-        waiting = [pod for pod in pending if group_of(pod) == record.name]
-        scheduled = [
-            pod for pod in pods if group_of(pod) == record.name and pod["spec"].get("nodeName") and not is_done(pod)
-        ]
-        needed = max(record.object["spec"]["schedulingPolicy"]["gang"]["minCount"] - len(scheduled), 1)
-        if len(waiting) >= needed and room.has_room_for(waiting, needed):
-            found += [pod["metadata"]["name"] for pod in waiting]
+    waiting, scheduled = _by_group(pending), collections.Counter(map(group_of, filter(_is_scheduled, pods)))
+    for record in store.scan(GROUPS) if waiting else ():
+        least = record.object["spec"]["schedulingPolicy"]["gang"]["minCount"]
+        needed, members = max(least - scheduled[record.name], 1), waiting[record.name]
+        if len(members) >= needed and room.has_room_for(members, needed):
+            found += [pod["metadata"]["name"] for pod in members]
     return found
 
 
+def _by_group(pods: list[Object]) -> Mapping[str, list[Object]]:
+    """The pods that have a group, by its name."""
+    found: dict[str, list[Object]] = collections.defaultdict(list)
+    for pod in pods:
+        if group := group_of(pod):
+            found[group].append(pod)
+    return found
+
+
+def _is_scheduled(pod: Object) -> bool:
+    return bool(pod["spec"].get("nodeName")) and not is_done(pod)
+
+
 class _Contents(NamedTuple):
-    """What is on a node. `free`: CPUs in thousandths, MiB and number of pods."""
+    """What is on a node. `free`: amounts of all resources, and number of pods."""
 
     free: tuple[int, ...]
     exclusions: Set[str]

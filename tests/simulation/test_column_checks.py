@@ -1,0 +1,40 @@
+"""A cached column that differs from one computed anew is found."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from column_checks import _compare_verdicts
+
+from trireme.framework import status
+
+
+def _columns(*indices: int, skip: bool = False) -> Any:
+    """Verdicts of one plugin about three nodes: 0 passes, 1 and 2 are refusals."""
+    refusals = [status.unschedulable("P", message) for message in ("too small", "too full")]
+    column = SimpleNamespace(prefilter=SimpleNamespace(skip=skip), index=np.array(indices, dtype=np.int32))
+    return SimpleNamespace(plugins={"P": column}, table=SimpleNamespace(statuses=refusals))
+
+
+@pytest.mark.parametrize(
+    ("cached", "computed", "found"),
+    [
+        (_columns(0, 1, 2), _columns(0, 1, 2), []),
+        (
+            _columns(0, 0, 2),
+            _columns(0, 1, 2),
+            ["class 7, P on node-2: cached passes, computed UNSCHEDULABLE: too small"],
+        ),
+        (_columns(0, 1, 1), _columns(0, 1, 2), ["class 7, P on node-3: cached UNSCHEDULABLE: too small, computed"]),
+        (_columns(1, 1, 1, skip=True), _columns(0, 1, 2), []),
+    ],
+)
+def test_a_verdict_that_is_out_of_date_is_found(cached: Any, computed: Any, found: list[str]) -> None:
+    """If this fails, filter may answer by what has been otherwise, and no simulation says so."""
+    names = ["node-1", "node-2", "node-3"]
+    nodes = SimpleNamespace(names=names, live_slots=lambda: np.arange(3))
+    texts = list(_compare_verdicts(7, cached, computed, SimpleNamespace(nodes=nodes)))  # type: ignore[arg-type]
+    assert [text.startswith(expected) for text, expected in zip(texts, found, strict=True)] == [True] * len(found)
