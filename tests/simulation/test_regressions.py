@@ -40,3 +40,21 @@ def test_each_regression_is_documented() -> None:
     described = text.partition("## What it would find")[2].partition("\n## ")[0]
     names = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", described)) - {"simulate-regressions"}
     assert names == {path.stem for path in PATCHES}
+
+
+def test_each_kind_of_fault_is_documented() -> None:
+    """If this fails, the documentation leaves out a fault, or nobody has asked what would show that it comes."""
+    injectors = (regression_run.HERE / "simulated_faults.py").read_text(encoding="utf-8")
+    kinds = set(re.findall(r"\(\d, self\._(\w+)\),", injectors))
+    text = (regression_run.ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    table = text.partition("| fault | of `simulated_faults.py` |")[2].partition("\n\n")[0]
+    assert kinds
+    assert kinds <= set(re.findall(r"`(\w+)`", table))
+
+
+def test_each_regression_belongs_to_a_claim() -> None:
+    """If this fails, the table of claims leaves out what shows that a check can fail, or names what there is not."""
+    text = (regression_run.ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    table = text.partition("| claim | check, in `tests/simulation` |")[2].partition("\n\n")[0]
+    names = {name for row in table.splitlines() for name in re.findall(r"`([\w-]+)`", row.split("|")[-2])}
+    assert names == {path.stem for path in PATCHES}
