@@ -46,6 +46,8 @@ class ConfigurationChecks:
     def __init__(self) -> None:
         self.violations: list[str] = []
         self._known: dict[int, snapshot_pb2.Configuration] = {}
+        # By the same hashes what of them files decide.
+        self._of_files: dict[int, bytes] = {}
         self._apps: dict[int, app.App] = {}
         self._reloaders: dict[str, tuple[Process, Any]] = {}
         self.reloads = self.refusals = 0
@@ -97,22 +99,21 @@ class ConfigurationChecks:
             number: int = config_hash(settings)
             cycle = _CYCLE.get()
             if cycle is not None and cycle.running:
-                self._on_call(cycle, self._known.get(number))
+                self._on_call(cycle, self._of_files.get(number))
             return number
 
         owner.__init__, owner.replace, owner.config_hash = made, replaced, observed_hash
 
     def _remember(self, settings: Any) -> None:
         self._known[settings._hash] = settings.configuration
+        self._of_files[settings._hash] = _by_files(settings.configuration)
         if len(self._known) > _KNOWN:
-            del self._known[next(iter(self._known))]
+            oldest = next(iter(self._known))
+            del self._known[oldest], self._of_files[oldest]
 
-    def _on_call(self, cycle: _Cycle, configuration: snapshot_pb2.Configuration | None) -> None:
-        """A cycle calls a phase by that configuration."""
-        if configuration is None:
-            return
-        said = _by_files(configuration)
-        if said not in cycle.configurations:
+    def _on_call(self, cycle: _Cycle, said: bytes | None) -> None:
+        """A cycle calls a phase by a configuration, of which files decide this."""
+        if said is not None and said not in cycle.configurations:
             cycle.configurations.append(said)
             if len(cycle.configurations) > 1:
                 self._violated(f"the cycle of {cycle.name} uses two configurations")
