@@ -14,6 +14,7 @@ from typing import Any
 import simulated_plugin
 import simulated_process
 from pod_demands import is_reserved
+from simulated_configuration import DEFAULT_WEIGHTS, ConfigurationFiles
 from simulated_process import Process, State
 
 from trireme.cache import cluster_cache
@@ -43,8 +44,10 @@ class _Cycle:
 class ConfigurationChecks:
     """Observes all frontends and replicas. `violations` are in the order in which they happened."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Mapping[str, ConfigurationFiles]) -> None:
+        """`files` of the frontends, by the names of their processes."""
         self.violations: list[str] = []
+        self._files = files
         self._known: dict[int, snapshot_pb2.Configuration] = {}
         # By the same hashes what of them files decide.
         self._of_files: dict[int, bytes] = {}
@@ -105,11 +108,23 @@ class ConfigurationChecks:
         owner.__init__, owner.replace, owner.config_hash = made, replaced, observed_hash
 
     def _remember(self, settings: Any) -> None:
+        self._check_weights(settings.configuration)
         self._known[settings._hash] = settings.configuration
         self._of_files[settings._hash] = _by_files(settings.configuration)
         if len(self._known) > _KNOWN:
             oldest = next(iter(self._known))
             del self._known[oldest], self._of_files[oldest]
+
+    def _check_weights(self, configuration: snapshot_pb2.Configuration) -> None:
+        """Plugins that score have the weights that a file of the frontend has said, or those by default."""
+        process = simulated_process.current()
+        if process is None or process.name not in self._files:
+            return
+        for profile in configuration.profiles:
+            name, found = profile.scheduler_name, weights_of(configuration, profile.scheduler_name)
+            stated = (weights for said, weights in self._files[process.name].weights if said == name)
+            if not any({**found, **DEFAULT_WEIGHTS, **weights} == found for weights in stated):
+                self._violated(f"no file says that {name} has the weights {found}")
 
     def _on_call(self, cycle: _Cycle, said: bytes | None) -> None:
         """A cycle calls a phase by a configuration, of which files decide this."""

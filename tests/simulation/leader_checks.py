@@ -10,9 +10,8 @@ import collections
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from placed_pods import PlacedPod, excluded, placed_pod, used
+from placed_pods import PlacedPod, excluded, has_room, placed_pod, used
 from pod_demands import (
-    allocatable,
     device_claims_of,
     extended_devices_of,
     group_of,
@@ -31,7 +30,7 @@ from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object, Res
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
 # For so long nothing must have changed on a node of which a decision should have known. Units: seconds.
-SETTLED_SECONDS = 60.0
+SETTLED_SECONDS = 10.0
 # How many of the pods that were deleted last are known: a frontend's watch may lag.
 DELETED_PODS = 2000
 
@@ -149,10 +148,10 @@ class LeaderChecks:
         ]
         if not nominees:
             return
-        taken = [*self._on_node(cache, node_name), *self._placed(nominees), placed_pod(self._pods[uid])]
-        node = self._store.get(NODES, "", node_name)
-        if node is not None and not _fit(taken, node.object):
-            self._violated(f"pod {key} takes the room on {node_name} of nominated pods: {used(taken)}")
+        there = [*self._on_node(cache, node_name), *self._placed(nominees)]
+        node, wanted = self._store.get(NODES, "", node_name), placed_pod(self._pods[uid])
+        if node is not None and not has_room(node.object, there, wanted):
+            self._violated(f"pod {key} takes the room on {node_name} of nominated pods: {used([*there, wanted])}")
 
     def _on_node(self, cache: Any, node_name: str) -> list[PlacedPod]:
         """The pods that a frontend knows on a node, without those that a trial has hidden."""
@@ -200,15 +199,13 @@ class LeaderChecks:
             placed_pod(each) for each in pods if is_guarded(each) or group_of(each) or _priority(each) >= priority
         ]
         wanted = placed_pod(preemptor)
-        return len(staying) < len(pods) and not excluded(staying) & wanted.exclusions and _fit([*staying, wanted], node)
+        return (
+            len(staying) < len(pods) and not excluded(staying) & wanted.exclusions and has_room(node, staying, wanted)
+        )
 
 
 def _priority(pod: Object) -> int:
     return int(pod["spec"].get("priority", 0))
-
-
-def _fit(pods: list[PlacedPod], node: Object) -> bool:
-    return all(amount <= limit for amount, limit in zip(used(pods), allocatable(node), strict=True))
 
 
 def _observe(owner: type, name: str, observe: Callable[..., None]) -> None:

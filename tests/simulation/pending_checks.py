@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import simulated_plugin
-from placed_pods import PlacedPod, PlacedPods, excluded, placed_pod, used
+from placed_pods import PlacedPods, excluded, has_room, placed_pod
 from pod_demands import (
-    allocatable,
     device_claims_of,
     extended_devices_of,
     group_of,
@@ -89,7 +88,7 @@ def _refusals(pod: Object, placed: PlacedPods, nominated: set[Any]) -> Mapping[s
     """
     wanted, selector = placed_pod(pod), pod["spec"].get("nodeSelector") or {}
     found: dict[str, Callable[[str, Object], bool]] = {
-        "NodeResourcesFit": lambda name, node: name in nominated or not _has_room(wanted, placed.on(name), node),
+        "NodeResourcesFit": lambda name, node: name in nominated or not has_room(node, placed.on(name), wanted),
         "NodeUnschedulable": lambda _, node: bool(node["spec"].get("unschedulable")),
         simulated_plugin.NAME: lambda name, _: is_closed(name),
         simulated_plugin.SECOND_NAME: lambda name, _: is_reserved(name),
@@ -107,10 +106,6 @@ def _refusals(pod: Object, placed: PlacedPods, nominated: set[Any]) -> Mapping[s
     if device_claims_of(pod) or extended_devices_of(pod):
         found["DynamicResources"] = lambda *_: True
     return found
-
-
-def _has_room(wanted: PlacedPod, there: list[PlacedPod], node: Object) -> bool:
-    return all(amount <= limit for amount, limit in zip(used([*there, wanted]), allocatable(node), strict=True))
 
 
 def _condition(pod: Object) -> tuple[str, str]:

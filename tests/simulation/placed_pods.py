@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import NamedTuple
 
-from pod_demands import Amounts, exclusions_of, is_done, requests_of, volume_claims_of
+from pod_demands import Amounts, allocatable, exclusions_of, is_done, requests_of, volume_claims_of
 
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.storage.store import DELETED, Event
@@ -55,6 +55,12 @@ class PlacedPods:
 def used(pods: list[PlacedPod]) -> tuple[int, ...]:
     """What these pods take of each resource, and how many they are; as `pod_demands.allocatable`."""
     return *(sum(amounts) for amounts in zip(_NOTHING, *(each.requests for each in pods), strict=True)), len(pods)
+
+
+def has_room(node: Object, there: list[PlacedPod], wanted: PlacedPod) -> bool:
+    """Whether the node has enough left beside these pods of all that a pod requests; of other resources it may not."""
+    taken, own = used([*there, wanted]), used([wanted])
+    return all(not asked or amount <= limit for asked, amount, limit in zip(own, taken, allocatable(node), strict=True))
 
 
 def excluded(pods: list[PlacedPod]) -> set[str]:

@@ -148,6 +148,8 @@ class ConfigurationFiles:
         self.own, self.scheduler = folder / OWN, folder / SCHEDULER
         #: Whether the frontend that is started now takes no other configuration any more.
         self.is_final = False
+        #: The weights that the second file has said so far, each with the name of the profile.
+        self.weights: list[tuple[str, Mapping[str, int]]] = []
         folder.mkdir(parents=True)
 
     def write_own(self, documents: Documents, seconds: float) -> None:
@@ -157,4 +159,9 @@ class ConfigurationFiles:
 
     def write_scheduler(self, documents: Documents, seconds: float) -> None:
         """Replace the second file."""
+        for profile in documents.scheduler["profiles"]:
+            enabled = profile.get("plugins", {}).get("score", {}).get("enabled", ())
+            said = profile["schedulerName"], {each["name"]: each["weight"] for each in enabled}
+            if said not in self.weights:
+                self.weights.append(said)
         write_file(self.scheduler, documents.broken or orjson.dumps(documents.scheduler), seconds)

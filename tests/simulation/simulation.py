@@ -96,7 +96,7 @@ class Simulation:
         self._lease = LeaseChecks(lambda: loop.now)
         self._streams = StreamChecks()
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
-        self._configurations = ConfigurationChecks()
+        self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
         self._oracle = OracleChecks(self._cluster.store, self._configurations.of_cache, options.seed)

@@ -1,4 +1,4 @@
-"""The check of who has pods deleted and their status written."""
+"""The check of who has pods deleted, their status written and claims reserved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import simulated_process
-from leader_writes import LeaderWrites
+from leader_writes import PRE_BIND, LeaderWrites
+from simulated_workloads import DEVICE_CLAIMS
 
 from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.storage.store import Store
@@ -49,6 +50,28 @@ def test_only_who_leads_has_pods_written(actions: list[tuple[int, str]], after: 
     else:
         server.context.run(store.put, PODS, after)
     assert [found.startswith(text) for found in checks.violations] == [True] * bool(text)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "text"),
+    [
+        ((), "claim devices was reserved without a leader's request"),
+        ((3,), "claim devices was reserved for epoch 3 after epoch 4 had bound a pod"),
+        ((3, 4), ""),
+    ],
+)
+def test_only_who_leads_has_claims_reserved(epochs: tuple[int, ...], text: str) -> None:
+    """If this fails, simulations miss that a former leader's PreBind goes on."""
+    store, checks = Store(), LeaderWrites(lambda: 4)
+    store.listen_to_all(checks.on_write)
+    metadata = {"name": "devices", "namespace": "default", "uid": "devices"}
+    store.put(DEVICE_CLAIMS, {"metadata": dict(metadata), "status": {"reservedFor": [{"uid": "earlier"}]}})
+    for epoch in epochs:
+        checks.on_actions(epoch, [("one", PRE_BIND)])
+    server = simulated_process.Process("apiserver", "127.0.0.1", 0.0)
+    users = [{"uid": "earlier"}, {"uid": "one"}]
+    server.context.run(store.put, DEVICE_CLAIMS, {"metadata": dict(metadata), "status": {"reservedFor": users}})
+    assert checks.violations == [text] * bool(text)
 
 
 def test_what_is_not_written_by_a_client_of_the_api_server_is_left_out() -> None:

@@ -118,7 +118,7 @@ class _Room:
     def _fits(self, pod: Object, wanted: PlacedPod, node: Object) -> bool:
         name, labels = node["metadata"]["name"], node["metadata"]["labels"]
         there = self._contents_of(name, node)
-        if any(amount > free for amount, free in zip(used([wanted]), there.free, strict=True)):
+        if any(amount > max(free, 0) for amount, free in zip(used([wanted]), there.free, strict=True)):
             return False
         if not may_run_on(pod, node):
             return False
