@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -109,7 +110,9 @@ class Runs:
     def _run(self, options: Options, output: Output, repeats: str) -> simulation.Outcome:
         loop = self._loop
         substituted_sources.reseed(loop, options.seed)
-        sys.unraisablehook = lambda _: None  # what coroutines of killed processes make of their end
+        # What coroutines of killed processes make of their end, also those that nobody has begun to wait for.
+        sys.unraisablehook = lambda _: None
+        warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
         before, folder = pathlib.Path.cwd(), pathlib.Path(tempfile.mkdtemp(prefix="trireme-simulation-"))
         tempfile.tempdir = str(folder)
         try:
