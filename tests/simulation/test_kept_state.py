@@ -2,9 +2,10 @@
 
 import dataclasses
 
+import queue_builders
 from kept_state import TOLERATED, containers_of_what_is_gone
 
-from trireme.queueing import nominator, pod_info
+from trireme.queueing import nominator
 from trireme.snapshot import objects
 
 
@@ -20,9 +21,7 @@ def test_entries_of_pods_that_are_gone_are_found() -> None:
     nominations = nominator.Nominator()
     uids = [f"uid-{number}" for number in range(TOLERATED + 1)]
     for uid in uids:
-        nominations.nominate(
-            pod_info.make_pod_info(f"default/{uid}", uid, 1, "default-scheduler", 0, pod=None), "node-1"
-        )
+        nominations.nominate(queue_builders.record(uid, uid=uid), "node-1")
     (found,) = (text for text in containers_of_what_is_gone(_Frontend(nominations), set(uids)) if "_node_of" in text)
     assert found == f".nominations._node_of has {TOLERATED + 1} of what is gone"
     assert not containers_of_what_is_gone(_Frontend(nominations), set(uids[1:]))
