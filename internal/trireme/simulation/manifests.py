@@ -4,7 +4,6 @@ What the API server fills in by itself is filled in here: default requests from 
 tolerations of failing nodes. What it looks up elsewhere (priority classes, limit ranges, quotas) is not known here.
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +92,7 @@ def read_node(manifest: Mapping[str, Any]) -> core_pb2.Node:
     """The node by the manifest; without allocatable resources, all of its capacity is. Raises: ManifestError."""
     check_kind(manifest, "Node")
     name_of(manifest)
-    raw = copy.deepcopy(dict(manifest))
+    raw = _copy(dict(manifest))
     status = raw.setdefault("status", {})
     if isinstance(status, dict) and not status.get("allocatable"):
         status["allocatable"] = status.get("capacity") or {}
@@ -109,10 +108,17 @@ def read_object(manifest: Mapping[str, Any]) -> tuple[object_kinds.ObjectKind, A
     """An object of another kind, and the kind. Raises: ManifestError."""
     kind = _KINDS[kind_of(manifest)]
     name_of(manifest)
-    raw = copy.deepcopy(dict(manifest))
+    raw = _copy(dict(manifest))
     raw["metadata"].pop("resourceVersion", None)
     raw["metadata"].setdefault("uid", f"simulated-{raw['metadata']['name']}")
     return kind, _decode(raw, kind.message)
+
+
+def _copy(value: Any) -> Any:
+    """A copy of JSON, which `copy.deepcopy` takes five times as long for."""
+    if isinstance(value, dict):
+        return {name: _copy(each) for name, each in value.items()}
+    return [_copy(each) for each in value] if isinstance(value, list) else value
 
 
 def name_of(manifest: Mapping[str, Any]) -> str:
@@ -132,7 +138,7 @@ def check_kind(manifest: Mapping[str, Any], kind: str) -> None:
 
 def with_pod_defaults(manifest: Mapping[str, Any]) -> Json:
     """The pod as the API server would store it, as far as the scheduler sees it. Raises: ManifestError."""
-    raw = copy.deepcopy(dict(manifest))
+    raw = _copy(dict(manifest))
     metadata, spec = raw.setdefault("metadata", {}), raw.setdefault("spec", {})
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise ManifestError("metadata and spec: must be objects")

@@ -9,7 +9,7 @@ Sums over topology domains (`DomainSums`) are rebuilt from the sums per slot whe
 may have changed, and otherwise updated with the counter.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from trireme.snapshot import arrays, classes, pod_overlay, pods, slot_changes, s
 
 # The weights of a class, per topology key; a counter that needs no key uses the empty one.
 ClassWeights = Callable[[classes.PodClass], Mapping[str, int]]
+
+# The classes that may have a weight, in order of arrival, where these are few.
+WeightedClasses = Callable[[snapshot.Snapshot], Sequence[classes.PodClass]]
 
 _NO_WEIGHTS: arrays.Int64Array = np.zeros(0, dtype=np.int64)
 
@@ -67,11 +70,12 @@ class DomainSums:
 class ClassCounter:
     """Sums of class weights over the placed pods, by topology key and slot; follows the snapshot's placements."""
 
-    __slots__ = ("_arrival", "_domains", "_generation", "_sums", "_weigh", "_weights", "live_only")
+    __slots__ = ("_among", "_arrival", "_domains", "_generation", "_sums", "_weigh", "_weights", "live_only")
 
-    def __init__(self, weigh: ClassWeights, *, live_only: bool = False) -> None:
-        """`live_only` leaves out pods that are being deleted."""
+    def __init__(self, weigh: ClassWeights, *, live_only: bool = False, among: WeightedClasses | None = None) -> None:
+        """`live_only` leaves out pods that are being deleted; `among`: no other class has a weight."""
         self._weigh = weigh
+        self._among = among
         self.live_only = live_only
         self._arrival = 0
         self._generation = -1
@@ -149,23 +153,32 @@ class ClassCounter:
         Classes are in order of arrival, and a class arrives before its pods.
         """
         before = set(self._weights)
-        newest = self._arrival
-        for pod_class in reversed(snap.classes.values()):
-            if pod_class.arrival <= self._arrival:
+        seen = self._arrival
+        for pod_class in self._classes_to_weigh(snap):
+            if pod_class.arrival <= seen:
                 break
-            newest = max(newest, pod_class.arrival)
+            weights_of_class = self._weigh(pod_class)
             index = pod_class.index
             for weights in self._weights.values():
                 if index < weights.shape[0]:
                     weights[index] = 0  # that of the class before it at this index
-            for key, weight in self._weigh(pod_class).items():
+            for key, weight in weights_of_class.items():
                 weights = self._weights.get(key, _NO_WEIGHTS)
                 if weights.shape[0] < snap.class_capacity:
                     capacity = arrays.grown_capacity(snap.class_capacity, weights.shape[0])
                     weights = self._weights[key] = arrays.grow_last_axis(weights, capacity)
                 weights[index] = weight
-        self._arrival = newest
+        newest = next(reversed(snap.classes.values()), None)
+        if newest is not None:
+            self._arrival = max(seen, newest.arrival)
         return tuple(self._weights.keys() - before)
+
+    def _classes_to_weigh(self, snap: snapshot.Snapshot) -> Iterable[classes.PodClass]:
+        """The classes of which new ones are to be weighed, the latest first."""
+        # Once there are weights, any class may be at the index of one that had some.
+        if self._among is not None and not self._weights:
+            return reversed(self._among(snap))
+        return reversed(snap.classes.values())
 
     def _add_placement_changes(
         self,
@@ -249,7 +262,11 @@ def class_counter(
     *,
     live_only: bool = False,
     of_class: int | None = None,
+    among: WeightedClasses | None = None,
 ) -> AnyClassCounter:
-    """The counter under this key; `weigh` must follow from the key, and may hold the class of the number `of_class`."""
-    known = snap.derived(key, lambda _: ClassCounter(weigh, live_only=live_only), of_class)
+    """The counter under this key; `weigh` must follow from the key, and may hold the class of the number `of_class`.
+
+    `among`: the classes that may have a weight; all others have none.
+    """
+    known = snap.derived(key, lambda _: ClassCounter(weigh, live_only=live_only, among=among), of_class)
     return known if snap.overlaid_pods is None else AdjustedClassCounter(known, snap.overlaid_pods)

@@ -5,6 +5,7 @@ to the namespaces that there are; those of pods that are placed already are matc
 namespace. Source: k8s.io/kube-scheduler/framework (AffinityTerm), plugins/interpodaffinity.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -63,6 +64,35 @@ def required_terms(pod_class: classes.PodClass) -> tuple[tuple[AffinityTerm, ...
         tuple(_read_term(pod_class, each) for each in pod.required_during_scheduling_ignored_during_execution),
         tuple(_read_term(pod_class, each) for each in anti.required_during_scheduling_ignored_during_execution),
     )
+
+
+class _ClassesWithTerms:
+    """The classes of a snapshot that state any term, in order of arrival."""
+
+    __slots__ = ("_arrival", "_generation", "found")
+
+    nbytes = derived.SMALL
+
+    def __init__(self) -> None:
+        self._arrival = 0
+        self._generation = -1
+        self.found: list[classes.PodClass] = []
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Update to the snapshot's classes, of which only new ones are looked at."""
+        if self._generation == snap.classes_generation:
+            return
+        self._generation = snap.classes_generation
+        new = list(itertools.takewhile(lambda each: each.arrival > self._arrival, reversed(snap.classes.values())))
+        there = [each for each in self.found if snap.classes.get(each.id) is each]
+        self.found = [*there, *(each for each in reversed(new) if terms_of(each).has_any)]
+        if new:
+            self._arrival = new[0].arrival
+
+
+def classes_with_terms(snap: snapshot.Snapshot) -> Sequence[classes.PodClass]:
+    """The classes that state any term, in order of arrival: in most clusters few of them."""
+    return snap.derived("classes_with_affinity_terms", lambda _: _ClassesWithTerms()).found
 
 
 class ResolvedTerms:

@@ -211,7 +211,8 @@ class InterPodAffinityFilter:
             return Counter(term.key for term in terms if term.matches_pods_of(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.labels_as_key(pod_class.labels, labels))
-        return class_counters.class_counter(snap, key, weigh, of_class=pod_class.id)
+        among = affinity_terms.classes_with_terms
+        return class_counters.class_counter(snap, key, weigh, of_class=pod_class.id, among=among)
 
 
 # Of a class without such terms, as most classes are.

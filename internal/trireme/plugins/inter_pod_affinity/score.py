@@ -92,18 +92,23 @@ class InterPodAffinityScore:
     def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
         """Return the counter, by topology key, of the weights that placed pods add to scores for the class."""
         key = ("affinity_score", *self._key_of_shared_counter(pod_class, snap))
-        return snap.derived(
-            key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap)), pod_class.id
-        )
+        return snap.derived(key, lambda _: self._make_counter(pod_class, snap), pod_class.id)
 
     def _matching_terms_counter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> class_counters.ClassCounter:
         """Return the counter, by topology key, of matching terms, whatever their weights: these may cancel out."""
         key = ("affinity_hits", *self._key_of_shared_counter(pod_class, snap))
-        return snap.derived(
-            key, lambda _: class_counters.ClassCounter(self._weight_function(pod_class, snap, hits=True)), pod_class.id
-        )
+        return snap.derived(key, lambda _: self._make_counter(pod_class, snap, hits=True), pod_class.id)
+
+    def _make_counter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False
+    ) -> class_counters.ClassCounter:
+        """A counter of weights, or of matching terms; where the class prefers nothing, of classes with terms alone."""
+        own = affinity_terms.terms_with_namespaces(pod_class, snap)
+        prefers = own.preferred or own.preferred_anti
+        weigh = self._weight_function(pod_class, snap, hits=hits)
+        return class_counters.ClassCounter(weigh, among=None if prefers else affinity_terms.classes_with_terms)
 
     def _key_of_shared_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         """Return all that a counter depends on: classes that agree in it share the counter."""
