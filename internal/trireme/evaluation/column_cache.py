@@ -12,7 +12,7 @@ from trireme.snapshot import classes, snapshot
 
 # Memory limit in bytes; beyond it the classes that were evaluated longest ago are dropped, but for a few. It is
 # measured for each eighth of the classes that is made anew, for that takes time for each class, so it may be exceeded
-# by as much.
+# by as much; where there is much room, not before half of it is taken by classes of the mean size.
 COLUMN_BYTES = 64 * 1024 * 1024
 COLUMN_BYTES_PER_NODE = 300
 MIN_CLASSES = 8
@@ -85,4 +85,6 @@ class ColumnCache(Generic[ColumnsT]):
         total = self.nbytes
         while total > limit and len(self._columns) > MIN_CLASSES:
             total -= self._columns.popitem(last=False)[1].nbytes
-        self._measure_at = self.made + len(self._columns) // _PART_UNMEASURED
+        count = len(self._columns)
+        room = (limit - total) * count // (2 * total) if total else 0
+        self._measure_at = self.made + max(count // _PART_UNMEASURED, room)

@@ -37,6 +37,15 @@ def test_what_it_costs_to_add_a_class_does_not_grow_with_their_number(monkeypatc
     assert Columns.measured < 10 * 2000
 
 
+def test_columns_are_hardly_measured_where_there_is_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulation of hundreds of new classes would spend its time on that."""
+    cache, _ = make_cache(2000)
+    monkeypatch.setattr(Columns, "measured", 0)
+    for number in range(2000):
+        cache.columns_of("default", SimpleNamespace(id=number))
+    assert Columns.measured < 100
+
+
 def test_memory_stays_within_an_eighth_of_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were used longest ago are dropped."""
     monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)

@@ -1,7 +1,7 @@
 """The cluster at past generations: copies of it, some deltas apart, and the deltas between them.
 
-A copy takes some milliseconds, because it shares what does not change; a past generation is the last copy before it
-with the deltas from there on. The oldest copies go when the memory of all exceeds its bound.
+A copy shares what does not change, and saves what does; a past generation is the last copy before it with the deltas
+from there on. The oldest copies go when the memory of all exceeds its bound.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ _SPAN_PODS = 10_000
 _SPAN_SHARE = 5
 # Deltas applied to a copy between two turns of the event loop.
 _DELTAS_PER_TURN = 50
-# What a row of the pod table and a slot of the node table take in a copy, roughly.
+# What a row of the pod table and a slot of the node table take in a copy, roughly; at most, for a copy that shares what
+# has not changed since takes less.
 _ROW_BYTES, _SLOT_BYTES = 40, 400
 
 
@@ -162,5 +163,5 @@ def _copy(snap: snapshot.Snapshot) -> snapshot.Snapshot:
 
 
 def _size_of(snap: snapshot.Snapshot) -> int:
-    """The memory of a copy, roughly: what it shares with others is not counted."""
+    """The memory of a copy at most, roughly: what it shares with others is counted too, for that changes."""
     return snap.pods.size * _ROW_BYTES + snap.nodes.capacity * _SLOT_BYTES
