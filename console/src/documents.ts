@@ -46,6 +46,15 @@ export interface Overview {
   plugins: { total: number; ok: number };
   missingPhases: string[];
   series: Series;
+  // Where the page shows a recording.
+  recording?: Recording;
+}
+
+export interface Recording {
+  file: string;
+  fromMs: number;
+  toMs: number;
+  atMs: number;
 }
 
 export interface WaitReason {

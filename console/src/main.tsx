@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { hasToken, login, lostSince, setToken } from "./api.ts";
 import { age, count } from "./format.ts";
 import { useOverview } from "./overview_data.ts";
+import { TimeSlider, useRecording } from "./recording.tsx";
 import { PodSearch } from "./search.tsx";
 import { clock, useStore } from "./store.ts";
 import "./style.css";
@@ -17,13 +18,14 @@ import { PodView } from "./views/pod.tsx";
 import { PreemptionsView } from "./views/preemptions.tsx";
 import { SimulationView } from "./views/simulation.tsx";
 
-const VIEWS = [
+// Those that are `live` show what a recording does not hold.
+const VIEWS: { href: string; name: string; live?: boolean }[] = [
   { href: "#/", name: "Overview" },
   { href: "#/pending", name: "Pending" },
   { href: "#/nodes", name: "Nodes" },
   { href: "#/groups", name: "Groups" },
-  { href: "#/preemptions", name: "Preemptions" },
-  { href: "#/scheduler", name: "Scheduler" },
+  { href: "#/preemptions", name: "Preemptions", live: true },
+  { href: "#/scheduler", name: "Scheduler", live: true },
   { href: "#/simulation", name: "Simulation" },
 ];
 
@@ -131,6 +133,7 @@ function Page() {
   const { needed } = useStore(login);
   const route = useRoute();
   const overview = useOverview();
+  const recording = useRecording();
   const main = useRef<HTMLElement>(null);
   const path = route.parts.join("/");
   useEffect(() => {
@@ -152,7 +155,7 @@ function Page() {
           Trireme
         </a>
         <nav aria-label="Views">
-          {VIEWS.map((view) => (
+          {VIEWS.filter((view) => !(view.live && recording)).map((view) => (
             <a key={view.href} href={view.href} aria-current={view.href === `#/${section}` ? "page" : undefined}>
               {view.name}
               {view.name === "Pending" && overview && overview.cluster.queued > 0 && (
@@ -169,8 +172,10 @@ function Page() {
         )}
       </header>
       <Connection />
+      {recording && <TimeSlider recording={recording} />}
       <main id="content" ref={main} tabIndex={-1}>
-        <Shown parts={route.parts} query={route.query} />
+        {/* Of another moment nothing holds that was loaded before. */}
+        <Shown key={recording?.atMs ?? 0} parts={route.parts} query={route.query} />
       </main>
     </>
   );

@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { login, request } from "./api.ts";
 import type { Overview, Series } from "./documents.ts";
-import { Store, useStore } from "./store.ts";
+import { pinClock, Store, useStore } from "./store.ts";
 
 const PERIOD_MS = 1000;
 const SAMPLES = 900;
@@ -27,6 +27,7 @@ async function load(): Promise<void> {
     const after = before?.series.atMs.at(-1) ?? 0;
     const answer = await request<Overview>(`v1/overview?after=${after}`);
     if (answer.body) {
+      pinClock(answer.body.recording?.atMs ?? null);
       // Of another replica, or of one that was started again: its samples are others.
       const other = before && before.instance !== answer.body.instance && after > 0;
       overview.set(other ? null : merged(before, answer.body));
@@ -34,6 +35,11 @@ async function load(): Promise<void> {
   } catch {
     // Shown by the frame of the page.
   }
+}
+
+// Requests it at once: the moment of a recording has changed.
+export async function followOverview(): Promise<void> {
+  await load();
 }
 
 function turn(): void {

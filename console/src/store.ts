@@ -29,6 +29,12 @@ export function useStore<T>(store: Store<T>): T {
   return store.value;
 }
 
-// The time, as often as ages on the page need it.
+// The time, as often as ages on the page need it: of now, or of the recording that the page shows.
 export const clock = new Store(Date.now());
-setInterval(() => clock.set(Date.now()), 1000);
+let pinnedMs: number | null = null;
+setInterval(() => clock.set(pinnedMs ?? Date.now()), 1000);
+
+export function pinClock(milliseconds: number | null): void {
+  pinnedMs = milliseconds;
+  clock.set(pinnedMs ?? Date.now());
+}

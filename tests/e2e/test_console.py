@@ -1,5 +1,6 @@
 """The console in a real Chromium, on `trireme up` with its demo: each view, and the story of a pod that waits."""
 
+import contextlib
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import pytest
 from playwright import sync_api
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+TRIREME = (sys.executable, "-u", str(REPOSITORY / "cmd/trireme"))
 _LIMIT = 3 * installation.START_SECONDS
 _ZONES = "topology.kubernetes.io/zone"
 
@@ -47,6 +49,8 @@ class World:
     console: str
     api: str
     browser: chromium.Browser
+    #: Where insight records.
+    recordings: Path
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         """A request to the cluster's API; the answer's object."""
@@ -82,7 +86,7 @@ def _wait(true: Callable[[], Any], story: Callable[[], str]) -> None:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A scheduler with 12 nodes whose demo is done, some pods of which wait; and a browser."""
     folder = tmp_path_factory.mktemp("console")
-    command = [sys.executable, "-u", str(REPOSITORY / "cmd/trireme"), "up", "--nodes", "12", "--demo"]
+    command = [*TRIREME, "up", "--nodes", "12", "--demo", "--record-dir", str(folder / "recordings")]
     up = installation.Process("up", [*command, "--feature-gates=GenericWorkload=true"], folder / "up.log")
     environment = {**os.environ, "TRIREME_SOCKET": str(folder / "admin.sock"), "XDG_STATE_HOME": str(folder / "state")}
     up.start(environment)
@@ -91,7 +95,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         (console,) = re.findall(r"the console: (http://\S+)/", up.said)
         (api,) = re.findall(r"embedded cluster with 12 nodes at (http://\S+)", up.said)
         with chromium.browser(folder / "browser") as browser:
-            yield World(console, api, browser)
+            yield World(console, api, browser, folder / "recordings" / "insight")
     finally:
         up.signal(signal.SIGINT)
         up.stop()
@@ -294,6 +298,68 @@ def test_a_drain_is_simulated_and_not_carried_out(world: World) -> None:
         _expect(page.get_by_text("no-such-node").last).to_be_visible()
     assert not world.call("GET", "/api/v1/nodes/node-3")["spec"].get("unschedulable")
     world.browser.complaints = [text for text in world.browser.complaints if "status of 4" not in text]
+
+
+@contextlib.contextmanager
+def _served_recording(world: World, folder: Path) -> Iterator[str]:
+    """The console of what is recorded by now; its address."""
+    file = folder / "incident.trireme"
+    export = [*TRIREME, "record", "export", "--dir", str(world.recordings), str(file)]
+    subprocess.run(export, check=True, capture_output=True)
+    served = installation.Process("replay", [*TRIREME, "replay", str(file), "--serve"], folder / "replay.log")
+    served.start()
+    try:
+        _wait(lambda: "Ctrl-C ends it" in served.said, lambda: served.said)
+        yield re.findall(r"http://\S+:\d+", served.said)[0]
+    finally:
+        served.signal(signal.SIGINT)
+        assert served.stop() == 0
+
+
+@pytest.mark.usefixtures("axe")
+def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, tmp_path: Path) -> None:
+    """What an incident looked like would have to be put together from `trireme replay --at`, pod by pod."""
+    world.create_pod("recorded-early", "10m")
+    world.create_pod("recorded-waits", "100")
+    path = "/api/v1/namespaces/default/pods/recorded-early"
+    _wait(lambda: world.call("GET", path)["spec"].get("nodeName"), lambda: "it is not bound")
+    with world.browser.page() as page:
+        page.goto(f"{world.console}/#/pods/default/recorded-waits")
+        _expect(page.locator(".facts").first).to_contain_text("unschedulable")
+        _expect(page.get_by_role("slider")).to_have_count(0)
+    with _served_recording(world, tmp_path) as address:
+        for dark in (False, True):
+            with world.browser.page(dark=dark) as page:
+                page.goto(f"{address}/#/pods/default/recorded-early")
+                slider = page.get_by_role("slider", name="Moment")
+                facts = page.locator(".facts").first
+                _expect(facts).to_contain_text("on a node")
+                _expect(page.get_by_role("region", name="Decision", exact=True)).to_contain_text("of 12 nodes")
+                assert chromium.accessibility_problems(page) == []
+                slider.focus()
+                page.keyboard.press("Home")
+                _expect(page.locator(".failure").first).to_contain_text("recorded-early")
+                _expect(slider).to_be_focused()
+                page.keyboard.press("End")
+                _expect(facts).to_contain_text("on a node")
+                page.goto(f"{address}/#/pending")
+                _expect(page.locator(".reasons")).to_contain_text("Refused by NodeResourcesFit")
+                waiting = page.get_by_role("link", name=re.compile("Refused by NodeResourcesFit"))
+                waiting.click()
+                rows = page.get_by_role("region", name=re.compile("Pods: Refused")).locator("tbody tr")
+                _expect(rows.filter(has_text="recorded-waits")).to_have_count(1)
+                slider.focus()
+                page.keyboard.press("Home")
+                _expect(rows.filter(has_text="recorded-waits")).to_have_count(0)
+                page.goto(f"{address}/#/nodes")
+                _expect(page.get_by_role("region", name="Nodes").locator("tbody tr")).to_have_count(12)
+                assert chromium.accessibility_problems(page) == []
+                page.get_by_role("button", name="+1 min").click()
+                page.keyboard.press("Tab")
+                _expect(slider).to_be_focused()
+                page.keyboard.press("End")
+                _expect(page.locator(".moment")).not_to_contain_text("0s of")
+    world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
 
 
 def test_a_pod_is_found_by_a_part_of_its_name(world: World) -> None:

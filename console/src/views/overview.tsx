@@ -26,6 +26,13 @@ function Figures({ overview }: { overview: Overview }) {
   const components = replicas.total + plugins.total;
   const well = replicas.inStep + plugins.ok;
   const refused = queue.unschedulable + queue.backoff;
+  if (overview.recording)
+    return (
+      <dl class="figures">
+        <Figure name="In the queue" value={count(cluster.queued)} note="with those that are tried" tone={cluster.queued ? "warn" : ""} />
+        <Figure name="Cluster" value={plural(cluster.nodes, "node")} note={`${plural(cluster.pods, "pod")} on them`} />
+      </dl>
+    );
   return (
     <dl class="figures">
       <Figure name="Throughput" value={`${rate(overview.bound.perSecond)} /s`} note={`${count(overview.bound.total)} bound since start`} />
@@ -57,17 +64,19 @@ export function OverviewView() {
   if (!overview) return <div class="loading">Waiting for the first state of the cluster…</div>;
   const { series } = overview;
   const latency = overview.attemptLatency;
+  const recorded = overview.recording !== undefined;
   return (
     <>
       <h1>Overview</h1>
       <Figures overview={overview} />
-      {!overview.reportsScheduler && (
+      {recorded && <p class="note">A recording has the cluster, the queue and the decisions, but no throughput and no latency.</p>}
+      {!overview.reportsScheduler && !recorded && (
         <div class="failure" role="status">
           <strong>The scheduler has not reported yet</strong>
           <p>A frontend older than this insight sends the cluster and the queue, but no throughput and no latency.</p>
         </div>
       )}
-      <div class="charts">
+      {!recorded && <div class="charts">
         <Panel title="Pods per second" note={`attempt p50 ${seconds(latency.p50Seconds)}, p99 ${seconds(latency.p99Seconds)}`}>
           <Chart
             title="Pods per second"
@@ -97,7 +106,7 @@ export function OverviewView() {
             ]}
           />
         </Panel>
-      </div>
+      </div>}
       <Panel title="Why pods wait" note={<a href="#/pending">All pending pods</a>}>
         {pending.error && <Failure error={pending.error} />}
         {pending.data &&

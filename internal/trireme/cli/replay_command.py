@@ -1,4 +1,4 @@
-"""`trireme replay`: decides the decisions of a recording again, and says which are others now; or explains a pod of it.
+"""`trireme replay`: makes the decisions of a recording again, and says which differ now; or shows it as of a time.
 
 It reads a file that `trireme record export` has written, or one recording of insight, and reaches no scheduler.
 """
@@ -25,7 +25,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--at",
         type=_parse_time,
         metavar="TIME",
-        help="with `explain`: as of this time, as `trireme record check` shows times (default: the end)",
+        help="with `explain` and --serve: as of this time, as `trireme record check` shows times (default: the end)",
+    )
+    parser.add_argument(
+        "--serve",
+        nargs="?",
+        const="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="show the console as of a moment that a slider sets, on this machine alone (default: a free port)",
     )
     parser.add_argument("--all", action="store_true", help="go on after the first difference")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default %(default)s")
@@ -39,12 +46,19 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> int:
     """Replay a recording. Returns the exit code."""
     # The engines and all plugins, which no other command loads.
-    from trireme.cli import replay_explanation, replay_run
+    from trireme.cli import replay_explanation, replay_run, replay_site
 
+    if options.serve is not None:
+        wrong = next((name for name in ("config", "all", "action") if getattr(options, name)), "")
+        if wrong:
+            other = "explain" if wrong == "action" else f"--{wrong}"
+            print(f"Error: --serve: not together with {other}", file=sys.stderr)
+            return 1
+        return replay_site.run(options)
     if options.action == "explain":
         return replay_explanation.run(options)
     if options.at is not None:
-        print("Error: --at: this is for `explain POD`; a replay decides all", file=sys.stderr)
+        print("Error: --at: this is for `explain POD` and --serve; a replay decides all", file=sys.stderr)
         return 1
     return replay_run.run(options)
 

@@ -40,10 +40,10 @@ class RecordedInsight:
     def __init__(self, header: recording_pb2.RecordingHeader) -> None:
         """Raises: ValueError for a configuration that cannot be used."""
         self.time_ns = header.start_unix_ns
-        self._service = service.InsightService(
+        self.service = service.InsightService(
             snapshot.Snapshot(), _no_remote_plugin, _no_remote_plugin, now_ns=lambda: self.time_ns
         )
-        self._cluster = self._service.cluster
+        self._cluster = self.service.cluster
         self._configure(header.hello.configuration)
 
     def follow(self, frames: Iterable[recording_pb2.RecordedFrame], until_ns: int | None = None) -> None:
@@ -51,21 +51,25 @@ class RecordedInsight:
         for frame in frames:
             if until_ns is not None and frame.unix_time_ns > until_ns:
                 return
-            if frame.WhichOneof("content") == "message":
-                self.time_ns = frame.unix_time_ns
-                self._take(frame.message)
+            self.take(frame)
+
+    def take(self, frame: recording_pb2.RecordedFrame) -> None:
+        """Take the next frame. Raises: ValueError for a delta that does not fit."""
+        if frame.WhichOneof("content") == "message":
+            self.time_ns = frame.unix_time_ns
+            self._take_message(frame.message)
 
     async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
         """Why the pod waited. Raises: NotExplained."""
-        return await self._service.Explain(request, _Call())  # type: ignore[arg-type]  # it only aborts
+        return await self.service.Explain(request, _Call())  # type: ignore[arg-type]  # it only aborts
 
     async def explain_decision(
         self, request: decision_explanation_pb2.ExplainDecisionRequest
     ) -> decision_explanation_pb2.ExplainDecisionResponse:
         """By which decision the pod got its node. Raises: NotExplained."""
-        return await self._service.ExplainDecision(request, _Call())  # type: ignore[arg-type]  # it only aborts
+        return await self.service.ExplainDecision(request, _Call())  # type: ignore[arg-type]  # it only aborts
 
-    def _take(self, message: snapshot_pb2.SyncRequest) -> None:
+    def _take_message(self, message: snapshot_pb2.SyncRequest) -> None:
         """Advance by a message. Raises: ValueError."""
         kind = message.WhichOneof("message")
         if kind == "hello":
@@ -76,13 +80,13 @@ class RecordedInsight:
             except snapshot.OutOfStepError as error:
                 raise ValueError(f"a delta does not fit: {error}") from error
         elif kind == "queue":
-            self._cluster.apply_queue(message.queue)
-        self._service.take(message)
+            self.service.take_queue(message.queue)
+        self.service.take(message)
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Evaluate with this configuration from now on. Raises: ValueError."""
         local, _ = memory.without_remote_plugins(configuration)
-        self._service.configure(local, recorded=configuration)
+        self.service.configure(local, recorded=configuration)
 
 
 def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:

@@ -87,8 +87,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self.http_metrics = http_metrics.HttpMetrics()
         self._memory = memory.Memory(self._cluster, now_ns=now_ns)
         #: What the pages of the console are made from.
-        self.console = console_state.ConsoleState(self._cluster, lambda: self.follow.disconnected_seconds)
-        self.follow = follower.Follower(self._cluster, self.configure, take_queue=self._take_queue, applied=self.take)
+        self.console = console_state.ConsoleState(
+            self._cluster, lambda: self.follow.disconnected_seconds, lambda: now_ns() / 1e9
+        )
+        self.follow = follower.Follower(self._cluster, self.configure, take_queue=self.take_queue, applied=self.take)
         self.follow.takes_decisions = True
         self._decisions = self._memory.explainer(self.follow.caller_identity)
 
@@ -123,7 +125,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             column_bytes=cached,
         )
 
-    def _take_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
+    def take_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
         """Take over what changed in the queue, for explanations and for the console.
 
         The frontend's own state comes in the same messages; it is no part of what is recorded.

@@ -2,11 +2,22 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from trireme.insight import observed_cluster
 from trireme.insight.console import pending_pods, pod_timelines, scheduler_history
 from trireme.v1 import snapshot_pb2
 from trireme_kube.componentbase import clocks
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSpan:
+    """The recording that the state is of, and the moment in it. Units: milliseconds since 1970."""
+
+    file: str
+    from_ms: int
+    to_ms: int
+    at_ms: int
 
 
 class ConsoleState:
@@ -25,6 +36,8 @@ class ConsoleState:
         self.pending = pending_pods.PendingPods()
         self.timelines = pod_timelines.PodTimelines(wall)
         self.history = scheduler_history.SchedulerHistory()
+        #: None: it is the state of now.
+        self.recording: RecordingSpan | None = None
         #: Of this process: what is cached of another one does not hold here.
         self.instance = uuid.uuid4().hex
 

@@ -69,7 +69,13 @@ def overview(state: console_state.ConsoleState, sight: Sight, *, after: int) -> 
             "waiting": [sample.queue.unschedulable for sample in samples],
             "gated": [sample.queue.gated for sample in samples],
         },
+        **({} if state.recording is None else {"recording": recording_document(state.recording)}),
     }
+
+
+def recording_document(span: console_state.RecordingSpan) -> Json:
+    """The recording that is shown, and the moment in it."""
+    return {"file": span.file, "fromMs": span.from_ms, "toMs": span.to_ms, "atMs": span.at_ms}
 
 
 def pending(state: console_state.ConsoleState, sight: Sight) -> Json:

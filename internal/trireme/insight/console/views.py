@@ -116,7 +116,8 @@ class FoundView:
 def _of_scheduler(state: console_state.ConsoleState) -> Hashable:
     """What the frontend has sent of itself. With the seconds since it was silent, and the size of the cluster."""
     snap = state.cluster.snap
-    return state.history.received, round(state.disconnected_seconds()), snap.generation, state.pending.version
+    received, silent = state.history.received, round(state.disconnected_seconds())
+    return received, silent, snap.generation, state.pending.version, state.recording
 
 
 def _of_queue(state: console_state.ConsoleState) -> Hashable:

@@ -42,9 +42,9 @@ async def serve(
         if flags.reviews:
             callers = await _reviewed_access(stack, flags, authorities)
         application = api.HttpApi(served, callers).application()
-        listener = stack.enter_context(_listener(flags.address))
+        sock = stack.enter_context(listener(flags.address, "--http-listen"))
         scheme = "https" if flags.certificate else "http"
-        url = f"{scheme}://{flags.address.with_port(listener.getsockname()[1]).text}"
+        url = f"{scheme}://{flags.address.with_port(sock.getsockname()[1]).text}"
         if flags.certificate:
             pair = tls_contexts.KeyPair(flags.certificate, flags.private_key)
             try:
@@ -53,9 +53,9 @@ async def serve(
                 )
             except (OSError, ValueError) as error:  # ssl.SSLError is one
                 raise ListenError(f"--tls-cert-file: {flags.certificate}: {error}") from error
-            await stack.enter_async_context(https_server.serve(listener, contexts, application, supervisor))
+            await stack.enter_async_context(https_server.serve(sock, contexts, application, supervisor))
         else:
-            await stack.enter_async_context(plain_server.serve_application(application, sock=listener))
+            await stack.enter_async_context(plain_server.serve_application(application, sock=sock))
         klog.announce(f"{ANNOUNCEMENT}{url}")
         yield url
 
@@ -99,15 +99,15 @@ def _authentication(flags: HttpFlags) -> AuthenticationOptions:
     )
 
 
-def _listener(address: Address) -> socket.socket:
-    """A socket that listens at the address. Raises: ListenError."""
+def listener(address: Address, flag: str) -> socket.socket:
+    """A socket that listens at the address of the flag. Raises: ListenError."""
     host, _, port = address.text.rpartition(":")
     try:
         family, _, _, _, where = socket.getaddrinfo(
             host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.create_server(where, family=family, backlog=_BACKLOG)
+        sock = socket.create_server(where, family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ListenError(f"--http-listen: {address.text}: {error.strerror or error}") from error
-    listener.setblocking(False)
-    return listener
+        raise ListenError(f"{flag}: {address.text}: {error.strerror or error}") from error
+    sock.setblocking(False)
+    return sock
