@@ -1,5 +1,6 @@
 """The console in a real Chromium, on `trireme up` with its demo: each view, and the story of a pod that waits."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 import chromium
 import installation
 import pytest
+import waiting_gang
 from playwright import sync_api
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -301,11 +304,8 @@ def test_a_drain_is_simulated_and_not_carried_out(world: World) -> None:
 
 
 @contextlib.contextmanager
-def _served_recording(world: World, folder: Path) -> Iterator[str]:
-    """The console of what is recorded by now; its address."""
-    file = folder / "incident.trireme"
-    export = [*TRIREME, "record", "export", "--dir", str(world.recordings), str(file)]
-    subprocess.run(export, check=True, capture_output=True)
+def _served_recording(file: Path, folder: Path) -> Iterator[str]:
+    """The console of a recording; its address."""
     served = installation.Process("replay", [*TRIREME, "replay", str(file), "--serve"], folder / "replay.log")
     served.start()
     try:
@@ -327,7 +327,10 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
         page.goto(f"{world.console}/#/pods/default/recorded-waits")
         _expect(page.locator(".facts").first).to_contain_text("unschedulable")
         _expect(page.get_by_role("slider")).to_have_count(0)
-    with _served_recording(world, tmp_path) as address:
+    file = tmp_path / "incident.trireme"
+    export = [*TRIREME, "record", "export", "--dir", str(world.recordings), str(file)]
+    subprocess.run(export, check=True, capture_output=True)
+    with _served_recording(file, tmp_path) as address:
         for dark in (False, True):
             with world.browser.page(dark=dark) as page:
                 page.goto(f"{address}/#/pods/default/recorded-early")
@@ -358,7 +361,39 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
                 page.keyboard.press("Tab")
                 _expect(slider).to_be_focused()
                 page.keyboard.press("End")
+                # The moment is the site's: the next page begins with it.
                 _expect(page.locator(".moment")).not_to_contain_text("0s of")
+                page.goto(f"{address}/#/pods/default/recorded-early")
+                _expect(facts).to_contain_text("on a node")
+    for name in ("recorded-early", "recorded-waits"):
+        world.call("DELETE", f"/api/v1/namespaces/default/pods/{name}")
+    world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
+
+
+@pytest.mark.usefixtures("axe")
+def test_the_victims_of_a_group_are_listed_with_their_nodes(world: World, tmp_path: Path) -> None:
+    """A live scheduler evicts them at once; before that, members would seem to preempt each for itself, or nobody."""
+    file = tmp_path / "gang.trireme"
+    # In a thread: Playwright has a loop in this one.
+    with futures.ThreadPoolExecutor(1) as thread:
+        gang = thread.submit(asyncio.run, waiting_gang.waiting_gang(2)).result()
+    file.write_bytes(waiting_gang.recorded(gang))
+    with _served_recording(file, tmp_path) as address, world.browser.page() as page:
+        page.goto(f"{address}/#/pods/default/m0")
+        panel = page.locator("section", has=page.get_by_role("heading", name="Preemption", exact=True))
+        _expect(panel).to_contain_text("Its group gang would preempt 4 pods; 2 members would fit then.")
+        rows = panel.locator("tbody tr")
+        _expect(rows).to_have_count(4)
+        found = sorted(tuple(row.locator("td").all_inner_texts()) for row in rows.all())
+        assert found == [
+            ("default/pod-0", "1", "n0"),
+            ("default/pod-1", "1", "n0"),
+            ("default/pod-2", "1", "n1"),
+            ("default/pod-3", "1", "n1"),
+        ]
+        assert chromium.accessibility_problems(page) == []
+        rows.first.get_by_role("link", name="default/pod-").click()
+        _expect(page.locator(".facts").first).to_contain_text("on a node")
     world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
 
 

@@ -15,9 +15,19 @@ from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, remote_evaluators
 from trireme.recording import full_state
 from trireme.remote import remote_plugins
-from trireme.results.phase_results import FilterResult, PlaceResult
+from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.score import service as score_service
-from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, plugin_pb2, recording_pb2, snapshot_pb2
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    decision_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    plugin_pb2,
+    recording_pb2,
+    score_phase_pb2,
+    snapshot_pb2,
+)
 
 FILTERS = ("TaintToleration", "NodeResourcesFit")
 SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
@@ -208,6 +218,43 @@ class RecordedCluster:
     def content(self) -> bytes:
         """The recording as an exported file."""
         return b"".join(encoded(self.header, [*self.frames(), end_frame()]))
+
+
+async def with_every_call() -> RecordedCluster:
+    """Calls of Reserve, of preemption with extenders, and about a pod group that preempts."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(LARGE, 3)
+    evaluators, pod = cluster.evaluators, cluster.pod()
+    identity = cycle_pb2.PodIdentity(namespace="default", name=pod.metadata.name, uid=pod.metadata.uid)
+    about = PROFILE, IMPORTANT, cluster.generation
+    cycle = evaluators.cycle(*about)
+    await evaluators.reserve(cycle, [filter_pb2.Placement(pod=identity, node_name="n0", slot=0)])
+    filtered = await cluster.filter(IMPORTANT)
+    candidates = await evaluators.list_preemption_candidates(*about, pod, filtered)
+    assert not isinstance(candidates, PostFilterResult)
+    # The extenders leave the one that would not be chosen.
+    chosen = await evaluators.select_preemption_candidate(*about, pod, filtered, candidates)
+    left = [each for each in candidates if each.node_name != chosen.nominated_node]
+    await evaluators.select_preemption_candidate(*about, pod, filtered, left)
+    members = [filter_phase_pb2.PodGroupMember(pod_class=IMPORTANT)]
+    listed = await evaluators.list_pod_group_victims(
+        filter_phase_pb2.ListPodGroupVictimsRequest(cycle=cycle, priority=100, members=members)
+    )
+    placed = filter_phase_pb2.PlacedPodGroupMember(pod=identity, pod_class=IMPORTANT, slot=1)
+    await evaluators.reprieve_pod_group_victims(
+        filter_phase_pb2.ReprievePodGroupVictimsRequest(
+            cycle=cycle, pod_group=identity, priority=100, victims=listed.victims, placed=[placed]
+        )
+    )
+    tried = [filter_phase_pb2.TriedPodGroupMember(pod=identity, pod_class=IMPORTANT)]
+    await evaluators.list_releasable_claims(
+        filter_phase_pb2.ListReleasableClaimsRequest(cycle=cycle, pod_group=identity, tried=tried)
+    )
+    placements = [score_phase_pb2.CandidatePlacement(slots=[slot], pod_classes=[SMALL]) for slot in (0, 1)]
+    await evaluators.score_pod_group_placements(
+        score_phase_pb2.ScorePodGroupPlacementsRequest(cycle=cycle, placements=placements)
+    )
+    return cluster
 
 
 def with_decision_changed(

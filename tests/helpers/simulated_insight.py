@@ -79,6 +79,9 @@ class SimulatedInsight:
     def __init__(self, **nodes: Json | str) -> None:
         """Nodes by name, with their cpu or with fields (see `snapshot_views.node_of`)."""
         self.builder = SnapshotBuilder()
+        # For those who record it: from the next full sync on.
+        self.builder.snap.store_node_objects(messages=True, json=True)
+        self.builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1))
         for name, fields in nodes.items():
             of = {"allocatable": {"cpu": fields, "memory": "8Gi", "pods": "20"}} if isinstance(fields, str) else fields
             self.builder.set_node(name, **of)

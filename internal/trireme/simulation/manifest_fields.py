@@ -26,7 +26,7 @@ def problems(manifest: dict[str, Any]) -> Sequence[tuple[str, str]]:
         type_checking.conform_to_type(resource, manifest, strict=True)
     except api_errors.ApiError as error:
         unknown = [part.partition('"')[0] for part in error.message.split(_UNKNOWN)[1:]]
-        return [(path, f"unknown field of {kind}") for path in unknown] or [("", error.message)]
+        return [(path, f"unknown field of {kind}") for path in sorted(unknown)] or [("", error.message)]
     return ()
 
 

@@ -1,36 +1,10 @@
 """Explaining preemption for a pod of a group, by the RPC that explains pods."""
 
 from phase_calls import context
-from simulated_insight import PROFILE, SimulatedInsight, nodes_of, stored
+from simulated_insight import SimulatedInsight, nodes_of
+from waiting_gang import waiting_gang
 
-from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, scheduling_pb2, snapshot_pb2
-
-LOW, MEMBER = 1, 2
-
-
-async def waiting_gang(members: int, *, priority: int = 100, cpu: str = "2") -> SimulatedInsight:
-    """Two nodes of 2 CPUs, full of pods of priority 1, and members of a gang of two, which wait."""
-    insight = await SimulatedInsight(n0="2", n1="2").start({"GenericWorkload": True})
-    group = scheduling_pb2.PodGroup()
-    group.metadata.namespace, group.metadata.name, group.metadata.uid = "default", "gang", "gang"
-    group.spec.priority = priority
-    group.spec.scheduling_policy.gang.min_count = 2
-    insight.builder.apply(objects=[snapshot_pb2.ClusterObject(pod_group=group)])
-    insight.builder.add_class(LOW, stored(cpu="1", priority=1))
-    insight.builder.add_class(MEMBER, stored(cpu=cpu, priority=priority, schedulingGroup={"podGroupName": "gang"}))
-    insight.builder.place(LOW, "n0", "n0", "n1", "n1")
-    queued = [
-        snapshot_pb2.QueuedPod(
-            pod=cycle_pb2.PodIdentity(namespace="default", name=f"m{number}", uid=f"uid-of-m{number}"),
-            pod_class=MEMBER,
-            profile=PROFILE,
-            state=snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE,
-            pod_group="gang",
-        )
-        for number in range(members)
-    ]
-    insight.service.cluster.apply_queue(snapshot_pb2.QueueDelta(reset=True, pods=queued))
-    return insight
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2
 
 
 async def preemption_of(insight: SimulatedInsight) -> decision_explanation_pb2.PreemptionExplanation:

@@ -285,7 +285,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
         ),
         (
             {"scenario": {"changes": [{"addPods": {"manifest": manifest(tolerationz=[], hostNetwerk=True)}}]}},
-            "changes[0].addPods.manifest: spec.tolerationz: unknown field of Pod; spec.hostNetwerk: unknown field of",
+            "changes[0].addPods.manifest: spec.hostNetwerk: unknown field of Pod; spec.tolerationz: unknown field of",
         ),
         (
             {"scenario": {"changes": [{"addNodes": {"manifest": {"kind": "Node", "metadata": {"nam": "x"}}}}]}},
