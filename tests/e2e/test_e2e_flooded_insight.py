@@ -1,4 +1,4 @@
-"""Ten thousand questions to insight at once, beside a scheduler that places pods: their cost, and who is answered."""
+"""Ten thousand questions to insight beside a scheduler that places pods: their cost to it, and who is answered."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = [
 QUESTIONS = 10_000
 CALLERS = 10
 PODS = 100
-# Processor time of the scheduler for each pod, with the flood and without it.
+# Processor time of the scheduler for each pod, with the flood and without it; measured: 1.1.
 MOST = 2.0
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import pathlib
 import random
+import re
 import time
 from collections.abc import Sequence
 
@@ -89,6 +90,34 @@ def test_it_is_whole_before(whole: bytes, tmp_path: pathlib.Path, capsys: pytest
     assert run("replay", redacted, "--all") == 0
     assert run("record", "check", redacted) == 0
     assert " 0 differ" in capsys.readouterr().out
+
+
+MOST_ALLOCATED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: p
+    pluginConfig:
+      - name: NodeResourcesFit
+        args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+
+
+def test_another_configuration_decides_every_kind(
+    whole: bytes, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kind that it cannot decide would be counted as the same, or end it."""
+    path, own = tmp_path / "r.trireme", tmp_path / "new.yaml"
+    path.write_bytes(whole)
+    own.write_text(MOST_ALLOCATED)
+    code = run("replay", path, "--config", own)
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    found = re.fullmatch(r"(\d+) decisions are the same, (\d+) differ; .*", shown.out.splitlines()[-2])
+    assert found is not None, shown.out
+    assert sum(map(int, found.groups())) >= len(KINDS) - 2
+    assert code == (found[2] != "0")
+    assert "Not decided again" not in shown.out
 
 
 def is_damaged(path: pathlib.Path) -> bool:
