@@ -7,10 +7,12 @@ import learned_score
 import node_features
 import numpy as np
 import pytest
+import recorded_observations
 import train
 
 from trireme import sdk
-from trireme.v1 import core_pb2
+from trireme.recording import segment_format
+from trireme.v1 import core_pb2, recording_pb2, snapshot_pb2
 
 MODEL = pathlib.Path(__file__).with_name("model.json")
 
@@ -110,3 +112,121 @@ def test_a_file_that_is_no_model_of_these_features_is_refused(text: str, problem
         boosted_stumps.Model.from_json(text, node_features.FEATURES)
     assert problem in str(refused.value)
     assert learned_score.main(["--model", str(tmp_path / "none.json")]) == 1
+
+
+class Recording:
+    """Writes a recording of nodes of 8 CPUs, on which jobs of one class come and go; times are in seconds."""
+
+    def __init__(self, path: pathlib.Path, nodes: int) -> None:
+        header = segment_format.encode_header(recording_pb2.RecordingHeader(segment=1, instance="i"))
+        self._file = path.open("wb")
+        self._file.write(header)
+        self._frames = segment_format.FrameEncoder(header)
+        self._generation = 1
+        state = snapshot_pb2.Delta(reset=True, to_generation=1)
+        state.classes.add(id=1, pod=pod("500m"))
+        for slot in range(nodes):
+            state.nodes.add(slot=slot, node=node().message)
+        self._write(0, state, state_part=recording_pb2.STATE_PART_LAST)
+
+    def _write(self, seconds: float, delta: snapshot_pb2.Delta, **fields: int) -> None:
+        message = snapshot_pb2.SyncRequest(delta=delta)
+        self.frame(recording_pb2.RecordedFrame(unix_time_ns=round(seconds * 1e9), message=message, **fields))
+
+    def frame(self, frame: recording_pb2.RecordedFrame) -> None:
+        """Write a frame."""
+        self._file.write(self._frames.encode(frame.SerializeToString()))
+
+    def change(self, seconds: float, delta: snapshot_pb2.Delta) -> None:
+        """Write a change of the cluster."""
+        delta.from_generation, delta.to_generation = self._generation, self._generation + 1
+        self._generation += 1
+        self._write(seconds, delta)
+
+    def place(self, seconds: float, row: int, slot: int, *, started: bool = True, terminating: bool = False) -> None:
+        """A pod comes to a node, or what is known of it changes."""
+        columns = snapshot_pb2.PodColumns(
+            row=[row],
+            pod_class=[1],
+            slot=[slot],
+            uid=[f"u{row}"],
+            name=[f"p{row}"],
+            start_time_s=[round(seconds) + 1 if started else 0],
+            flags=[1 if terminating else 0],
+        )
+        self.change(seconds, snapshot_pb2.Delta(pods=columns))
+
+    def remove(self, seconds: float, row: int) -> None:
+        """A pod leaves the cluster."""
+        self.change(seconds, snapshot_pb2.Delta(removed_pods=[row]))
+
+    def close(self) -> None:
+        """End the recording."""
+        self.frame(recording_pb2.RecordedFrame(end=recording_pb2.RecordingEnd()))
+        self._file.close()
+
+
+def test_a_recording_teaches_what_slows_pods_down(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broken, whoever has recordings of a cluster must write observations by hand."""
+    path, draw, now, row = tmp_path / "jobs.trireme", np.random.default_rng(3), 0.0, 0
+    recording = Recording(path, 8)
+    for slot in [*range(8)] * 12:
+        # So many jobs at once, one after the other on the node; each takes longer by those that were there before it.
+        rows = range(row, row + int(draw.integers(1, 14)))
+        for at, number in enumerate(rows):
+            recording.place(now + at / 100, number, slot)
+        for at, number in enumerate(rows):
+            recording.remove(now + at / 100 + 60 * (1 + 0.1 * at) + float(draw.normal(0, 1)), number)
+        row, now = row + len(rows), now + 1000
+    recording.close()
+    output = tmp_path / "model.json"
+    assert train.main(["--recording", str(path), "--output", str(output)]) == 0
+    of_model, of_mean = [float(line.rpartition(" ")[2]) for line in capsys.readouterr().out.splitlines()]
+    assert of_model < of_mean / 3
+    model = boosted_stumps.Model.from_json(output.read_text(), node_features.FEATURES)
+    scored = learned_score.LearnedScore(model).score_nodes(
+        sdk.Call(pod("500m"), "p"), [node(*[pod("500m")] * count) for count in (0, 5, 10)]
+    )
+    assert scored == sorted(scored)
+    assert scored[0] < scored[-1]
+
+
+def test_only_pods_that_finished_are_observations(tmp_path: pathlib.Path) -> None:
+    """Broken, the model learns from pods that somebody deleted, or that never ran."""
+    path = tmp_path / "jobs.trireme"
+    recording = Recording(path, 1)
+    for row in range(12):
+        recording.place(row, row, 0)
+        recording.remove(row + 0.5, row)
+    recording.place(20, 20, 0, started=False)  # assumed, and forgotten again
+    recording.remove(21, 20)
+    recording.place(22, 21, 0)
+    recording.place(23, 21, 0, terminating=True)
+    recording.remove(24, 21)
+    recording.place(25, 22, 0)
+    recording.frame(recording_pb2.RecordedFrame(gap=recording_pb2.RecordingGap()))
+    recording.remove(30, 22)
+    recording.place(31, 23, 0)  # still running
+    recording.close()
+    rows, slowdowns = recorded_observations.read(path)
+    assert rows.shape == (12, len(node_features.FEATURES))
+    assert np.allclose(slowdowns, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"cpuShare,slowdown\n1,1\n", "byte 0: "), (b"", "has 0 observations, must have at least 50")],
+    ids=["a table", "nothing"],
+)
+def test_a_file_that_is_no_recording_is_refused(
+    content: bytes, problem: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broken, training ends with a traceback."""
+    path = tmp_path / "other.csv"
+    path.write_bytes(content)
+    assert train.main(["--recording", str(path), "--output", str(tmp_path / "model.json")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Error: --recording: ")
+    assert str(path) in error
+    assert problem in error
+    assert "Traceback" not in error

@@ -1,8 +1,8 @@
-"""Trains the model: `python train.py [--observations FILE.csv] [--output model.json]`.
+"""Trains the model: `python train.py [--observations FILE.csv | --recording FILE] [--output model.json]`.
 
 A file of observations has a column for each feature and `slowdown`: how long a finished pod took, divided by how long
-such pods take on an empty node. Without a file they are invented: pods are slowed down by busy cores, by little memory,
-and a little by each neighbour.
+such pods take on an empty node. A recording of the cluster (`trireme record export`) has them as well. Without a file
+they are invented: pods are slowed down by busy cores, by little memory, and a little by each neighbour.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import boosted_stumps
 import node_features
 import numpy as np
+import recorded_observations
 
 TARGET = "slowdown"
 
@@ -44,22 +45,34 @@ def read(path: pathlib.Path) -> tuple[boosted_stumps.Floats, boosted_stumps.Floa
                 table.append([float(line[name]) for name in (*node_features.FEATURES, TARGET)])
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{path}:{number}: {error}") from error
-    if len(table) < _LEAST:
-        raise ValueError(f"{path}: has {len(table)} observations, must have at least {_LEAST}")
-    values = np.array(table)
+    values = np.array(table).reshape(-1, len(node_features.FEATURES) + 1)
     return values[:, :-1], values[:, -1]
+
+
+def observed(options: argparse.Namespace) -> tuple[boosted_stumps.Floats, boosted_stumps.Floats]:
+    """The observations that the flags name. Shapes: (row, feature), (row,). Raises: OSError, ValueError."""
+    path = options.observations or options.recording
+    if path is None:
+        return invented()
+    rows, values = read(path) if options.observations else recorded_observations.read(path)
+    if values.size < _LEAST:
+        raise ValueError(f"{path}: has {values.size} observations, must have at least {_LEAST}")
+    return rows, values
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train, tell how good the model is on what it has not seen, and write it; returns the exit code."""
     parser = argparse.ArgumentParser(description="Trains the model of LearnedScore.", allow_abbrev=False)
-    parser.add_argument("--observations", type=pathlib.Path, help="CSV file; without it they are invented")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--observations", type=pathlib.Path, help="CSV file; without a file they are invented")
+    source.add_argument("--recording", type=pathlib.Path, help="file that `trireme record export` wrote")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(__file__).with_name("model.json"))
     options = parser.parse_args(argv)
     try:
-        rows, values = read(options.observations) if options.observations else invented()
+        rows, values = observed(options)
     except (OSError, ValueError) as error:
-        print(f"Error: --observations: {error}", file=sys.stderr)
+        flag = "--recording" if options.recording else "--observations"
+        print(f"Error: {flag}: {error}", file=sys.stderr)
         return 1
     seen = np.arange(rows.shape[0]) % _HELD_OUT != 0
     model = boosted_stumps.fit(node_features.FEATURES, rows[seen], values[seen])
