@@ -29,6 +29,7 @@ _DISTRIBUTIONS = {
     "grpc_reflection": "grpcio-reflection",
     "numpy": "numpy",
     "orjson": "orjson",
+    "prometheus_client": "prometheus-client",
     "uvloop": "uvloop",
 }
 _TYPES_ALONE = frozenset(("_typeshed",))

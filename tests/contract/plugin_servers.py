@@ -11,6 +11,7 @@ from grpc import aio
 
 from trireme import sdk
 from trireme.rpc import grpc_server, listen_flags
+from trireme.sdk import metrics
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2, filter_pb2, meta_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 
@@ -114,9 +115,12 @@ async def scripted(target: str, plugin: ScriptedPlugin) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def on_the_sdk(plugin: Any, folder: Path, name: str = "plugin.sock") -> AsyncIterator[str]:
+async def on_the_sdk(
+    plugin: Any, folder: Path, name: str = "plugin.sock", call_metrics: metrics.CallMetrics | None = None
+) -> AsyncIterator[str]:
     """A plugin written on the SDK, and its address."""
-    server = grpc_server.ReplicaServer(listen_flags.make_listener(f"unix:{folder}/{name}"), sdk.services(plugin))
+    listener = listen_flags.make_listener(f"unix:{folder}/{name}")
+    server = grpc_server.ReplicaServer(listener, sdk.services(plugin, call_metrics))
     address = await server.start()
     try:
         yield address.text

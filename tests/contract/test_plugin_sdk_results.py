@@ -1,18 +1,25 @@
 """The Python SDK: what a method returns wrongly, state as a value, and each profile's configuration in the queue."""
 
+import contextlib
 import dataclasses
+import logging
+import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import grpc
 import numpy as np
+import orjson
 import plugin_servers
 import pytest
 from grpc import aio
 
 from trireme import sdk
+from trireme.sdk import logs, metrics
 from trireme.v1 import (
     bind_pb2,
     bind_pb2_grpc,
@@ -303,3 +310,56 @@ async def test_the_steps_around_the_queue_have_the_configuration_of_the_profile(
         hints = (await stubs.queue.QueueingHint(hint, timeout=DEADLINE)).hints
         # A scheduler of the first release does not say the profile.
         assert list(hints) == [queue_pb2.HINT_QUEUE, queue_pb2.HINT_QUEUE_SKIP, queue_pb2.HINT_QUEUE]
+
+
+async def test_calls_are_counted_by_rpc_and_code(tmp_path: Path) -> None:
+    """Broken, an operator cannot tell a plugin that fails from one that is not called."""
+
+    class Odd:
+        info = sdk.Info("Odd")
+
+        def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
+            if node.name == "b" and call.profile == "odd":
+                raise ValueError("no such node")
+            return None
+
+    counted = metrics.CallMetrics("Odd")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    counted.serve(address)
+    async with plugin_servers.on_the_sdk(Odd(), tmp_path, call_metrics=counted) as plugin:
+        async with aio.insecure_channel(plugin) as channel:
+            stub = filter_pb2_grpc.FilterPluginStub(channel)
+            for profile in ("p", "odd"):
+                request = filter_pb2.FilterRequest(cycle=cycle_pb2.Cycle(profile=profile), nodes=NODES)
+                with contextlib.suppress(aio.AioRpcError):
+                    await stub.Filter(request, timeout=DEADLINE)
+        async with aiohttp.ClientSession() as session, session.get(f"http://{address}/metrics") as response:
+            text = await response.text()
+    assert 'trireme_plugin_calls_total{code="OK",plugin="Odd",rpc="Filter"} 1.0' in text
+    assert 'trireme_plugin_calls_total{code="INTERNAL",plugin="Odd",rpc="Filter"} 1.0' in text
+    assert 'trireme_plugin_call_duration_seconds_count{plugin="Odd",rpc="Filter"} 2.0' in text
+    assert 'trireme_plugin_calls_in_flight{plugin="Odd"} 0.0' in text
+    assert "python_info" in text
+    with pytest.raises(ValueError, match="--metrics-listen: 'nowhere' is not host:port"):
+        counted.serve("nowhere")
+
+
+def test_logs_are_one_object_a_line() -> None:
+    """Broken, a log pipeline takes a traceback for many messages."""
+    record = logging.makeLogRecord({"name": "licences", "levelname": "WARNING", "msg": "%s left", "args": (3,)})
+    record.product = "cad"
+    try:
+        raise ValueError("odd")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    line = logs.JsonFormatter().format(record)
+    entry = orjson.loads(line)
+    assert "\n" not in line
+    assert (entry["level"], entry["logger"], entry["message"], entry["product"]) == (
+        "warning",
+        "licences",
+        "3 left",
+        "cad",
+    )
+    assert "ValueError: odd" in entry["stacktrace"]

@@ -18,7 +18,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.rpc import fencing, follower, grpc_server
-from trireme.sdk import calls, cluster_state, result_checks
+from trireme.sdk import calls, cluster_state, metrics, result_checks
 from trireme.sdk.calls import Call, Node
 from trireme.sdk.configuring import Configurations
 from trireme.sdk.description import Plugin
@@ -32,9 +32,10 @@ log = logging.getLogger(__name__)
 class Invoker:
     """Calls the methods of one plugin, synchronous or not, with its limit of concurrent calls."""
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: Plugin, call_metrics: metrics.CallMetrics | None = None) -> None:
         self._plugin = plugin
         self.name = plugin.info.name
+        self._metrics = call_metrics or metrics.CallMetrics(self.name)
         limit = plugin.info.max_concurrent_calls
         self._turns = asyncio.Semaphore(limit) if limit else None
         self.configurations = Configurations()
@@ -111,6 +112,25 @@ class Invoker:
 
         The error says which plugin, RPC and method it is about.
         """
+        began, code = time.monotonic(), grpc.StatusCode.OK.value[0]
+        self._metrics.begin()
+        try:
+            async with self._held_turn(context, rpc, method):
+                yield
+        except aio.AbortError:
+            # A number, although the types say otherwise.
+            ended: Any = context.code()
+            code = ended.value[0] if isinstance(ended, grpc.StatusCode) else int(ended)
+            raise
+        except asyncio.CancelledError:
+            code = grpc.StatusCode.CANCELLED.value[0]
+            raise
+        finally:
+            self._metrics.end(rpc, code, time.monotonic() - began)
+
+    @contextlib.asynccontextmanager
+    async def _held_turn(self, context: aio.ServicerContext[Any, Any], rpc: str, method: str) -> AsyncIterator[None]:
+        """The same without metrics."""
         async with self._turns or contextlib.nullcontext():
             try:
                 yield

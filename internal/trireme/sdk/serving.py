@@ -2,8 +2,6 @@
 
 import argparse
 import dataclasses
-import logging
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +12,7 @@ import orjson
 from grpc import aio
 
 from trireme.rpc import grpc_server, listen_flags
-from trireme.sdk import binding, description, filtering, queueing, scoring
+from trireme.sdk import binding, description, filtering, logs, metrics, queueing, scoring
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.invoker import Invoker
 from trireme.v1 import (
@@ -77,13 +75,15 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
         await grpc_server.abort(context, grpc.StatusCode.UNIMPLEMENTED, "only phases call plugins")
 
 
-def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
-    """Make the plugin's services, for the running loop.
+def services(
+    plugin: description.Plugin, call_metrics: metrics.CallMetrics | None = None
+) -> Sequence[grpc_server.Service]:
+    """Make the plugin's services, for the running loop; `call_metrics` counts their calls.
 
     Raises:
         ValueError: the plugin describes itself wrongly.
     """
-    invoker = Invoker(plugin)
+    invoker = Invoker(plugin, call_metrics)
     description.describe(plugin)
     handshake = PluginServicer(plugin, invoker)
     out = [_make_service(plugin_pb2, "PluginService", plugin_pb2_grpc.add_PluginServiceServicer_to_server, handshake)]
@@ -108,7 +108,9 @@ def serve(plugin: description.Plugin, listen: str = "127.0.0.1:0") -> int:
 
 
 def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
-    """Serve as `serve` does, with address, certificates and allowed callers from flags; `--help` lists them.
+    """Serve as `serve` does, with address, certificates, allowed callers, metrics and log format from flags.
+
+    `--help` lists them.
 
     An error is one line on stderr.
     """
@@ -122,18 +124,24 @@ def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
             client_ca=options.client_ca_file,
             identities=tuple(filter(None, options.allowed_identities.split(","))),
         )
-        return _serve(plugin, listener)
+        call_metrics = metrics.CallMetrics(plugin.info.name)
+        if options.metrics_listen:
+            call_metrics.serve(options.metrics_listen)
+        return _serve(plugin, listener, call_metrics, options.log_format)
     except ValueError as error:
         return grpc_server.fail(str(error))
 
 
-def _serve(plugin: description.Plugin, listener: listen_flags.Listener) -> int:
+def _serve(
+    plugin: description.Plugin,
+    listener: listen_flags.Listener,
+    call_metrics: metrics.CallMetrics | None = None,
+    log_format: str = "text",
+) -> int:
     """Serve on the listener, with the log on stderr; returns the exit code."""
     process_output.ignore_failed_writes()
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
-    )
-    return grpc_server.serve(listener, lambda _: _lifespan(plugin))
+    logs.setup(log_format)
+    return grpc_server.serve(listener, lambda _: _lifespan(plugin, call_metrics))
 
 
 def _make_parser(info: description.Info) -> argparse.ArgumentParser:
@@ -145,13 +153,19 @@ def _make_parser(info: description.Info) -> argparse.ArgumentParser:
     parser.add_argument("--tls-private-key-file", default="", help="its private key")
     parser.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
     parser.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
+    parser.add_argument("--metrics-listen", default="", help="host:port for metrics in Prometheus' text format")
+    parser.add_argument(
+        "--log-format", default="text", choices=("text", "json"), help="on stderr (default %(default)s)"
+    )
     return parser
 
 
 @asynccontextmanager
-async def _lifespan(plugin: description.Plugin) -> AsyncIterator[Sequence[grpc_server.Service]]:
+async def _lifespan(
+    plugin: description.Plugin, call_metrics: metrics.CallMetrics | None
+) -> AsyncIterator[Sequence[grpc_server.Service]]:
     """The plugin's services, made on the running loop."""
-    yield services(plugin)
+    yield services(plugin, call_metrics)
 
 
 def _make_service(module: Any, name: str, add: Callable[[Any, aio.Server], None], servicer: Any) -> grpc_server.Service:
