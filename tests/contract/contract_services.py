@@ -59,6 +59,7 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "maintenance-windows-typescript": frozenset({PLUGIN, FILTER, "trireme.v1.QueueService", "trireme.v1.BindPlugin"}),
     "data-locality-typescript": frozenset({PLUGIN, SCORE}),
     "gpu-memory-rust": frozenset({PLUGIN, SNAPSHOT, FILTER, SCORE}),
+    "deadline-order-rust": frozenset({PLUGIN, "trireme.v1.QueueService"}),
     "cost-carbon-python": frozenset({PLUGIN, SCORE}),
     "spot-batch-python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "learned-score-python": frozenset({PLUGIN, SNAPSHOT, SCORE}),
@@ -73,6 +74,7 @@ EXAMPLES = (
     "allocatable-go",
     "quota-permit-go",
     "gpu-memory-rust",
+    "deadline-order-rust",
     "maintenance-windows-typescript",
     "data-locality-typescript",
     "floating-licences-java",
@@ -155,7 +157,8 @@ def command(name: str) -> Sequence[str | Path]:
     if name == "follower in go":
         return (go_plugin("plugin-go", "./podlimit"),)
     if name.endswith(("-go", "-rust")):
-        return (run_cargo(name, "build") / "gpu-memory" if name.endswith("-rust") else go_plugin(name),)
+        binary = run_cargo(name, "build") / name.removesuffix("-rust") if name.endswith("-rust") else go_plugin(name)
+        return (binary,)
     if name == "follower in python":
         return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
     if name in sdk_examples.COMMANDS or name in sdk_examples.JAVA_CLASSES:

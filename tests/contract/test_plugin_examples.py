@@ -56,9 +56,10 @@ def test_the_go_sdk_is_in_order(command: Sequence[str | Path]) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_the_rust_example_passes_its_own_tests() -> None:
+@pytest.mark.parametrize("example", ["gpu-memory-rust", "deadline-order-rust"])
+def test_a_rust_example_passes_its_own_tests(example: str) -> None:
     """Broken, the example that people copy from is wrong, or cannot be built from the SDK's package."""
-    run_cargo("gpu-memory-rust", "test")
+    run_cargo(example, "test", "--lib", "--tests")
 
 
 @pytest.mark.timeout(900)

@@ -63,6 +63,15 @@ _OWN_OBJECTS = {
 """,
         "P095",
     ),
+    "deadline-order-rust": (
+        """
+{apiVersion: v1, kind: Pod, metadata: {name: soon, namespace: verify, labels: {example.com/service-class: interactive},
+  annotations: {example.com/deadline: "2026-11-27T18:00:00Z"}}, spec: {containers: [{name: main, image: x}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: whenever, namespace: verify}, spec: {containers: [{name: main, image: x}]}}
+""",
+        "P222",
+    ),
     "floating-licences-java": (
         """
 {apiVersion: v1, kind: Node, metadata: {name: node-1}}

@@ -249,6 +249,46 @@ async def test_batch_pods_make_room_for_others(tmp_path: pathlib.Path) -> None:
         assert (await here.pod("web"))["metadata"]["uid"] in event["note"]
 
 
+async def test_a_free_place_goes_to_the_pod_whose_deadline_is_next(tmp_path: pathlib.Path) -> None:
+    """Class of service, then deadline, decide who gets the one node, whatever the priorities; also after a change.
+
+    All pods of the queue have served their back-off when the place gets free.
+    """
+    queue_sort = {"enabled": [{"name": "DeadlineOrder"}], "disabled": [{"name": "*"}]}
+    configuration = _profile("DeadlineOrder", queueSort=queue_sort, args={"classes": ["first", "standard"]})
+    configuration |= {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+
+    def waiting(name: str, deadline: str = "", **labels: str) -> dict[str, Any]:
+        made = pod(name, cpu="5", labels=labels, priorityClassName="important" if name == "whenever" else "")
+        made["metadata"]["annotations"] = {"example.com/deadline": deadline} if deadline else {}
+        return made
+
+    async with _cluster(tmp_path, 1) as here, _example(tmp_path, "deadline-order-rust"):
+        await here.add_priority_class("important", 1000, preemptionPolicy="Never")
+        await here.create_pods(
+            [
+                waiting("whenever"),
+                waiting("later", "2030-01-02T00:00:00Z"),
+                waiting("soon", "2030-01-01T00:00:00Z"),
+                waiting("first", "2031-01-01T00:00:00Z", **{"example.com/service-class": "first"}),
+            ]
+        )
+        await here.start(configuration=configuration, own=_remote(tmp_path, "DeadlineOrder", "queueSort"))
+        for name in ("first", "soon", "later"):
+            await here.bound(1)
+            assert [each for each, node in (await _places(here)).items() if node] == [name]
+            for each in (await _places(here)).keys() - {name}:
+                await here.condition(each, "Insufficient cpu")
+            await asyncio.sleep(1.5)
+            await here.request("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
+
+            async def placed(name: str = name) -> bool:
+                return any(node for each, node in (await _places(here)).items() if each != name)
+
+            await installation.until(placed, 30, here.story)
+        assert (await _places(here)).keys() == {"whenever"}
+
+
 async def test_a_learned_score_chooses_the_node_where_a_pod_is_slowed_down_least(tmp_path: pathlib.Path) -> None:
     """Pods avoid the busy node, also while their own placements make the others busier."""
     async with _cluster(tmp_path, 3) as here, _example(tmp_path, "learned-score-python"):

@@ -39,7 +39,8 @@ The extension points are methods with the framework's names; implement those you
     bind(call, item)                    None: bound; `SKIP`: left to the next binder; a status
     post_bind(call, item)               nothing
 
-`pre_enqueue` and `queueing_hint` may have one more parameter, `config`: what `configure` returned for the profile.
+`pre_enqueue`, `sort_key` and `queueing_hint` may have one more parameter, `config`: what `configure` returned for the
+profile.
 State is bytes, or anything that JSON has, dataclasses included, and is read as a value of its type:
 
     def pre_filter(self, call: sdk.Call) -> sdk.PreFilter:

@@ -156,6 +156,15 @@ def test_a_plugin_that_binds_comes_before_the_default_one(tmp_path: Path) -> Non
     assert yaml.safe_load(Path(flags[3]).read_text())["remotePlugins"][0]["extensionPoints"] == ["bind"]
 
 
+def test_a_plugin_that_orders_the_queue_takes_the_place_of_the_priorities(tmp_path: Path) -> None:
+    """Broken, `trireme plugin run` refuses to start with such a plugin: a profile has one QueueSort plugin."""
+    info = plugin_pb2.PluginInfo(name="Mine", extension_points=[plugin_pb2.EXTENSION_POINT_QUEUE_SORT])
+    flags = run._write_configuration(tmp_path / "1", info, {}, "127.0.0.1:1")
+    (profile,) = yaml.safe_load(Path(flags[1]).read_text())["profiles"]
+    assert profile["plugins"] == {"queueSort": {"enabled": [{"name": "Mine"}], "disabled": [{"name": "*"}]}}
+    assert yaml.safe_load(Path(flags[3]).read_text())["remotePlugins"][0]["extensionPoints"] == ["queueSort"]
+
+
 def test_the_plugins_refusals_and_scores_are_shown() -> None:
     """Broken, the author does not see what the plugin does."""
     report = {

@@ -268,6 +268,8 @@ def _scheduler_document(info: plugin_pb2.PluginInfo, args: Mapping[str, Any]) ->
         binders = [name for name in defaults if IN_TREE.implements(name, plugin_spec.ExtensionPoint.BIND)]
         binding["enabled"] += [{"name": name} for name in binders]
         binding["disabled"] = [{"name": "*"}]
+    if sorting := plugins.get(plugin_spec.ExtensionPoint.QUEUE_SORT.value):
+        sorting["disabled"] = [{"name": "*"}]  # one plugin alone orders the queue
     profile = {"schedulerName": "default-scheduler", "plugins": plugins}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
