@@ -12,6 +12,7 @@ from typing import Any
 import contract_services
 import installation
 import pytest
+import test_e2e_queue_sort
 import witness
 from aiohttp import test_utils, web
 from installation import pod
@@ -250,10 +251,7 @@ async def test_batch_pods_make_room_for_others(tmp_path: pathlib.Path) -> None:
 
 
 async def test_a_free_place_goes_to_the_pod_whose_deadline_is_next(tmp_path: pathlib.Path) -> None:
-    """Class of service, then deadline, decide who gets the one node, whatever the priorities; also after a change.
-
-    All pods of the queue have served their back-off when the place gets free.
-    """
+    """Class of service, then deadline, decide who gets the one node, whatever the priorities."""
     queue_sort = {"enabled": [{"name": "DeadlineOrder"}], "disabled": [{"name": "*"}]}
     configuration = _profile("DeadlineOrder", queueSort=queue_sort, args={"classes": ["first", "standard"]})
     configuration |= {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
@@ -274,19 +272,11 @@ async def test_a_free_place_goes_to_the_pod_whose_deadline_is_next(tmp_path: pat
             ]
         )
         await here.start(configuration=configuration, own=_remote(tmp_path, "DeadlineOrder", "queueSort"))
-        for name in ("first", "soon", "later"):
-            await here.bound(1)
-            assert [each for each, node in (await _places(here)).items() if node] == [name]
-            for each in (await _places(here)).keys() - {name}:
-                await here.condition(each, "Insufficient cpu")
-            await asyncio.sleep(1.5)
-            await here.request("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
-
-            async def placed(name: str = name) -> bool:
-                return any(node for each, node in (await _places(here)).items() if each != name)
-
-            await installation.until(placed, 30, here.story)
-        assert (await _places(here)).keys() == {"whenever"}
+        assert await test_e2e_queue_sort.placed(here) == "first"
+        for name in ("soon", "later", "whenever"):
+            await here.condition(name, "Insufficient cpu")
+        assert await test_e2e_queue_sort.free_place(here, "first") == "soon"
+        assert await test_e2e_queue_sort.free_place(here, "soon") == "later"
 
 
 async def test_a_learned_score_chooses_the_node_where_a_pod_is_slowed_down_least(tmp_path: pathlib.Path) -> None:

@@ -22,7 +22,7 @@ _SERVICES = {
     "FilterPlugin": "Served by a plugin with preFilter, filter, postFilter or reserve.",
     "ScorePlugin": "Served by a plugin with preScore, score or a normalisation of its own.",
     "BindPlugin": "Served by a plugin with permit, preBind, bind or postBind.",
-    "QueueService": "Served by a plugin with preEnqueue, or with events that have a hint.",
+    "QueueService": "Served by a plugin with preEnqueue or queueSort, or with events that have a hint.",
     "SnapshotFollower": "Served by a plugin with NODE_DATA_SNAPSHOT.",
     "HandleService": "Served by the frontend, called by plugins.",
 }
