@@ -16,11 +16,10 @@ import type {
   PreFilterRequest,
   Reservation as ReservationMessage,
   ReserveRequest,
-  ReserveResponse,
   UnreserveRequest,
   UnreserveResponse,
 } from "../generated/trireme/v1/filter.js";
-import { PostFilterResponse, PreFilterResponse, Reservation } from "../generated/trireme/v1/filter.js";
+import { PostFilterResponse, PreFilterResponse, Reservation, ReserveResponse } from "../generated/trireme/v1/filter.js";
 import { type Invoker, nodeAt, nodeOfView, type Turn } from "../invoker.js";
 import type { Placement, Verdict } from "../plugin.js";
 import { Status, SUCCESS } from "../results.js";
@@ -113,7 +112,7 @@ class FilterService {
       turn.signal.throwIfAborted();
       reservations.push(await this.invoker.call("reserve", () => this.reserveOne(call, placement)));
     }
-    return { reservations, evaluatedGeneration: 0n };
+    return ReserveResponse.fromPartial({ reservations });
   };
 
   readonly unreserve = async (request: UnreserveRequest, turn: Turn): Promise<UnreserveResponse> => {
