@@ -113,6 +113,11 @@ class ColumnVersion:
         self._copies = self.copies(self.size, self.capacity)
         self._saved.clear()
 
+    def read_through(self, newer: "ColumnVersion") -> None:
+        """The table saves entries in a newer version from now on."""
+        self.newer = newer
+        self._is_saved = np.zeros(0, dtype=np.bool_)
+
     def borrow(self, name: str, by: "ForkableColumns") -> Column:
         """A column of the table itself, read-only, while `is_unchanged`; `by` is notified when it ceases to be."""
         self._borrowers.add(by)
@@ -237,7 +242,7 @@ class ForkableColumns:
                 family = Family() if self._source is None else self._source.family
             version = self.make_version(family)
             if newest is not None:
-                newest.newer = version
+                newest.read_through(version)
             self._newest = weakref.ref(version)
             newest = version
         out._source = newest
