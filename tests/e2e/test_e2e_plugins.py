@@ -439,3 +439,22 @@ async def _trireme(*arguments: str) -> str:
     )
     printed, _ = await process.communicate()
     return printed.decode()
+
+
+async def test_pods_that_permit_refuses_do_not_wake_each_other(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, two of them are tried again without end or pause: each leaves the room that it had for a moment."""
+    calls = tmp_path / "calls"
+    calls.touch()
+    monkeypatch.setenv("CALLS", str(calls))
+    async with cluster(nodes=2) as here, plugin(tmp_path, pathlib.Path(__file__).with_name("refuser.py")) as address:
+        await here.start(configuration=profile("Refuser", "permit"), own=remote("Refuser", address, "permit"))
+        await here.create_pods([pod("a"), pod("b", cpu="200m")])
+        for name in ("a", "b"):
+            await here.condition(name, "nobody approved")
+        # One more attempt of each may be under way.
+        await asyncio.sleep(1)
+        before = len(calls.read_text())
+        await asyncio.sleep(3)
+        assert len(calls.read_text()) == before

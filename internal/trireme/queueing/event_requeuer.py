@@ -10,6 +10,7 @@ from typing import Any
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import Decision, HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import Hint
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -35,19 +36,17 @@ class EventRequeuer:
         self._hints = hints
         self._calls = calls
 
-    def on_cluster_event(
-        self, event: ClusterEvent, old: Any, new: Any, now: float, max_priority: int | None, exclude_uid: str
-    ) -> None:
+    def on_cluster_event(self, event: ClusterEvent, old: Any, new: Any, now: float, audience: EventAudience) -> None:
         """Evaluates a change in the cluster for all pods; see `SchedulingQueue.on_event`."""
         for profile, registrations in self._hints.registrations.matching_by_profile(event).items():
             groups = [
                 group
                 for group in self._unschedulable.groups_refused_by(profile, (r.plugin for r in registrations))
-                if (max_priority is None or group.priority <= max_priority)
+                if (audience.max_priority is None or group.priority <= audience.max_priority)
                 and (not group.key.gated_by or self._hints.registrations.has_registered(group.key.gated_by, event))
             ]
             if groups:
-                self._evaluate_and_move_groups(profile, groups, (event, old, new), now, exclude_uid)
+                self._evaluate_and_move_groups(profile, groups, (event, old, new), now, audience)
 
     def on_own_events(self, pod: QueuedPodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> None:
         """Move an unschedulable or gated pod if a change of its own object helps: the first event that does moves it.
@@ -109,12 +108,12 @@ class EventRequeuer:
         groups: list[RefusalGroup],
         change: tuple[ClusterEvent, Any, Any],
         now: float,
-        exclude_uid: str,
+        audience: EventAudience,
     ) -> None:
         """Evaluate hints for one pod of each group of equal refusals, and move the pods of those that it may help.
 
-        Not moved are pods that are still gated, and `exclude_uid`. If too many remote calls are open, the event counts
-        as help.
+        Not moved are pods that are still gated, or not of the audience. If too many remote calls are open, the event
+        counts as help.
         """
         event, old, new = change
         examples = [group.any_pod() for group in groups]
@@ -122,7 +121,7 @@ class EventRequeuer:
         for registration, indexes in remote:
             pods = [examples[index] for index in indexes]
             targets: list[list[Target]] = [
-                [RefusalGroupTarget(groups[index].key, self._transitions.stamp, exclude_uid)] for index in indexes
+                [RefusalGroupTarget(groups[index].key, self._transitions.stamp, audience)] for index in indexes
             ]
             if self._calls.call_hint(profile, registration, change, pods, targets) is None:
                 for index in indexes:
@@ -130,7 +129,7 @@ class EventRequeuer:
         for group, decision in zip(groups, decisions, strict=True):
             if decision is not Decision.SKIP:
                 for pod in self._transitions.movable_pods(group):
-                    if pod.record.uid != exclude_uid and not self._transitions.still_gated(pod):
+                    if audience.includes(pod.record, pod.had_node) and not self._transitions.still_gated(pod):
                         self._move_to_queue(pod, decision, event, now)
 
     def _unmoved_pods_of_target(self, target: Target) -> list[QueuedPodInfo]:
@@ -145,5 +144,5 @@ class EventRequeuer:
         return [
             pod
             for pod in self._transitions.movable_pods(group)
-            if pod.stamp <= target.stamp and pod.record.uid != target.exclude_uid
+            if pod.stamp <= target.stamp and target.audience.includes(pod.record, pod.had_node)
         ]

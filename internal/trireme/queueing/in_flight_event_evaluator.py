@@ -72,8 +72,8 @@ class InFlightEventEvaluator:
         events = self._events.since(cursor.start)
         if events is None:
             return True
-        for event, old, new, max_priority, exclude_uid in events:
-            if (max_priority is not None and pod.record.priority > max_priority) or pod.record.uid == exclude_uid:
+        for event, old, new, audience in events:
+            if not audience.includes(pod.record, pod.had_node):
                 continue
             if self._hints.registrations.has_registered(plugin, event):
                 decisions, remote = self._hints.evaluate(pod.record.profile, event, old, new, [pod])
@@ -86,7 +86,7 @@ class InFlightEventEvaluator:
 
         Events that are forgotten count as if one had helped. Evaluation ends at the first that decides.
         """
-        key = (pod.record.class_id, pod.rejectors, pod.pending_plugins)
+        key = (pod.record.class_id, pod.rejectors, pod.pending_plugins, pod.had_node)
         cached = cursor.decisions.get(key)
         if cached is None:
             cached = cursor.decisions[key] = CachedDecision(cursor.start)
@@ -97,10 +97,11 @@ class InFlightEventEvaluator:
         if events is None:
             cached.decision = max(cached.decision, Decision.AFTER_BACKOFF)
             return cached
-        for event, old, new, max_priority, _ in events:
+        for event, old, new, audience in events:
             if cached.decision is Decision.IMMEDIATELY or (cached.decision and not pod.pending_plugins):
                 break
-            if max_priority is not None and pod.record.priority > max_priority:
+            # The decision is shared by pods of one kind, so by which pod it was caused does not matter.
+            if not audience._replace(exclude_uid="").includes(pod.record, pod.had_node):
                 continue
             decisions, remote = self._hints.evaluate(pod.record.profile, event, old, new, [pod])
             cached.decision = max(cached.decision, decisions[0])

@@ -13,21 +13,18 @@ from collections import Counter, deque
 from typing import Any, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.event_audience import ALL_PODS, EventAudience
 
 DEFAULT_LIMIT = 50_000
 
 
 class InFlightEvent(NamedTuple):
-    """An event with its objects (None: there was none).
-
-    It may help pods of at most `max_priority` (None: any), and not the one whose UID is `exclude_uid`.
-    """
+    """An event with its objects (None: there was none), and whom it may help."""
 
     event: ClusterEvent
     old: Any
     new: Any
-    max_priority: int | None = None
-    exclude_uid: str = ""
+    audience: EventAudience = ALL_PODS
 
 
 class EventCursor:

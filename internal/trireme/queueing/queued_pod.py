@@ -24,6 +24,7 @@ class QueuedPodInfo:
         "container",
         "flushed",
         "flushed_at",
+        "had_node",
         "initial_attempt_timestamp",
         "pending_plugins",
         "popped_at",
@@ -53,6 +54,8 @@ class QueuedPodInfo:
         self.backoff_expiration = 0.0
         #: Plugins that refused it, in its last attempt or at PreEnqueue.
         self.rejectors: frozenset[str] = NO_PLUGINS
+        #: The last attempt had a node, and a plugin refused the pod there at a later step.
+        self.had_node = False
         #: Those of them that returned Pending in its last attempt: what they wait for wakes it without back-off.
         self.pending_plugins: frozenset[str] = NO_PLUGINS
         #: When it first entered the active queue; 0: not yet.

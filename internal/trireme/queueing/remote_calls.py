@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -48,11 +49,11 @@ Instructions = Sequence[Instruction]
 
 
 class RefusalGroupTarget(NamedTuple):
-    """All pods that were in the group at the event, those with a stamp up to this one, but for `exclude_uid`."""
+    """All pods that were in the group at the event, those with a stamp up to this one, if it may help them."""
 
     group: RefusalKey
     stamp: int
-    exclude_uid: str
+    audience: EventAudience
 
 
 class PodTarget(NamedTuple):
@@ -166,4 +167,4 @@ def _is_target_of(target: Target, pod: QueuedPodInfo, group: RefusalKey, stamp: 
     """Whether the answer for this target concerns the pod, which was in that group with that stamp."""
     if isinstance(target, PodTarget):
         return target.pod is pod and target.stamp == stamp
-    return target.group == group and stamp <= target.stamp and pod.record.uid != target.exclude_uid
+    return target.group == group and stamp <= target.stamp and target.audience.includes(pod.record, pod.had_node)

@@ -27,6 +27,7 @@ from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.active import ActiveQueue, NextClass
 from trireme.queueing.backoff import BackoffQueue
 from trireme.queueing.batch_key import ClassId
+from trireme.queueing.event_audience import ALL_PODS, EventAudience
 from trireme.queueing.event_requeuer import EventRequeuer
 from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroupBatch
@@ -312,14 +313,15 @@ class SchedulingQueue:
         pending_plugins: frozenset[str] = NO_PLUGINS,
         record: PodInfo | None = None,
         nominated_node: str | None = None,
+        had_node: bool = False,
     ) -> Instructions:
         """The attempt failed: refused by these plugins, or by error if there are none.
 
         `pending_plugins` are those that returned Pending. `record` is the latest the caller knows, if later than what
         this queue knows. `nominated_node`: nominate it to this node; empty: to none; None: leave the nomination as it
         is, unless its object was given another one during the attempt. A pod that was deleted, or made again, meanwhile
-        is dropped. It may also come back after `done` (binding failed): the events since are not recorded then, so it
-        is tried again after its back-off.
+        is dropped. `had_node`: it had a node, which was refused at a later step. It may also come back after `done`
+        (binding failed): the events since are not recorded then, so it is tried again after its back-off.
 
         Raises: ImpossibleTransition if the pod waits already.
         """
@@ -330,6 +332,7 @@ class SchedulingQueue:
         if not isinstance(state, (InFlight, Done)):
             raise ImpossibleTransition(pod, "be requeued", transitions.log)
         latest, groups = record or pod.latest, self._groups
+        pod.had_node = had_node
         if groups is not None and pod.record.pod.parsed.group:
             groups.requeue(pod, latest, now, rejectors, pending_plugins, nominated_node)
             return self._calls.take_instructions()
@@ -362,20 +365,17 @@ class SchedulingQueue:
         old: Any,
         new: Any,
         now: float,
-        *,
-        max_priority: int | None = None,
-        exclude_uid: str = "",
+        audience: EventAudience = ALL_PODS,
     ) -> Instructions:
         """Wake the waiting pods that a change in the cluster may help, and record it for those in flight.
 
-        An event that no plugin registered is ignored. `max_priority`: it can only help pods of at most this priority.
-        `exclude_uid`: nor this waiting pod.
+        An event that no plugin registered is ignored.
         """
         if not self._hints.registrations.matching_by_profile(event):
             return ()
-        self._in_flight_events.append(InFlightEvent(event, old, new, max_priority, exclude_uid))
+        self._in_flight_events.append(InFlightEvent(event, old, new, audience))
         if self._unschedulable.group_count:
-            self._requeuer.on_cluster_event(event, old, new, now, max_priority, exclude_uid)
+            self._requeuer.on_cluster_event(event, old, new, now, audience)
         if self._groups is not None:
             self._groups.on_event(event, now)
         return self._calls.take_instructions()

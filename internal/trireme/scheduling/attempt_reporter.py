@@ -71,6 +71,7 @@ class AttemptReporter:
                 rejectors=failure.rejectors,
                 pending_plugins=failure.pending_plugins,
                 nominated_node=failure.nominated_node,
+                had_node=failure.placement is not None,
             )
         )
         if klog.enabled(log, 3):

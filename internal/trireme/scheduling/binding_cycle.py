@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from trireme.cache import cluster_cache, object_waits
 from trireme.extenders import extenders, reported_bound
 from trireme.framework import cluster_event, status
-from trireme.queueing import queued_pod, remote_calls, scheduling_queue
+from trireme.queueing import event_audience, queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
     call_batches,
@@ -250,7 +250,8 @@ class BindingCycle:
             if result.code == status.Code.SUCCESS:
                 await self._pre_bind_or_bind_permitted(cycle, [dataclasses.replace(assumed, permit_seconds=waited)])
             else:
-                self._unassume_and_requeue(cycle, assumed, result, "Permit", _permit_text(result))
+                waited_for = dataclasses.replace(assumed, permit_seconds=waited)
+                self._unassume_and_requeue(cycle, waited_for, result, "Permit", _permit_text(result))
 
         self.background.start(bind_when_allowed())
 
@@ -450,8 +451,13 @@ class BindingCycle:
         if removed is not None:
             # For other pods it is as if a pod had left the node.
             event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
-            exclude_uid = assumed.pod.uid if rejectors else ""
-            instructions = self._queue.on_event(event, removed, None, self._now(), exclude_uid=exclude_uid)
+            # kube-scheduler runs Permit before it looks at the next pod, so what Permit refuses at once has taken room
+            # from nobody. Here others may have been refused for it meanwhile, but none that had a node.
+            audience = event_audience.EventAudience(
+                exclude_uid=assumed.pod.uid if rejectors else "",
+                lacking_room=bool(rejectors) and step == "Permit" and not assumed.permit_seconds,
+            )
+            instructions = self._queue.on_event(event, removed, None, self._now(), audience)
             self._observer.on_event_handled(event.label, started)
             self._execute(instructions)
 

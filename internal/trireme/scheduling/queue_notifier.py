@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from trireme.framework import cluster_event
-from trireme.queueing import pod_info, remote_calls, scheduling_queue
+from trireme.queueing import event_audience, pod_info, remote_calls, scheduling_queue
 from trireme.queueing.pending_pod import PendingPod
 from trireme.scheduling import ports
 from trireme.v1 import core_pb2, scheduling_pb2
@@ -120,8 +120,7 @@ class QueueNotifier:
             pod,
             None,
             self._now(),
-            max_priority=pending.parsed.priority,
-            exclude_uid=pending.parsed.uid,
+            event_audience.EventAudience(pending.parsed.priority, pending.parsed.uid),
         )
         self._observer.on_event_handled(cluster_event.ASSIGNED_POD_DELETE.label, started)
         self._execute(instructions)

@@ -20,6 +20,7 @@ from queue_builders import (
 )
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -86,7 +87,7 @@ def test_an_unregistered_event_during_the_call_does_not_repeat_it(
     q.add(record("p", priority=5), T0)
     q.pre_enqueue_answered(1, "", T0)
     (call,) = fail_with_calls(q, "Fit")
-    q.on_event(event, "object", "object", T0, max_priority=max_priority)
+    q.on_event(event, "object", "object", T0, EventAudience(max_priority))
     assert q.pre_enqueue_answered(call, "FarGate", T0) == ()
     assert place(q, "p") is Gated
 
@@ -287,7 +288,7 @@ def test_an_event_during_the_call_does_not_wake_the_pod_that_it_excludes(
     """Else a pod that leaves its node when it is refused wakes itself, and its gate is called again."""
     q = queue([EventRegistration("FarGate", POD_DELETE)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     call = call_id(q.add(record("p"), T0))
-    q.on_event(POD_DELETE, "pod", None, T0, exclude_uid=excluded)
+    q.on_event(POD_DELETE, "pod", None, T0, EventAudience(exclude_uid=excluded))
     q.pre_enqueue_answered(call, "FarGate", T0)
     assert place(q, "p") is state
 
@@ -299,7 +300,7 @@ def test_a_remote_hint_does_not_wake_the_pod_that_the_event_excludes(class_id: i
     for name in ("self", "other"):
         q.add(record(name), T0)
     fail(q, T0, "Far", max_batch=2)
-    call = call_id(q.on_event(POD_DELETE, "pod", None, T0 + 5, exclude_uid="uid-self"))
+    call = call_id(q.on_event(POD_DELETE, "pod", None, T0 + 5, EventAudience(exclude_uid="uid-self")))
     for name in ("self", "other"):
         q.reclassify(f"ns/{name}", f"uid-{name}", class_id)
     q.hint_answered(call, [Hint.QUEUE], T0 + 5)

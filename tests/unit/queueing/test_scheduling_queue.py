@@ -28,6 +28,7 @@ from queue_builders import (
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
+from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
 from trireme.queueing.pre_enqueue import PreEnqueueResult
@@ -201,15 +202,38 @@ def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:
         q.add(record(name, class_id=priority if name != "alone" else 77, priority=priority), T0)
     while q.ready():
         fail(q, T0, "Fit")
-    q.on_event(POD_DELETE, "pod", None, T0 + 5, max_priority=0, exclude_uid="uid-self")
+    q.on_event(POD_DELETE, "pod", None, T0 + 5, EventAudience(0, "uid-self"))
     assert [place(q, name) for name in ("low", "high", "self")] == [
         Active,
         Unschedulable,
         Unschedulable,
     ]
     fail(q, T0 + 5, "Fit")
-    q.on_event(POD_DELETE, "pod", None, T0 + 9, exclude_uid="uid-alone")
+    q.on_event(POD_DELETE, "pod", None, T0 + 9, EventAudience(exclude_uid="uid-alone"))
     assert place(q, "high") is Active
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_room_that_a_permit_refusal_leaves_wakes_only_those_without_a_node(in_flight: bool) -> None:
+    """Broken, two pods that Permit refuses wake each other without end."""
+    q = queue()
+    for name, class_id in (("roomless", 1), ("refused", 2)):
+        q.add(record(name, class_id=class_id), T0)
+    pods = {name: q.pop(T0, 1).pods[0] for name in ("roomless", "refused")}  # type: ignore[union-attr]
+
+    def requeue() -> None:
+        for name, had_node in (("roomless", False), ("refused", True)):
+            q.requeue(pods[name], T0, rejectors=frozenset({"Fit"}), had_node=had_node)
+
+    if not in_flight:
+        requeue()
+    q.on_event(POD_DELETE, "pod", None, T0 + 5, EventAudience(lacking_room=True))
+    if in_flight:
+        requeue()
+    assert place(q, "roomless") is not Unschedulable
+    assert place(q, "refused") is Unschedulable
+    q.on_event(POD_DELETE, "pod", None, T0 + 5)
+    assert place(q, "refused") is not Unschedulable
 
 
 # --- in flight -------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELE
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing import state_machine
+from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import Decision
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.pre_enqueue import PreEnqueueResult
@@ -294,7 +295,7 @@ class QueueMachine(RuleBasedStateMachine):
             listens = not pod.gated_by or (pod.gated_by, event) in LOCAL
             decision = self._naive(pod, pod.record.class_id, event, number) if affected and listens else Decision.SKIP
             expected[uid] = (decision, pod.stamp)
-        self._open_calls(self.queue.on_event(event, number, number, self.now, max_priority=max_priority))
+        self._open_calls(self.queue.on_event(event, number, number, self.now, EventAudience(max_priority)))
         for uid, (decision, stamp) in expected.items():
             if decision is Decision.SKIP:
                 assert parked[uid].stamp == stamp, "woken by an event that cannot help it"

@@ -35,9 +35,9 @@ class RecordingQueue:
     def needs_events(self) -> bool:
         return True
 
-    def on_event(self, event: ClusterEvent, old: Any, new: Any, now: float, **more: Any) -> Any:
+    def on_event(self, event: ClusterEvent, old: Any, new: Any, now: float, *more: Any) -> Any:
         self.events.append((event.label, old, new))
-        return self._queue.on_event(event, old, new, now, **more)
+        return self._queue.on_event(event, old, new, now, *more)
 
 
 class Watched:
