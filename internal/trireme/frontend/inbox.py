@@ -30,8 +30,10 @@ class Inbox:
         self._wake = wake
 
     def on_pods(self, batch: Sequence[Any]) -> None:
-        """Have pod events handled, count arrivals for the pacer, and wake the scheduler."""
+        """Have pod events handled, count arrivals for the pacer, and wake the scheduler and whoever waits for one."""
         self._handlers.on_pods(batch)
+        changed = (event.object for event in batch if event.object is not None)
+        self._waits.record((pre_binding.POD, pod.namespace, pod.name) for pod in changed)
         self._pacer.record_arrivals(
             sum(1 for event in batch if event.object is not None and not event.object.node_name)
         )
