@@ -128,15 +128,14 @@ class _NoRemotes:
 def write(folder: pathlib.Path) -> str:
     """The document's text."""
     phases = of_phases()
-    own = sorted(
-        (entry for name, entry in of_frontend(folder).items() if name.startswith("trireme_")),
-        key=lambda entry: entry.name,
-    )
+    frontend = {name: entry for name, entry in of_frontend(folder).items() if name.startswith("trireme_")}
     shared = set.intersection(*(set(each) for each in phases.values()))
+    everywhere = shared & set(frontend)
     follower = set(phases["filter"]) & set(phases["score"]) - shared
     sections = [
-        ("Trireme's own, on the frontend", own),
-        ("On filter, score, insight and bind", _pick(phases["bind"], shared)),
+        ("Trireme's own, on the frontend", _pick(frontend, set(frontend) - everywhere)),
+        ("On the frontend, filter, score, insight and bind", _pick(phases["bind"], everywhere)),
+        ("On filter, score, insight and bind", _pick(phases["bind"], shared - everywhere)),
         ("On filter, score and insight", _pick(phases["filter"], follower)),
         *((f"On {phase}", _pick(each, set(each) - shared - follower)) for phase, each in phases.items()),
     ]
@@ -144,7 +143,7 @@ def write(folder: pathlib.Path) -> str:
     return (
         DOCUMENT.read_text().partition(_MARK)[0]
         + kubernetes
-        + "".join(f"\n## {title}\n\n{_OWN_HEAD}{_rows(each)}" for title, each in sections)
+        + "".join(f"\n## {title}\n\n{_OWN_HEAD}{_rows(each)}" for title, each in sections if each)
     )
 
 

@@ -110,6 +110,8 @@ class FakeFrontend:
         self.completed: Any = None  # the configuration, once it is served
         self.informers: list[Any] = []
         self.reporter = Results()
+        # Calls no remote plugin for the queue.
+        self.remote_queue: Any = SimpleNamespace(statistics=dict, pre_enqueue_calls=SimpleNamespace(held_pods=dict))
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
         self.handlers = event_handlers.EventHandlers(
@@ -161,7 +163,9 @@ class FakeFrontend:
             binding=self.binding,
             preemptions=self.preemptions,
             scheduler=self.scheduler,
-            queue_executor=SimpleNamespace(remote=None, pre_enqueue=SimpleNamespace(waits_for=lambda pod: {})),
+            queue_executor=SimpleNamespace(
+                remote=self.remote_queue, pre_enqueue=SimpleNamespace(waits_for=lambda pod: {})
+            ),
         )
         parts: Any = (
             SimpleNamespace(

@@ -6,8 +6,9 @@ after a back-off, or once the plugin answers any other call after a failure, but
 """
 
 import asyncio
+import collections
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from trireme.framework import status
@@ -51,12 +52,18 @@ class PreEnqueueCalls:
         self._now = now
         self._sort_keys = sort_keys
         self._failed: dict[str, FailedCall] = {}
+        # By UID, also while a call is repeated: the call's number, and the plugin that has not answered it.
+        self._held: dict[str, tuple[int, str]] = {}
         # Of each plugin whose last call failed: set when it answers.
         self._recoveries: dict[str, asyncio.Event] = {}
 
     def last_failure(self, uid: str) -> FailedCall | None:
         """The failure of the pod's last call, if it failed."""
         return self._failed.get(uid)
+
+    def held_pods(self) -> Mapping[str, int]:
+        """By plugin, how many pods are held back because it has failed in their calls and has not answered since."""
+        return collections.Counter(plugin for _, plugin in self._held.values())
 
     def retry_failed_now(self) -> None:
         """Repeat failed calls, a second after they failed, whatever their back-off: the plugins changed."""
@@ -74,6 +81,7 @@ class PreEnqueueCalls:
         try:
             while (failed := await self._call_once(request)) is not None:
                 plugin, error = failed
+                self._held[uid] = request.call_id, plugin
                 if backoff == FIRST_BACKOFF_SECONDS:
                     log.info("pod %s waits, plugin %s could not be called: %s", request.pod.key, plugin, error)
                 failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
@@ -87,6 +95,10 @@ class PreEnqueueCalls:
         except BaseException:
             self._failed.pop(uid, None)
             raise
+        finally:
+            # A later call for the pod may have failed meanwhile.
+            if self._held.get(uid, (0, ""))[0] == request.call_id:
+                del self._held[uid]
 
     async def _call_once(self, request: remote_calls.CallPreEnqueue) -> tuple[str, str] | None:
         """Call the profile's plugins in order up to the first that refuses or fails, and report the answer.

@@ -20,6 +20,7 @@ from trireme.frontend.serving import (
     liveness,
     metrics_collector,
     metrics_resources,
+    plugin_metrics,
     pod_explanation,
     simulation_relay,
     status_report,
@@ -76,6 +77,7 @@ class FrontendSite:
         self._registry.add(
             *state.context.metrics.instruments.all(),
             *metrics_collector.instruments(state, completed),
+            *plugin_metrics.instruments(state),
             *process_metrics.instruments(),
             *self.access.instruments(),
             *self.event_loop.instruments(),

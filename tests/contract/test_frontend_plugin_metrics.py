@@ -1,0 +1,101 @@
+"""The frontend's own calls to remote plugins are in its metrics, so that an alert fires when they fail."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import metrics_document
+import serving_frontend
+from plugin_servers import on_the_sdk
+
+from trireme import sdk
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.frontend import remote_plugins
+from trireme.frontend.serving import serving_site
+from trireme.queueing import remote_calls
+from trireme.remote import remote_client
+from trireme.v1 import core_pb2, snapshot_pb2
+from trireme_kube.componentbase import clocks
+
+
+class Sorting:
+    """Orders pods, or raises."""
+
+    info = sdk.Info("Sorting")
+    broken = True
+
+    def sort_key(self, pod: core_pb2.Pod, profile: str) -> int:
+        """The same key for all."""
+        if self.broken:
+            raise OSError("down")
+        return 1
+
+
+def _caller(config: snapshot_pb2.RemotePlugin) -> remote_plugins.QueuePluginCaller:
+    """Calls the plugin, which orders the queue, about pods that the test names."""
+    profile: Any = SimpleNamespace(
+        scheduler_name="default-scheduler",
+        names=lambda point: [config.name] if point is ExtensionPoint.QUEUE_SORT else [],
+    )
+    caller = remote_plugins.QueuePluginCaller(
+        snapshot_pb2.Configuration(remote_plugins=[config]),
+        lambda: 0,
+        [profile],
+        pod_of=lambda pod: core_pb2.Pod(),
+        reports=remote_plugins.QueueReports(
+            sort_anew=lambda key, uid: None,
+            pre_enqueue_answered=lambda call_id, plugin, reason: None,
+            repeat_pre_enqueue=lambda call_id: True,
+            hint_answered=lambda call_id, hints: None,
+        ),
+        now=clocks.steady,
+    )
+    caller.sort_keys.configure(caller.queue_sort_plugin(), ())
+    return caller
+
+
+def _of_plugins(site: serving_site.FrontendSite) -> Mapping[tuple[str, ...], float]:
+    """The samples about plugins: name, and label values but the plugin's name."""
+    return {
+        (sample.name, *(value for label, value in sample.labels.items() if label != "plugin")): sample.value
+        for family in site.registries()[0].families()
+        for sample in family.samples
+        if sample.labels.get("plugin") == "Sorting"
+    }
+
+
+async def test_a_plugin_whose_sort_key_raises_is_in_the_metrics_of_the_frontend(tmp_path: Path) -> None:
+    """Broken, nothing is scheduled any more, and no alert that the documents name fires."""
+    plugin, frontend = Sorting(), serving_frontend.FakeFrontend()
+    async with on_the_sdk(plugin, tmp_path) as address:
+        info = await remote_client.handshake("Sorting", address, deadline_seconds=10)
+        caller = frontend.remote_queue = _caller(
+            snapshot_pb2.RemotePlugin(
+                name="Sorting",
+                endpoints=[address],
+                deadline_ms=5000,
+                info=info,
+                breaker_failures=1,
+                breaker_open_ms=500,
+                failure_policy=snapshot_pb2.FAILURE_POLICY_FAIL,
+            )
+        )
+        site = metrics_document.site(tmp_path, frontend)
+        request = remote_calls.CallPreEnqueue(1, frontend.wait(serving_frontend.pod("a")))
+        calling = asyncio.create_task(caller.pre_enqueue_calls.call(request))
+        while ("trireme_plugin_held_pods",) not in _of_plugins(site):
+            await asyncio.sleep(0.01)
+        failing = _of_plugins(site)
+        assert failing["trireme_plugin_breaker_open", "QueueSort"] == 1
+        assert failing["trireme_plugin_calls_total", "failed"] == 1
+        assert failing["trireme_plugin_held_pods",] == 1
+        plugin.broken = False
+        await calling
+        mended = _of_plugins(site)
+        assert mended["trireme_plugin_breaker_open", "QueueSort"] == 0
+        assert mended["trireme_plugin_calls_total", "answered"] == 1
+        assert ("trireme_plugin_held_pods",) not in mended
+        caller.configure(snapshot_pb2.Configuration())
+        await caller.background.close()
