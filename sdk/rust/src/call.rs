@@ -47,6 +47,11 @@ impl Call {
         label(&self.pod, name)
     }
 
+    /// The whole cluster, with Snapshot; else None. It does not change during the call.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_deref()
+    }
+
     /// When the caller gives up: an async method then ends at its next `await`. None: it did not say.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -126,7 +131,7 @@ pub struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// The state that Reserve returned for the pod; None: it returned none.
+    /// The state that Reserve, or an earlier PreBind that waits, returned for the pod; None: it returned none.
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, Status> {
         read(self.state)
     }

@@ -1,9 +1,10 @@
-//! The cluster as a plugin with Snapshot follows it: nodes by slot, and the pods on them.
+//! The cluster as a plugin with Snapshot follows it: nodes by slot, the pods on them, and all other objects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::call::{Node, PlacedPod};
+use crate::objects::{Object, Objects};
 use crate::v1;
 
 /// Bits of `PodColumns.flags`: terminating, also because the scheduler preempted it.
@@ -21,18 +22,44 @@ struct Slot {
     pods: BTreeMap<u32, ()>, // rows, in their order
 }
 
-/// The state at a generation. A change copies what it changes, so calls keep the state that they began with.
+/// The cluster at a generation, with what the frontend assumes. A change copies what it changes, so calls keep the state that they began with.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cluster {
+pub struct Cluster {
     pub(crate) generation: u64,
     pub(crate) synced: bool,
     slots: HashMap<u32, Slot>,
     names: HashMap<String, u32>,
     classes: HashMap<u32, Arc<v1::Pod>>,
     rows: HashMap<u32, Placed>,
+    objects: Objects,
 }
 
 impl Cluster {
+    /// The generation of its last change.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The nodes, with the pods on each.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.names.values().map(|number| self.node(*number))
+    }
+
+    /// The node of a name; None: there is none.
+    pub fn named(&self, name: &str) -> Option<Node<'_>> {
+        Some(self.node(*self.names.get(name)?))
+    }
+
+    /// The other objects of a kind, a field of `v1::ClusterObject` such as `persistent_volume_claim`.
+    pub fn objects(&self, kind: &str) -> impl Iterator<Item = &Object> {
+        self.objects.of(kind)
+    }
+
+    /// The object of a key, such as one that PreBind waits for; None: there is none. Pods are with the nodes.
+    pub fn object(&self, key: &v1::ObjectKey) -> Option<&Object> {
+        self.objects.get(key)
+    }
+
     /// Advances to the delta's generation, in the order of the contract: what is gone goes first, so that a slot or row
     /// can be given to another.
     pub(crate) fn apply(&mut self, delta: v1::Delta) -> Result<(), String> {
@@ -63,6 +90,7 @@ impl Cluster {
         for number in delta.removed_classes {
             self.classes.remove(&number);
         }
+        self.objects.apply(delta.objects, &delta.removed_objects);
         self.generation = delta.to_generation;
         self.synced = !delta.partial;
         Ok(())
@@ -114,11 +142,6 @@ impl Cluster {
                 pods: slot.pods.keys().filter_map(|row| Some(&self.rows.get(row)?.pod)).collect(),
             },
         }
-    }
-
-    /// The node of a name, for placements.
-    pub(crate) fn named(&self, name: &str) -> Option<Node<'_>> {
-        Some(self.node(*self.names.get(name)?))
     }
 
     /// The pods of rows and classes that a dry run names. Those that are gone by now are left out: the caller notices that

@@ -75,7 +75,7 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(true)
     }
 
-    /// Does what must be done before binding; may be called again.
+    /// Does what must be done before binding; may be called again. It does not block: it answers what it waits for.
     async fn pre_bind(&self, _call: &Call, _item: &Item<'_>) -> Result<PreBind, Status> {
         Ok(PreBind::Done)
     }

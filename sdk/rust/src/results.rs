@@ -196,7 +196,7 @@ impl Ready {
 pub enum Permit {
     /// Bind it.
     Allow,
-    /// It waits until `Handle::allow`, so long at most.
+    /// It waits until `Handle::allow`, so long at most; the scheduler takes what is longer than 15 minutes for 15 minutes.
     Wait(Duration),
 }
 
@@ -207,8 +207,43 @@ pub enum PreBind {
     Done,
     /// There was nothing to do.
     Skip,
-    /// Call again when one of these objects has changed; so long at most.
-    Wait(Vec<v1::ObjectKey>, Duration),
+    /// Call again when one of its objects has changed.
+    Wait(PreBindWait),
+}
+
+/// What PreBind waits for. It is called again when one of the objects or the pod has changed, and every ten seconds.
+#[derive(Clone, Debug)]
+pub struct PreBindWait {
+    pub(crate) objects: Vec<v1::ObjectKey>,
+    pub(crate) longest: Duration,
+    pub(crate) message: String,
+    pub(crate) state: Option<Vec<u8>>,
+}
+
+impl PreBindWait {
+    /// For one of these objects to change: the kind is a field of `v1::ClusterObject`, such as `persistent_volume_claim`, or
+    /// `pod`. The longest time of a pod's first wait holds for all its waits in PreBind; then it fails.
+    pub fn new(objects: impl Into<Vec<v1::ObjectKey>>, longest: Duration) -> Self {
+        Self { objects: objects.into(), longest, message: String::new(), state: None }
+    }
+
+    /// Why it waits: it is part of the pod's event when the time is over.
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// State for the next PreBind, perhaps in another replica: `Item::state` reads it. Without, it gets what this call got.
+    pub fn state(mut self, state: &impl Serialize) -> Result<Self, Status> {
+        self.state = Some(encode(state)?);
+        Ok(self)
+    }
+}
+
+impl From<PreBindWait> for PreBind {
+    fn from(wait: PreBindWait) -> Self {
+        Self::Wait(wait)
+    }
 }
 
 /// Bind's result for a pod that is not refused.

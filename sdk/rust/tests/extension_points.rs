@@ -13,11 +13,15 @@ use trireme_sdk::v1::queue_service_client::QueueServiceClient;
 use trireme_sdk::v1::score_plugin_client::ScorePluginClient;
 use trireme_sdk::v1::{self, Code, Hint};
 use trireme_sdk::{
-    Bound, Call, Event, Info, Item, Node, Normalization, Permit, Placement, Plugin, Point, PreBind, PreFilter, Ready,
+    Bound, Call, Event, Info, Item, Node, Normalization, Permit, Placement, Plugin, Point, PreBind, PreBindWait,
+    PreFilter, Ready,
     SortKey, Status, Verdict, async_trait,
 };
 
 const UNLIMITED: i32 = i32::MAX;
+
+/// What a message of Duration may have at most.
+const LONGEST_SECONDS: i64 = 315_576_000_000;
 
 /// Takes part at every extension point; what it does is said by names.
 #[derive(Clone, Default)]
@@ -107,6 +111,7 @@ impl Plugin for Everywhere {
         match item.pod.name.as_str() {
             "waiting" => Ok(Permit::Wait(Duration::from_millis(1500))),
             "endless" => Ok(Permit::Wait(Duration::ZERO)),
+            "patient" => Ok(Permit::Wait(Duration::MAX)),
             "refused" => Err(Status::unschedulable("no quota")),
             _ => Ok(Permit::Allow),
         }
@@ -120,8 +125,9 @@ impl Plugin for Everywhere {
         match item.state::<String>()?.as_deref() {
             Some("claim") => {
                 let claim = v1::ObjectKey { name: "claim".into(), ..Default::default() };
-                Ok(PreBind::Wait(vec![claim], Duration::from_secs(30)))
+                Ok(PreBindWait::new([claim], Duration::from_secs(30)).into())
             }
+            Some("nothing") => Ok(PreBindWait::new([], Duration::MAX).into()),
             Some("idle") => Ok(PreBind::Skip),
             _ => Ok(PreBind::Done),
         }
@@ -298,15 +304,16 @@ async fn binding_waits_skips_and_streams_its_results() {
     let (channel, _stop) = served(info(), plugin.clone()).await;
     let mut bind = BindPluginClient::new(channel);
     let of = |names: &[&str]| items(names, b"");
-    let request = v1::PermitRequest { cycle: cycle(Vec::new()), items: of(&["a", "waiting", "refused", "endless"]) };
+    let request = v1::PermitRequest { cycle: cycle(Vec::new()), items: of(&["a", "waiting", "refused", "endless", "patient"]) };
     let results = bind.permit(request).await.unwrap().into_inner().results;
     let codes: Vec<_> = results.iter().map(|result| code(&result.status)).collect();
-    assert_eq!(codes, [Code::Success, Code::Wait, Code::Unschedulable, Code::Error]);
+    assert_eq!(codes, [Code::Success, Code::Wait, Code::Unschedulable, Code::Error, Code::Wait]);
+    assert_eq!(results[4].timeout.as_ref().map(|timeout| timeout.seconds), Some(LONGEST_SECONDS));
     assert_eq!(results[1].timeout.as_ref().map(|timeout| (timeout.seconds, timeout.nanos)), Some((1, 500_000_000)));
     let request = v1::PreBindPreFlightRequest { cycle: cycle(Vec::new()), items: of(&["a", "idle"]) };
     let statuses = bind.pre_bind_pre_flight(request).await.unwrap().into_inner().statuses;
     assert_eq!([statuses[0].code(), statuses[1].code()], [Code::Success, Code::Skip]);
-    for (state, expected) in [("\"claim\"", Code::Wait), ("\"idle\"", Code::Skip), ("\"x\"", Code::Success), ("7", Code::Error)] {
+    for (state, expected) in [("\"claim\"", Code::Wait), ("\"idle\"", Code::Skip), ("\"x\"", Code::Success), ("7", Code::Error), ("\"nothing\"", Code::Error)] {
         let request = v1::PreBindRequest { cycle: cycle(Vec::new()), items: items(&["a"], state.as_bytes()) };
         let result = bind.pre_bind(request).await.unwrap().into_inner().results.remove(0);
         assert_eq!((code(&result.status), result.wait_for.len()), (expected, usize::from(expected == Code::Wait)), "{state}");

@@ -83,7 +83,7 @@ def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: 
     files = [path for path in folder.rglob("*") if path.is_file()]
     names = {str(path.relative_to(folder)) for path in files}
     needed = {"README.md", "Makefile", "Dockerfile", ".github/workflows/ci.yaml", ".gitignore"}
-    # A plugin that serves without TLS runs as a sidecar.
+    # The template in Rust runs as a sidecar.
     needed |= {"kustomization.yaml"} if language == "rust" else {"deployment.yaml"}
     assert needed | {project_file.FILE_NAME, "packages/package"} <= names
     for path in files:

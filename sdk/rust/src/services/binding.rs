@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::Server;
 use crate::call::Item;
 use crate::plugin::Plugin;
-use crate::results::{Bound, Permit, PreBind, coded};
+use crate::results::{Bound, Permit, PreBind, PreBindWait, coded};
 use crate::v1::bind_plugin_server::BindPlugin;
 use crate::v1::{self, Code};
 
@@ -14,13 +14,43 @@ fn item<'a>(of: &'a v1::BindItem, nobody: &'a v1::PodIdentity) -> Item<'a> {
     Item { pod: of.pod.as_ref().unwrap_or(nobody), node_name: &of.node_name, state: &of.state }
 }
 
-fn duration(of: Duration) -> Option<prost_types::Duration> {
-    prost_types::Duration::try_from(of).ok()
+/// The most seconds that a message of Duration may have: 10,000 years.
+const MOST_SECONDS: u64 = 315_576_000_000;
+
+/// The duration, at most what the message may have: the scheduler limits waits to far less.
+fn duration(of: Duration) -> prost_types::Duration {
+    let of = of.min(Duration::from_secs(MOST_SECONDS));
+    prost_types::Duration { seconds: of.as_secs() as i64, nanos: of.subsec_nanos() as i32 }
 }
 
 /// A wait must end.
 fn waits(of: Duration) -> Result<(), crate::results::Status> {
     if of.is_zero() { Err(crate::results::Status::error("a wait must be longer than 0")) } else { Ok(()) }
+}
+
+/// A wait of PreBind is for an object, and ends.
+fn checked(result: PreBind) -> Result<PreBind, crate::results::Status> {
+    if let PreBind::Wait(wait) = &result {
+        waits(wait.longest)?;
+        if wait.objects.is_empty() {
+            return Err(crate::results::Status::error("a wait of pre_bind must name an object"));
+        }
+    }
+    Ok(result)
+}
+
+/// The message of a wait, for an item with this state.
+fn waiting(wait: PreBindWait, plugin: &str, state: &[u8]) -> v1::PreBindResult {
+    let mut status = coded(Code::Wait, plugin);
+    if !wait.message.is_empty() {
+        status.messages.push(wait.message);
+    }
+    v1::PreBindResult {
+        status: Some(status),
+        wait_for: wait.objects,
+        timeout: Some(duration(wait.longest)),
+        state: wait.state.unwrap_or_else(|| state.to_vec()),
+    }
 }
 
 #[async_trait]
@@ -39,7 +69,7 @@ impl<P: Plugin> BindPlugin for Server<P> {
                 let (status, timeout) = match answer {
                     Err(status) => (status.to_message(shared.name()), None),
                     Ok(Permit::Allow) => (coded(Code::Success, shared.name()), None),
-                    Ok(Permit::Wait(longest)) => (coded(Code::Wait, shared.name()), duration(longest)),
+                    Ok(Permit::Wait(longest)) => (coded(Code::Wait, shared.name()), Some(duration(longest))),
                 };
                 results.push(v1::PermitResult { status: Some(status), timeout, ..Default::default() });
             }
@@ -73,23 +103,17 @@ impl<P: Plugin> BindPlugin for Server<P> {
             let (plugin, call) = shared.begin(request.cycle, 1).await?;
             let (mut results, nobody) = (Vec::new(), v1::PodIdentity::default());
             for of in &request.items {
-                let answer = plugin.pre_bind(&call, &item(of, &nobody)).await;
-                let answer = answer.and_then(|result| match &result {
-                    PreBind::Wait(_, longest) => waits(*longest).map(|()| result),
-                    _ => Ok(result),
-                });
-                // The state of the item stays what Reserve returned.
-                let mut result = v1::PreBindResult { state: of.state.clone(), ..Default::default() };
-                result.status = Some(match answer {
+                let status = match plugin.pre_bind(&call, &item(of, &nobody)).await.and_then(checked) {
+                    Ok(PreBind::Wait(wait)) => {
+                        results.push(waiting(wait, shared.name(), &of.state));
+                        continue;
+                    }
                     Err(status) => status.to_message(shared.name()),
                     Ok(PreBind::Done) => coded(Code::Success, shared.name()),
                     Ok(PreBind::Skip) => coded(Code::Skip, shared.name()),
-                    Ok(PreBind::Wait(objects, longest)) => {
-                        (result.wait_for, result.timeout) = (objects, duration(longest));
-                        coded(Code::Wait, shared.name())
-                    }
-                });
-                results.push(result);
+                };
+                // The state of the item stays what Reserve returned.
+                results.push(v1::PreBindResult { status: Some(status), state: of.state.clone(), ..Default::default() });
             }
             Ok(v1::PreBindResponse { results })
         };
