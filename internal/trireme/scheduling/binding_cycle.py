@@ -294,6 +294,10 @@ class BindingCycle:
         else:
             self._unassume_and_requeue(cycle, assumed, result, "PreBind")
 
+    def pre_bind_wait(self, uid: str) -> pre_binding.PreBindWait | None:
+        """What PreBind of the pod waits for; None: it does not wait."""
+        return self._pre_binding.wait_of(uid)
+
     async def _run_pre_bind(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, item: bind_pb2.BindItem
     ) -> status.Status:

@@ -8,7 +8,7 @@ same step at the same time share a call; where more wait than are sent at once, 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf import duration_pb2
 
@@ -58,6 +58,14 @@ class _CallsByProfile(Generic[Result]):
             await batches.close()
 
 
+class PreBindWait(NamedTuple):
+    """What a PreBind waits for: the objects, as kind and name, and the plugin's message."""
+
+    plugin: str
+    objects: Sequence[str]
+    message: str
+
+
 class PreBinding:
     """Has bind run PreBindPreFlight and PreBind, and waits for the objects that PreBind needs changed.
 
@@ -80,6 +88,12 @@ class PreBinding:
         self._actions = call_batches.CallBatches(binder.apply)
         # By the pod's UID: the replica that runs its PreBind, which goes on there after a pod was cancelled here.
         self._addresses: dict[str, str] = {}
+        # By the pod's UID, while a plugin has it wait.
+        self._awaited: dict[str, PreBindWait] = {}
+
+    def wait_of(self, uid: str) -> "PreBindWait | None":
+        """What PreBind of the pod waits for; None: it does not wait."""
+        return self._awaited.get(uid)
 
     async def close(self) -> None:
         """Cancel the calls under way."""
@@ -153,12 +167,16 @@ class PreBinding:
                 left = ends - self._clock()
                 if left <= 0:
                     return status.error(answer.plugin, _text_of_expired_wait(answer, seconds, result.wait_for))
+                message = "" if answer.message.startswith(_running(answer.plugin)) else answer.message
+                self._awaited[item.pod.uid] = PreBindWait(answer.plugin, _texts_of_keys(result.wait_for), message)
                 try:
                     # Changes since before the call count, so that none is missed between the answer and the wait.
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
                         await recording.wait_for_change({own, *keys})
                 except TimeoutError:
                     continue
+                finally:
+                    del self._awaited[item.pod.uid]
 
     async def _send_pre_flights(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
@@ -183,12 +201,22 @@ class PreBinding:
 
 def _text_of_expired_wait(answer: status.Status, seconds: float, wait_for: Sequence[snapshot_pb2.ObjectKey]) -> str:
     """Why a pod fails whose wait is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
-    running = f'running PreBind plugin "{answer.plugin}": '
+    running = _running(answer.plugin)
     if answer.message.startswith(running):
         return answer.message
-    objects = ", ".join(f"{key.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}" for key in wait_for)
+    objects = ", ".join(_texts_of_keys(wait_for))
     detail = f": {answer.message}" if answer.message else ""
     return f"{running}timed out after {golang.format_duration(round(seconds * 1e9))} waiting for {objects}{detail}"
+
+
+def _running(plugin: str) -> str:
+    """How kube-scheduler's messages of a PreBind plugin begin."""
+    return f'running PreBind plugin "{plugin}": '
+
+
+def _texts_of_keys(keys: Sequence[snapshot_pb2.ObjectKey]) -> list[str]:
+    """Kind, namespace and name of each of the objects."""
+    return [f"{key.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}" for key in keys]
 
 
 def _in_seconds(timeout: duration_pb2.Duration) -> float:

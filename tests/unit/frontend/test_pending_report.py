@@ -13,6 +13,7 @@ from pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
 from trireme.frontend.serving import status_report
 from trireme.queueing import states
+from trireme.scheduling import pre_binding
 from trireme_kube.client.informers.watch import EventKind
 
 
@@ -128,6 +129,19 @@ def test_bind_that_goes_down_while_it_binds(world: World) -> None:
     assert _waits(world, "p") == ({"for": "binding", "node": "n0"}, "is being bound to node n0")
     world.set_available("binders", False)
     assert _waits(world, "p")[0] == {"for": "service", "services": ["bind"]}
+
+
+def test_what_pre_bind_waits_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, a pod is said to be bound for minutes, and nobody knows that a claim is missing."""
+    world.create("p", 1)
+    for _ in range(3):
+        world.answer(world.pending_calls[0], "good")
+    wait = pre_binding.PreBindWait("Harbour", ["persistent_volume_claim ns/data"], "low tide")
+    monkeypatch.setattr(world.frontend.scheduling.binding._pre_binding, "wait_of", lambda uid: wait)
+    waits, text = _waits(world, "p")
+    objects = list(wait.objects)
+    assert waits == {"for": "preBind", "plugin": "Harbour", "objects": objects, "node": "n0", "because": "low tide"}
+    assert text == "waits for persistent_volume_claim ns/data before it is bound to node n0: Harbour: low tide"
 
 
 def test_the_victims_of_a_preemption(world: World) -> None:

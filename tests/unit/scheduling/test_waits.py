@@ -58,7 +58,16 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
         binding = pre_binding.PreBinding(_Binder(message), object_waits.ObjectWaits(), clock, nominating=False)
         started = clock()
         item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
-        result = await binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
+        running = asyncio.create_task(
+            binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
+        )
+        await asyncio.sleep(1)
+        wait = binding.wait_of("u")
+        assert wait is not None
+        assert wait.objects == ["persistent_volume_claim default/data", "persistent_volume disk"]
+        assert wait.message in message
+        result = await running
+        assert binding.wait_of("u") is None
         assert result == status.error("Harbour", text)
         assert clock() - started == pytest.approx(90.5)
         await binding.close()

@@ -286,12 +286,25 @@ class PendingReport:
             if pod.uid in self._binding.reported_bound:
                 text = f"was bound to node {node} according to an extender; waits until the API server shows it"
                 return {"for": "binding", "node": node}, text
-            return {"for": "binding", "node": node}, f"is being bound to node {node}"
+            return self._waits_in_binding(pod.uid, node)
         pending = pod.record.pod
         if pending.parsed.flags & pod_projection.TERMINATING:
             return {"for": "deletion"}, "is being deleted, and not tried"
         missing = [phase for phase in self._missing if phase != "bind"]
         return self._waits_for_service(missing) if missing else ({"for": "attempt"}, "is being tried")
+
+    def _waits_in_binding(self, uid: str, node: str) -> Waits:
+        """A pod that is being bound, or that a PreBind plugin has wait for objects."""
+        wait = self._binding.pre_bind_wait(uid)
+        if wait is None:
+            return {"for": "binding", "node": node}, f"is being bound to node {node}"
+        objects = list(wait.objects)
+        waits = {"for": "preBind", "plugin": wait.plugin, "objects": objects, "node": node}
+        text = f"waits for {', '.join(objects)} before it is bound to node {node}: {wait.plugin}"
+        if wait.message:
+            waits["because"] = wait.message
+            text += f": {wait.message}"
+        return waits, text
 
     def _nominated_node(self, pod: queued_pod.QueuedPodInfo) -> str:
         """The node that the pod is nominated to; empty: none."""
