@@ -22,6 +22,7 @@ class QueuedPodInfo:
         "backoff_expiration",
         "consecutive_errors",
         "container",
+        "first_queued_at",
         "flushed",
         "flushed_at",
         "had_node",
@@ -40,6 +41,8 @@ class QueuedPodInfo:
         self.record = record
         #: When it was enqueued, or requeued after a failed attempt.
         self.timestamp = now
+        #: When the queue first heard of it; stays.
+        self.first_queued_at = now
         #: Assigned by `Transitions` alone.
         self.state: QueueState = GONE
         self.container: Container | None = None

@@ -169,6 +169,20 @@ def test_a_pod_that_is_refused_is_sent_at_once() -> None:
     assert world.state("a") == "QUEUED_POD_STATE_UNSCHEDULABLE"
 
 
+def test_since_when_a_pod_waits_is_no_later_once_its_gate_opens() -> None:
+    """The console's timeline would begin when the pod was let in, and leave out what it waited for."""
+    closed = {"a": "Gates"}
+    world = World(queue_builders.queue(pre_enqueue=queue_builders.gate_of(closed)))
+    world.queue.add(record("a"), T0 - 60)
+    closed.clear()
+    world.queue.activate([("ns/a", "uid-a")], T0)
+    fail(world.queue, T0, "Fit")
+    world.sent()
+    found = world.known.get("ns", "a")
+    assert found is not None
+    assert found.queued_since_ms == -60_000  # T0 is 0 by the wall clock of this world
+
+
 def test_each_message_has_the_last_changes_and_since_when_the_pod_waits() -> None:
     """The console's timeline would not say what woke a pod, or how long it has waited."""
     world = World()

@@ -263,3 +263,28 @@ def test_a_tree_of_groups(grouping: World) -> None:
     assert (waits["for"], waits["plugin"], waits["group"]) == ("gate", "GangScheduling", "ns/a")
     assert text == "is held back by GangScheduling, with its CompositePodGroup ns/x"
     assert "scheduling.k8s.io/CompositePodGroupAdd" in waits["events"]
+
+
+def test_an_age_only_grows(world: World) -> None:
+    """Broken, a pod that a gate held back for an hour seems new once the gate opens, and after its failed attempts."""
+    world.create("p", 4, gated=True)
+    contents = world.frontend.scheduling.queue.contents
+
+    def ages() -> tuple[float, ...]:
+        report = status_report.status(world.frontend_state())
+        return report["pending"][0]["firstQueued"], report["pendingAlike"][0]["firstQueued"]
+
+    first = ages()
+    world.loop.advance(60)
+    ungated = dict(world.api.stored("pods")["p"])
+    ungated["spec"] = {name: value for name, value in ungated["spec"].items() if name != "schedulingGates"}
+    world.api.record("pods", EventKind.MODIFIED, ungated)
+    world.deliver("pods", 1)
+    assert ages() == first
+    world.answer_all()
+    world.loop.advance(400)
+    world.answer_all()
+    pod = contents.get("ns/p")
+    assert pod is not None
+    assert pod.attempts == 2
+    assert ages() == first

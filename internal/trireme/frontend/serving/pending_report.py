@@ -99,7 +99,7 @@ class PendingReport:
             "place": status.state.label,
             "waitsFor": waits,
             "summary": summary,
-            "firstQueued": round(self._to_wall(_first_queued_at(pod)), 3),
+            "firstQueued": round(self._to_wall(pod.first_queued_at), 3),
             "since": round(self._to_wall(status.since), 3),
             "attempts": status.attempts,
         }
@@ -130,7 +130,7 @@ class PendingReport:
                 "place": same[0].state.label,
                 "waitsFor": waits[key][0],
                 "summary": waits[key][1],
-                "firstQueued": round(self._to_wall(min(map(_first_queued_at, same))), 3),
+                "firstQueued": round(self._to_wall(min(pod.first_queued_at for pod in same)), 3),
                 "since": round(self._to_wall(min(pod.timestamp for pod in same)), 3),
                 "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
             }
@@ -320,11 +320,6 @@ class PendingReport:
                 if placed.flags & pod_projection.PREEMPTED:
                     self._leaving.setdefault(placed.node_name, []).append(placed.key)
         return self._leaving.get(node, ())
-
-
-def _first_queued_at(pod: queued_pod.QueuedPodInfo) -> float:
-    """When the pod could be tried for the first time; if it was held back from the start, when it was created."""
-    return pod.initial_attempt_timestamp or pod.timestamp
 
 
 def _alternatives_text(names: Sequence[str]) -> str:
