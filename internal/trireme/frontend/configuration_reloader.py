@@ -14,7 +14,7 @@ from typing import Protocol
 from trireme.config import commandline, reloading, watched_files
 from trireme.config.loading import ConfigurationError
 from trireme.remote import remote_client
-from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.logs import klog, start_log
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class ConfigurationReloader:
         """Read the files, check them, and put them in force, or keep what is in force."""
         content = await asyncio.to_thread(self._files.content_hash)
         try:
-            new = await asyncio.to_thread(self._load)
+            new = await asyncio.to_thread(self._load, content)
             if content != await asyncio.to_thread(self._files.content_hash):
                 self._changed = True  # written meanwhile: read again
                 return
@@ -152,10 +152,15 @@ class ConfigurationReloader:
         else:
             self._record_success(content)
 
-    def _load(self) -> commandline.CompletedConfig:
-        """Read the configuration again. Raises: ConfigurationError, also for an error that the checks did not find."""
+    def _load(self, content: str) -> commandline.CompletedConfig:
+        """Read the configuration again, whose hash is this.
+
+        Raises: ConfigurationError, also for an error that the checks did not find.
+        """
         try:
-            return reloading.load_again(self._current(), lambda line: log.info("%s", line))
+            # What a retry would say again was said when these contents were read first.
+            again = content == self._refused_hash
+            return reloading.load_again(self._current(), _ignore_line if again else _log_line)
         except ConfigurationError:
             raise
         except Exception as error:  # a mistake of ours in reading a file must not end a scheduler that works
@@ -181,3 +186,17 @@ class ConfigurationReloader:
             return
         klog.error(log, "Configuration refused; the one before stays", hash=content, inForce=self._in_force, err=text)
         self._report(refused=True, text=f"configuration {content} is refused, {self._in_force} stays in force: {text}")
+
+
+def _log_line(line: str) -> None:
+    """Log a line of the start, such as `I "message" key="value"`, as this process logs its own."""
+    severity, _, text = line.partition(" ")
+    message, values = start_log.parse_line(text)
+    if severity == "E":
+        klog.error(log, message, **values)
+    else:
+        klog.info(log, 0, message, **values)
+
+
+def _ignore_line(line: str) -> None:
+    """Drop a line that was logged before."""

@@ -1,6 +1,7 @@
 """When the configuration is read again, and what a refusal leaves behind."""
 
 import asyncio
+import logging
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,21 @@ async def test_a_plugin_that_was_missing_is_tried_again(frontend: Frontend) -> N
     frontend.time += configuration_reloader.RETRY_SECONDS
     await frontend.checks(1)
     assert frontend.backoff == 20
+
+
+async def test_what_reading_the_files_says_is_logged_once_with_its_values(
+    frontend: Frontend, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broken, lines have a second header and no values, and a plugin that is away fills the log with them."""
+    caplog.set_level(logging.INFO)
+    frontend.error = "plugin P at unix:/p cannot be reached"
+    frontend.write(20, extenders=[{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}])
+    await frontend.checks(2)
+    frontend.time += configuration_reloader.RETRY_SECONDS
+    await frontend.checks(1)
+    (record,) = [each for each in caplog.records if "it has extenders configured" in each.message]
+    assert record.message == "Disabling signatures for profile because it has extenders configured."
+    assert "default-scheduler" in str(record.__dict__)
 
 
 async def test_a_request_reloads_at_once(frontend: Frontend) -> None:
