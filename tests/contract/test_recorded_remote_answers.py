@@ -10,12 +10,14 @@ import pytest
 from phase_calls import PROFILE
 from plugin_servers import on_the_sdk
 from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
+from remembering_insight import RememberingInsight
 
 from trireme import sdk
 from trireme.recording import redaction
 from trireme.remote import answer_recording, remote_client
 from trireme.replay import decision_replay
 from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, recording_pb2, remote_answer_pb2, snapshot_pb2, status_pb2
+from trireme.wire import node_columns
 
 
 class Moody:
@@ -179,3 +181,75 @@ async def test_more_dry_runs_than_are_recorded_are_counted_apart(
     counts, differences = await replayed(cluster, frames, header)
     assert differences == []
     assert counts.remote > 0
+
+
+def names_of_filter_refusals(decision: decision_pb2.Decision) -> dict[str, int]:
+    """How many nodes Moody refused in an answer of Filter, by its message."""
+    columns = node_columns.from_message(decision.filter.columns)
+    counts = {
+        ", ".join(entry.messages): int((columns.index == number).sum())
+        for number, entry in enumerate(columns.statuses, start=1)
+        if entry.plugin == "Moody"
+    }
+    return {message: count for message, count in counts.items() if count}
+
+
+@pytest.mark.parametrize(("depends_on", "normalizes"), KINDS)
+async def test_an_explanation_has_what_the_service_answered_then(
+    tmp_path: Path, depends_on: sdk.Dependency, normalizes: bool
+) -> None:
+    """It ranked nodes that the service had refused, called all of them feasible, and found another one the best."""
+    explained = refused = 0
+    async with recorded(tmp_path, Moody(depends_on, normalizes=normalizes)) as cluster:
+        await schedule(cluster)
+        insight = RememberingInsight(cluster).follow()
+        filters = {(each.generation, each.pod_class): each for each in cluster.decisions() if each.HasField("filter")}
+        for row in cluster.placed:
+            response = await insight.decision(f"pod-{row}")
+            assert not response.differs
+            assert not response.feasible_at_most
+            assert [text for text in response.not_known if "Moody" in text] == []
+            counts = {
+                ", ".join(each.status.messages): each.node_count
+                for each in response.refusals
+                if each.status.plugin == "Moody"
+            }
+            made = insight.service._memory.decisions.placement_of(cluster.builder.snap.pods.uids[row])
+            assert made is not None
+            decision = made.answer.made.decision
+            assert counts == names_of_filter_refusals(filters[decision.generation, decision.pod_class])
+            assert response.feasible_count <= response.node_count - sum(counts.values())
+            assert not response.score_plugins or "Moody" in {each.name for each in response.score_plugins}
+            explained += 1
+            refused += sum(counts.values())
+    assert explained > 3
+    assert refused > 3
+
+
+@pytest.mark.parametrize(
+    ("missing", "at_most", "texts"),
+    [
+        pytest.param("columns", True, ["what the remote plugin Moody answered at Filter"], id="Filter's"),
+        pytest.param("remote", False, ["what the remote plugin Moody answered at Score"], id="Score's"),
+    ],
+)
+async def test_an_answer_that_is_not_there_is_named_and_not_made_up(
+    tmp_path: Path, missing: str, at_most: bool, texts: list[str]
+) -> None:
+    """A count without the service's refusals was stated as a fact."""
+    async with recorded(tmp_path, Moody(sdk.Dependency.NODE, normalizes=False)) as cluster:
+        await cluster.schedule(SMALL, 1)
+        frames = cluster.frames()
+        for frame in frames:
+            found = [decision_pb2.Decision.FromString(content) for content in frame.message.decisions]
+            for each in found:
+                if missing == "remote":
+                    each.ClearField("remote")
+                elif each.HasField("filter"):
+                    each.filter.ClearField("columns")
+            frame.message.ClearField("decisions")
+            frame.message.decisions.extend(each.SerializeToString() for each in found)
+        response = await RememberingInsight(cluster).follow(frames).decision("pod-0")
+    assert response.feasible_at_most == at_most
+    assert [text for text in response.not_known if "Moody" in text] == texts
+    assert ("Moody" in {each.status.plugin for each in response.refusals}) == (not at_most)

@@ -15,7 +15,12 @@ class RememberingInsight:
 
     def __init__(self, cluster: RecordedCluster) -> None:
         self.cluster = cluster
-        self.service = service.InsightService(snapshot.Snapshot(), no_remote_plugins, no_remote_plugins)
+        remotes = cluster.remotes if cluster.configuration.remote_plugins else None
+        self.service = service.InsightService(
+            snapshot.Snapshot(),
+            no_remote_plugins if remotes is None else remotes.filter_plugin,
+            no_remote_plugins if remotes is None else remotes.score_plugin,
+        )
         self.service.configure(cluster.configuration)
         self._taken = 0
 

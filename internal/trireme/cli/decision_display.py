@@ -62,8 +62,12 @@ def render_decision(found: Report, wide: bool, all_nodes: bool) -> list[console.
         parts.append(text.Text("Evaluated again, another node comes first", display.BAD))
     if not found["exact"]:
         parts.append("The cluster changed while it was decided: it may have been decided on a later state")
-    parts += [f"Not known is {each}" for each in found["notKnown"]]
-    return parts
+    return parts + render_not_known(found["notKnown"])
+
+
+def render_not_known(not_known: Sequence[str]) -> list[console.RenderableType]:
+    """What an evaluation lacks, a line each."""
+    return [f"Not known is {each}" for each in not_known]
 
 
 def render_preemption(found: Report, subject: str, wide: bool) -> list[console.RenderableType]:
@@ -132,7 +136,7 @@ def _node_counts(found: Report) -> list[console.RenderableType]:
 def _how_chosen(found: Report) -> str:
     """How the node was found, and by how much it was better than the next one."""
     when = f"Decided {display.age_text(found['decidedAt'])} ago at generation {found['generation']}"
-    nodes = f"{found['feasibleNodes']} of {found['nodes']} nodes were feasible"
+    nodes = f"{node_tables.feasible_text(found)} were feasible"
     if found["kind"] == "nominated":
         return f"{when}: it was nominated to {found['node']} and tried there first"
     if found["kind"] == "onlyNode" or not found["scorePlugins"]:

@@ -103,7 +103,7 @@ def _render_evaluation(found: Report, wide: bool, all_nodes: bool, past: bool) -
     when = f"are feasible {age:.0f} s ago, when insight was connected last" if age else "are feasible now"
     if past:
         when = "were feasible then"
-    parts: list[console.RenderableType] = ["", f"{found['feasibleNodes']} of {found['nodes']} nodes {when}"]
+    parts: list[console.RenderableType] = ["", f"{node_tables.feasible_text(found)} {when}"]
     if "preFilter" in found:
         parts.append(
             node_tables.with_indent(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}")
@@ -127,6 +127,7 @@ def _render_evaluation(found: Report, wide: bool, all_nodes: bool, past: bool) -
         parts += ["", f"HTTP extenders may refuse more: {', '.join(found['notEvaluated'])}"]
     if "preemption" in found:
         parts += decision_display.render_preemption(found["preemption"], "It would preempt", wide)
+    parts += decision_display.render_not_known(found.get("notKnown", ()))
     return parts if past else parts + proposals_display.render_proposals(found, wide)
 
 

@@ -15,6 +15,12 @@ Report = Mapping[str, Any]
 _SHOWN_NODES = 5
 
 
+def feasible_text(found: Mapping[str, Any]) -> str:
+    """How many nodes take the pod, of how many; at most, where answers of remote plugins are missing."""
+    count = f"{found['feasibleNodes']} of {found['nodes']} nodes"
+    return f"at most {count}" if found.get("feasibleNodesAtMost") else count
+
+
 def feasible_nodes_table(found: Report, wide: bool) -> console.RenderableType:
     """The first nodes with what adds to their totals."""
     weights = {plugin["plugin"]: plugin["weight"] for plugin in found["scorePlugins"]}

@@ -85,7 +85,7 @@ class RecordedInsight:
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Evaluate with this configuration from now on. Raises: ValueError."""
-        local, _ = memory.without_remote_plugins(configuration)
+        local = memory.without_remote_plugins(configuration)
         self.service.configure(local, recorded=configuration)
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme.in_process import in_process_evaluators
-from trireme.replay import call_outcomes, outcomes, recorded_filter, recorded_plugins
+from trireme.remote import recorded_filter, recorded_plugins
+from trireme.replay import call_outcomes, outcomes
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import ports

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from google.protobuf import message as protobuf
 
 from trireme.recording import decision_numbers
-from trireme.replay import decision_calls, outcomes, recorded_filter, recorded_plugins, remote_calls
+from trireme.remote import recorded_makers, recorded_plugins
+from trireme.replay import decision_calls, outcomes, remote_calls
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
@@ -110,11 +111,10 @@ class DecisionReplay:
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Make the engines of the recorded configuration, or of the one to decide with. Raises: ValueError."""
-        used, answer = self._override or configuration, recorded_filter.RecordedAnswer()
+        used, recorded = self._override or configuration, recorded_makers.RecordedMakers()
         self._remote = remote_calls.RemoteCalls(used)
-        answers = recorded_plugins.RemoteAnswers()
-        evaluators = remote_calls.make_evaluators(self._snap, used, answer, answers)
-        self._calls = decision_calls.DecisionCalls(self._snap, evaluators, answer, answers)
+        evaluators = remote_calls.make_evaluators(self._snap, used, recorded)
+        self._calls = decision_calls.DecisionCalls(self._snap, evaluators, recorded.answer, recorded.answers)
 
     async def _replay_decision(self, decision: decision_pb2.Decision, time_ns: int) -> Difference | None:
         """Make a decision again; returns the difference, if there is one. Raises: ValueError."""

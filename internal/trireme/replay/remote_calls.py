@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from trireme.evaluation import engine
 from trireme.framework import amounts
 from trireme.in_process import in_process_evaluators
-from trireme.plugin_api import interfaces
 from trireme.registry import filter_profiles, score_profiles
-from trireme.replay import recorded_filter, recorded_plugins
+from trireme.remote import recorded_makers
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
@@ -63,34 +62,15 @@ class RemoteCalls:
 
 
 def make_evaluators(
-    snap: snapshot.Snapshot,
-    configuration: snapshot_pb2.Configuration,
-    answer: recorded_filter.RecordedAnswer,
-    answers: recorded_plugins.RemoteAnswers,
+    snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration, recorded: recorded_makers.RecordedMakers
 ) -> in_process_evaluators.InProcessEvaluators:
     """Make the evaluators of a configuration, whose remote plugins look for what they answered.
 
     Raises: ValueError.
     """
-
-    def make_filter(plugin: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncFilter:
-        return recorded_filter.RecordedFilterPlugin(plugin.name, _depends_on(plugin), answer, answers)
-
-    def make_score(plugin: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncScore:
-        normalization = interfaces.Normalization(plugin.info.normalization or interfaces.Normalization.NONE)
-        return recorded_plugins.RecordedScorePlugin(plugin.name, _depends_on(plugin), normalization, answers)
-
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
     filters = filter_profiles.make_profiles(
-        configuration,
-        make_filter,
-        lambda plugin: recorded_plugins.RecordedReservePlugin(plugin.name, answers),
-        lambda plugin: recorded_plugins.RecordedPostFilterPlugin(plugin.name, answers),
+        configuration, recorded.make_filter, recorded.make_reserver, recorded.make_post_filter
     )
-    scores = score_profiles.make_profiles(configuration, make_score)
+    scores = score_profiles.make_profiles(configuration, recorded.make_score)
     return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))
-
-
-def _depends_on(plugin: snapshot_pb2.RemotePlugin) -> interfaces.Dependency:
-    """How long the plugin's answers hold."""
-    return interfaces.Dependency(plugin.info.depends_on or interfaces.Dependency.CLUSTER)

@@ -26,7 +26,7 @@ from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%trireme/v1/decision_explanation.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/status.proto\"i\n\x16\x45xplainDecisionRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x1a\n\x12max_feasible_nodes\x18\x03 \x01(\r\"\xfe\x04\n\x17\x45xplainDecisionResponse\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12&\n\x04kind\x18\x02 \x01(\x0e\x32\x18.trireme.v1.DecisionKind\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x17\n\x0f\x64\x65\x63ided_unix_ms\x18\x04 \x01(\x04\x12\x0f\n\x07profile\x18\x05 \x01(\t\x12\x0f\n\x07inexact\x18\x06 \x01(\x08\x12\x0f\n\x07\x64iffers\x18\x07 \x01(\x08\x12\x11\n\tnot_known\x18\x08 \x03(\t\x12\x12\n\nnode_count\x18\t \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\n \x01(\r\x12-\n\x08refusals\x18\x0b \x03(\x0b\x32\x1b.trireme.v1.DecisionRefusal\x12\x36\n\rscore_plugins\x18\x0c \x03(\x0b\x32\x1f.trireme.v1.DecisionScorePlugin\x12\x30\n\x0e\x66\x65\x61sible_nodes\x18\r \x03(\x0b\x32\x18.trireme.v1.DecisionNode\x12\x0e\n\x06margin\x18\x0e \x01(\x12\x12\x12\n\ntied_count\x18\x0f \x01(\r\x12\x12\n\nbatch_size\x18\x10 \x01(\r\x12\x30\n\x0c\x62\x61tch_before\x18\x11 \x03(\x0b\x32\x1a.trireme.v1.BatchPlacement\x12\x35\n\npreemption\x18\x12 \x01(\x0b\x32!.trireme.v1.PreemptionExplanation\x12\'\n\x05steps\x18\x13 \x03(\x0b\x32\x18.trireme.v1.DecisionStep\x12\x14\n\x0clongest_step\x18\x14 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x15 \x01(\r\"X\n\x0f\x44\x65\x63isionRefusal\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x12\n\nnode_count\x18\x02 \x01(\r\x12\r\n\x05nodes\x18\x03 \x03(\t\"D\n\x13\x44\x65\x63isionScorePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x01(\x08\"S\n\x0c\x44\x65\x63isionNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05total\x18\x02 \x01(\x12\x12\x0e\n\x06scores\x18\x03 \x03(\x12\x12\x16\n\x0e\x65xtender_score\x18\x04 \x01(\x12\"I\n\x0e\x42\x61tchPlacement\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\"1\n\x0c\x44\x65\x63isionStep\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64uration_us\x18\x02 \x01(\x04\"\xba\x03\n\x15PreemptionExplanation\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07victims\x18\x03 \x03(\x0b\x32\x19.trireme.v1.PreemptionPod\x12)\n\x06spared\x18\x04 \x03(\x0b\x32\x19.trireme.v1.PreemptionPod\x12\x19\n\x11\x62udget_violations\x18\x05 \x01(\r\x12.\n\ncandidates\x18\x06 \x03(\x0b\x32\x1a.trireme.v1.PreemptionNode\x12\x17\n\x0f\x63\x61ndidate_count\x18\x07 \x01(\r\x12\x12\n\ndecided_by\x18\x08 \x01(\t\x12\x1a\n\x12unresolvable_count\x18\t \x01(\r\x12\x1d\n\x15without_victims_count\x18\n \x01(\r\x12\x18\n\x10not_enough_count\x18\x0b \x01(\r\x12\x17\n\x0f\x64\x65\x63ided_unix_ms\x18\x0c \x01(\x04\x12\x11\n\tpod_group\x18\r \x01(\t\x12.\n\nplacements\x18\x0e \x03(\x0b\x32\x1a.trireme.v1.BatchPlacement\"\x8b\x01\n\rPreemptionPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x10\n\x08priority\x18\x02 \x01(\x11\x12/\n\x06reason\x18\x03 \x01(\x0e\x32\x1f.trireme.v1.PreemptionPodReason\x12\x11\n\tnode_name\x18\x04 \x01(\t\"z\n\x0ePreemptionNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07victims\x18\x02 \x01(\r\x12\x19\n\x11\x62udget_violations\x18\x03 \x01(\r\x12\x18\n\x10highest_priority\x18\x04 \x01(\x11\x12\x14\n\x0cpriority_sum\x18\x05 \x01(\x12*\x81\x01\n\x0c\x44\x65\x63isionKind\x12\x1d\n\x19\x44\x45\x43ISION_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44\x45\x43ISION_KIND_SCORED\x10\x01\x12\x1b\n\x17\x44\x45\x43ISION_KIND_ONLY_NODE\x10\x02\x12\x1b\n\x17\x44\x45\x43ISION_KIND_NOMINATED\x10\x03*\xf9\x01\n\x13PreemptionPodReason\x12%\n!PREEMPTION_POD_REASON_UNSPECIFIED\x10\x00\x12\"\n\x1ePREEMPTION_POD_REASON_PRIORITY\x10\x01\x12#\n\x1fPREEMPTION_POD_REASON_REPRIEVED\x10\x02\x12 \n\x1cPREEMPTION_POD_REASON_BUDGET\x10\x03\x12)\n%PREEMPTION_POD_REASON_BUDGET_VIOLATED\x10\x04\x12%\n!PREEMPTION_POD_REASON_TERMINATING\x10\x05\x42:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%trireme/v1/decision_explanation.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/status.proto\"i\n\x16\x45xplainDecisionRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x1a\n\x12max_feasible_nodes\x18\x03 \x01(\r\"\x98\x05\n\x17\x45xplainDecisionResponse\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12&\n\x04kind\x18\x02 \x01(\x0e\x32\x18.trireme.v1.DecisionKind\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x17\n\x0f\x64\x65\x63ided_unix_ms\x18\x04 \x01(\x04\x12\x0f\n\x07profile\x18\x05 \x01(\t\x12\x0f\n\x07inexact\x18\x06 \x01(\x08\x12\x0f\n\x07\x64iffers\x18\x07 \x01(\x08\x12\x11\n\tnot_known\x18\x08 \x03(\t\x12\x12\n\nnode_count\x18\t \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\n \x01(\r\x12-\n\x08refusals\x18\x0b \x03(\x0b\x32\x1b.trireme.v1.DecisionRefusal\x12\x36\n\rscore_plugins\x18\x0c \x03(\x0b\x32\x1f.trireme.v1.DecisionScorePlugin\x12\x30\n\x0e\x66\x65\x61sible_nodes\x18\r \x03(\x0b\x32\x18.trireme.v1.DecisionNode\x12\x0e\n\x06margin\x18\x0e \x01(\x12\x12\x12\n\ntied_count\x18\x0f \x01(\r\x12\x12\n\nbatch_size\x18\x10 \x01(\r\x12\x30\n\x0c\x62\x61tch_before\x18\x11 \x03(\x0b\x32\x1a.trireme.v1.BatchPlacement\x12\x35\n\npreemption\x18\x12 \x01(\x0b\x32!.trireme.v1.PreemptionExplanation\x12\'\n\x05steps\x18\x13 \x03(\x0b\x32\x18.trireme.v1.DecisionStep\x12\x14\n\x0clongest_step\x18\x14 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x15 \x01(\r\x12\x18\n\x10\x66\x65\x61sible_at_most\x18\x16 \x01(\x08\"X\n\x0f\x44\x65\x63isionRefusal\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x12\n\nnode_count\x18\x02 \x01(\r\x12\r\n\x05nodes\x18\x03 \x03(\t\"D\n\x13\x44\x65\x63isionScorePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x01(\x08\"S\n\x0c\x44\x65\x63isionNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05total\x18\x02 \x01(\x12\x12\x0e\n\x06scores\x18\x03 \x03(\x12\x12\x16\n\x0e\x65xtender_score\x18\x04 \x01(\x12\"I\n\x0e\x42\x61tchPlacement\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\"1\n\x0c\x44\x65\x63isionStep\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64uration_us\x18\x02 \x01(\x04\"\xba\x03\n\x15PreemptionExplanation\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07victims\x18\x03 \x03(\x0b\x32\x19.trireme.v1.PreemptionPod\x12)\n\x06spared\x18\x04 \x03(\x0b\x32\x19.trireme.v1.PreemptionPod\x12\x19\n\x11\x62udget_violations\x18\x05 \x01(\r\x12.\n\ncandidates\x18\x06 \x03(\x0b\x32\x1a.trireme.v1.PreemptionNode\x12\x17\n\x0f\x63\x61ndidate_count\x18\x07 \x01(\r\x12\x12\n\ndecided_by\x18\x08 \x01(\t\x12\x1a\n\x12unresolvable_count\x18\t \x01(\r\x12\x1d\n\x15without_victims_count\x18\n \x01(\r\x12\x18\n\x10not_enough_count\x18\x0b \x01(\r\x12\x17\n\x0f\x64\x65\x63ided_unix_ms\x18\x0c \x01(\x04\x12\x11\n\tpod_group\x18\r \x01(\t\x12.\n\nplacements\x18\x0e \x03(\x0b\x32\x1a.trireme.v1.BatchPlacement\"\x8b\x01\n\rPreemptionPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x10\n\x08priority\x18\x02 \x01(\x11\x12/\n\x06reason\x18\x03 \x01(\x0e\x32\x1f.trireme.v1.PreemptionPodReason\x12\x11\n\tnode_name\x18\x04 \x01(\t\"z\n\x0ePreemptionNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07victims\x18\x02 \x01(\r\x12\x19\n\x11\x62udget_violations\x18\x03 \x01(\r\x12\x18\n\x10highest_priority\x18\x04 \x01(\x11\x12\x14\n\x0cpriority_sum\x18\x05 \x01(\x12*\x81\x01\n\x0c\x44\x65\x63isionKind\x12\x1d\n\x19\x44\x45\x43ISION_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44\x45\x43ISION_KIND_SCORED\x10\x01\x12\x1b\n\x17\x44\x45\x43ISION_KIND_ONLY_NODE\x10\x02\x12\x1b\n\x17\x44\x45\x43ISION_KIND_NOMINATED\x10\x03*\xf9\x01\n\x13PreemptionPodReason\x12%\n!PREEMPTION_POD_REASON_UNSPECIFIED\x10\x00\x12\"\n\x1ePREEMPTION_POD_REASON_PRIORITY\x10\x01\x12#\n\x1fPREEMPTION_POD_REASON_REPRIEVED\x10\x02\x12 \n\x1cPREEMPTION_POD_REASON_BUDGET\x10\x03\x12)\n%PREEMPTION_POD_REASON_BUDGET_VIOLATED\x10\x04\x12%\n!PREEMPTION_POD_REASON_TERMINATING\x10\x05\x42:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,28 +34,28 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.decision_explana
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
-  _globals['_DECISIONKIND']._serialized_start=1933
-  _globals['_DECISIONKIND']._serialized_end=2062
-  _globals['_PREEMPTIONPODREASON']._serialized_start=2065
-  _globals['_PREEMPTIONPODREASON']._serialized_end=2314
+  _globals['_DECISIONKIND']._serialized_start=1959
+  _globals['_DECISIONKIND']._serialized_end=2088
+  _globals['_PREEMPTIONPODREASON']._serialized_start=2091
+  _globals['_PREEMPTIONPODREASON']._serialized_end=2340
   _globals['_EXPLAINDECISIONREQUEST']._serialized_start=102
   _globals['_EXPLAINDECISIONREQUEST']._serialized_end=207
   _globals['_EXPLAINDECISIONRESPONSE']._serialized_start=210
-  _globals['_EXPLAINDECISIONRESPONSE']._serialized_end=848
-  _globals['_DECISIONREFUSAL']._serialized_start=850
-  _globals['_DECISIONREFUSAL']._serialized_end=938
-  _globals['_DECISIONSCOREPLUGIN']._serialized_start=940
-  _globals['_DECISIONSCOREPLUGIN']._serialized_end=1008
-  _globals['_DECISIONNODE']._serialized_start=1010
-  _globals['_DECISIONNODE']._serialized_end=1093
-  _globals['_BATCHPLACEMENT']._serialized_start=1095
-  _globals['_BATCHPLACEMENT']._serialized_end=1168
-  _globals['_DECISIONSTEP']._serialized_start=1170
-  _globals['_DECISIONSTEP']._serialized_end=1219
-  _globals['_PREEMPTIONEXPLANATION']._serialized_start=1222
-  _globals['_PREEMPTIONEXPLANATION']._serialized_end=1664
-  _globals['_PREEMPTIONPOD']._serialized_start=1667
-  _globals['_PREEMPTIONPOD']._serialized_end=1806
-  _globals['_PREEMPTIONNODE']._serialized_start=1808
-  _globals['_PREEMPTIONNODE']._serialized_end=1930
+  _globals['_EXPLAINDECISIONRESPONSE']._serialized_end=874
+  _globals['_DECISIONREFUSAL']._serialized_start=876
+  _globals['_DECISIONREFUSAL']._serialized_end=964
+  _globals['_DECISIONSCOREPLUGIN']._serialized_start=966
+  _globals['_DECISIONSCOREPLUGIN']._serialized_end=1034
+  _globals['_DECISIONNODE']._serialized_start=1036
+  _globals['_DECISIONNODE']._serialized_end=1119
+  _globals['_BATCHPLACEMENT']._serialized_start=1121
+  _globals['_BATCHPLACEMENT']._serialized_end=1194
+  _globals['_DECISIONSTEP']._serialized_start=1196
+  _globals['_DECISIONSTEP']._serialized_end=1245
+  _globals['_PREEMPTIONEXPLANATION']._serialized_start=1248
+  _globals['_PREEMPTIONEXPLANATION']._serialized_end=1690
+  _globals['_PREEMPTIONPOD']._serialized_start=1693
+  _globals['_PREEMPTIONPOD']._serialized_end=1832
+  _globals['_PREEMPTIONNODE']._serialized_start=1834
+  _globals['_PREEMPTIONNODE']._serialized_end=1956
 # @@protoc_insertion_point(module_scope)

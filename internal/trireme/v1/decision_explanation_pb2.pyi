@@ -152,6 +152,7 @@ class ExplainDecisionResponse(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     LONGEST_STEP_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    FEASIBLE_AT_MOST_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """REQUIRED. The node."""
     kind: Global___DecisionKind.ValueType
@@ -180,6 +181,8 @@ class ExplainDecisionResponse(_message.Message):
     """OPTIONAL. The name of the longest step."""
     attempts: _builtins.int
     """OPTIONAL. How many attempts there were, this one included; 0: not known."""
+    feasible_at_most: _builtins.bool
+    """OPTIONAL. What a remote filter plugin answered is not known: feasible_count is an upper bound."""
     @_builtins.property
     def not_known(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. What the evaluation lacks, in words: answers of HTTP extenders or remote plugins that are not recorded."""
@@ -232,10 +235,11 @@ class ExplainDecisionResponse(_message.Message):
         steps: _abc.Iterable[Global___DecisionStep] | None = ...,
         longest_step: _builtins.str = ...,
         attempts: _builtins.int = ...,
+        feasible_at_most: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["preemption", b"preemption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "batch_before", b"batch_before", "batch_size", b"batch_size", "decided_unix_ms", b"decided_unix_ms", "differs", b"differs", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "generation", b"generation", "inexact", b"inexact", "kind", b"kind", "longest_step", b"longest_step", "margin", b"margin", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "preemption", b"preemption", "profile", b"profile", "refusals", b"refusals", "score_plugins", b"score_plugins", "steps", b"steps", "tied_count", b"tied_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "batch_before", b"batch_before", "batch_size", b"batch_size", "decided_unix_ms", b"decided_unix_ms", "differs", b"differs", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "generation", b"generation", "inexact", b"inexact", "kind", b"kind", "longest_step", b"longest_step", "margin", b"margin", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "preemption", b"preemption", "profile", b"profile", "refusals", b"refusals", "score_plugins", b"score_plugins", "steps", b"steps", "tied_count", b"tied_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -88,6 +88,8 @@ class ExplainResponse(_message.Message):
     PROPOSALS_FIELD_NUMBER: _builtins.int
     PROPOSAL_SEARCH_LIMITS_FIELD_NUMBER: _builtins.int
     PREEMPTION_FIELD_NUMBER: _builtins.int
+    NOT_KNOWN_FIELD_NUMBER: _builtins.int
+    FEASIBLE_AT_MOST_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """OPTIONAL. The node that the pod is on, or is being bound to. Then nothing is evaluated, and all fields about nodes
     and plugins are unset.
@@ -102,6 +104,8 @@ class ExplainResponse(_message.Message):
     """REQUIRED. How many nodes the cluster has."""
     feasible_count: _builtins.int
     """REQUIRED. How many nodes of the cluster are feasible, whichever the request names."""
+    feasible_at_most: _builtins.bool
+    """OPTIONAL. What a remote filter plugin would answer is not known of all nodes: feasible_count is an upper bound."""
     @_builtins.property
     def queued_pod(self) -> _snapshot_pb2.QueuedPod:
         """OPTIONAL. The pod in the queue; unset where it has a node already."""
@@ -145,6 +149,10 @@ class ExplainResponse(_message.Message):
     def preemption(self) -> _decision_explanation_pb2.PreemptionExplanation:
         """OPTIONAL. With preemption, where no node is feasible: what PostFilter finds on the same state."""
 
+    @_builtins.property
+    def not_known(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. Of a recording: what the evaluation lacks, in words: answers of remote plugins, which are not called."""
+
     def __init__(
         self,
         *,
@@ -162,10 +170,12 @@ class ExplainResponse(_message.Message):
         proposals: _abc.Iterable[Global___Proposal] | None = ...,
         proposal_search_limits: _abc.Iterable[Global___ProposalSearchLimit] | None = ...,
         preemption: _decision_explanation_pb2.PreemptionExplanation | None = ...,
+        not_known: _abc.Iterable[_builtins.str] | None = ...,
+        feasible_at_most: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "score_failure", b"score_failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "node_count", b"node_count", "node_name", b"node_name", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "refusals", b"refusals", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "refusals", b"refusals", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

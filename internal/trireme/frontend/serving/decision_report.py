@@ -44,6 +44,7 @@ def decision_json(response: decision_explanation_pb2.ExplainDecisionResponse) ->
         "notKnown": list(response.not_known),
         "nodes": response.node_count,
         "feasibleNodes": response.feasible_count,
+        **({"feasibleNodesAtMost": True} if response.feasible_at_most else {}),
         "refusals": [
             {
                 **insight_report.status_json(refusal.status),

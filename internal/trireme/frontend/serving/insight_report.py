@@ -47,6 +47,7 @@ def evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
         "generation": response.evaluated_generation,
         "nodes": response.node_count,
         "feasibleNodes": response.feasible_count,
+        **({"feasibleNodesAtMost": True} if response.feasible_at_most else {}),
         "refusals": [
             {**status_json(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
             for refusal in response.refusals
@@ -60,6 +61,8 @@ def evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
         out["scoreFailure"] = status_json(response.score_failure)
     if response.HasField("preemption"):
         out["preemption"] = preemption_report.preemption_json(response.preemption)
+    if response.not_known:
+        out["notKnown"] = list(response.not_known)
     if response.disconnected_ms:
         out["disconnectedSeconds"] = response.disconnected_ms / 1000
     return out

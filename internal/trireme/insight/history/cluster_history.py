@@ -6,13 +6,14 @@ from there on. The oldest copies go when the memory of all exceeds its bound.
 
 import asyncio
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from trireme.evaluation import engine, filter_engine, score_engine
 from trireme.insight import observed_cluster
+from trireme.remote import recorded_makers
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 
@@ -32,12 +33,27 @@ _ROW_BYTES, _SLOT_BYTES = 40, 400
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedProfiles:
+    """The profiles with the remote plugins, which answer what `plugins` has been given of a decision."""
+
+    plugins: recorded_makers.RecordedMakers
+    filters: filter_engine.FilterProfiles
+    scores: score_engine.ScoreProfiles
+
+
+@dataclass(frozen=True, slots=True)
 class Plugins:
-    """The plugins of one configuration, by profile; `remote` are those of each profile that are left out here."""
+    """The plugins of one configuration, by profile.
+
+    `remote_filters` and `remote_scores` are the remote ones that are left out of `filters` and `scores`. `recorded` has
+    them too; None: there are none.
+    """
 
     filters: filter_engine.FilterProfiles
     scores: score_engine.ScoreProfiles
-    remote: dict[str, tuple[str, ...]]
+    remote_filters: Mapping[str, Sequence[str]]
+    remote_scores: Mapping[str, Sequence[str]]
+    recorded: RecordedProfiles | None = None
 
 
 @dataclass(slots=True)

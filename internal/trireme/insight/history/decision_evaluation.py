@@ -1,9 +1,10 @@
 """Evaluates a remembered decision again: on the cluster of its generation, with the pods of its batch before this one.
 
 Evaluation is deterministic, so this is what filter and score answered; only the node that was chosen is compared with
-what was recorded. HTTP extenders' answers are recorded with the decision; remote plugins' answers are not.
+what was recorded. Answers of HTTP extenders and of remote plugins are those that came with the decision.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from trireme.evaluation.scoring import sampling
 from trireme.framework import status
 from trireme.insight import explanation
 from trireme.insight.history import cluster_history, decision_history
+from trireme.remote import recorded_makers
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, snapshot_pb2
 from trireme.wire import node_columns
@@ -49,6 +51,49 @@ def with_pods_before(
     return cluster_history.PastCluster(snap, past.plugins)
 
 
+def with_recorded_answers(
+    past: cluster_history.PastCluster, made: decision_history.Made, filtered: decision_history.Made | None
+) -> Sequence[cluster_history.PastCluster]:
+    """The cluster with as many answers of remote plugins as came with a decision, then with fewer.
+
+    `filtered` is the answer of Filter that the decision builds on; None: there is none. The last one has no remote
+    plugin; those before are to be given up for the next one where evaluating them raises MissingAnswerError. Each is
+    for one explanation at a time: the next decision's answers take the place of these.
+    """
+    plugins, recorded = past.plugins, past.plugins.recorded
+    if recorded is None:
+        return [past]
+    has_filter = _take_filter(recorded.plugins, made, filtered)
+    has_others = made.decision.remote.complete
+    recorded.plugins.answer.filtering = made.decision.HasField("filter")
+    try:
+        recorded.plugins.answers.take(made.decision)
+    except ValueError:
+        has_others = False
+    filters = dataclasses.replace(plugins, filters=recorded.filters, remote_filters={})
+    both = dataclasses.replace(filters, scores=recorded.scores, remote_scores={})
+    scores = dataclasses.replace(plugins, scores=recorded.scores, remote_scores={})
+    best = {(True, True): [both, filters], (True, False): [filters], (False, True): [scores], (False, False): []}
+    return [cluster_history.PastCluster(past.snap, each) for each in (*best[has_filter, has_others], plugins)]
+
+
+def _take_filter(
+    plugins: recorded_makers.RecordedMakers, made: decision_history.Made, filtered: decision_history.Made | None
+) -> bool:
+    """Have the plugins answer what they answered in Filter; return whether that is known."""
+    filtered = made if made.decision.HasField("filter") else filtered
+    if filtered is None or filtered.era != made.era:
+        return False
+    decision, about = filtered.decision, filtered.decision.filter
+    if decision.generation != made.decision.generation or decision.pod_class != made.decision.pod_class:
+        return False
+    try:
+        plugins.answer.take(decision.pod_class, about)
+    except ValueError:
+        return False
+    return about.HasField("pre_filter") or about.HasField("columns")
+
+
 def with_nominations(
     past: cluster_history.PastCluster, pod_class: int, nominated: Sequence[tuple[str, str]]
 ) -> cluster_history.PastCluster:
@@ -70,10 +115,14 @@ def with_nominations(
 async def evaluate(
     past: cluster_history.PastCluster, placement: decision_history.Placement, cycle: cycle_pb2.Cycle
 ) -> EvaluatedDecision:
-    """Evaluate the placement's decision. Raises: InvalidRequestError for a class or profile that is not there."""
+    """Evaluate the placement's decision.
+
+    Raises: InvalidRequestError for a class or profile that is not there; MissingAnswerError, with remote plugins.
+    """
     place = placement.answer.made.decision.place if placement.answer.made.decision.HasField("place") else None
     before = with_pods_before(past, placement)
     evaluating = before.engine()
+    _assume(past, placement.answer.slots[: placement.position])
     found = await explanation.explain(evaluating, cycle, scores=False)
     refusals, feasible = found.refusals, found.feasible
     if place is None or found.pre_filter is not None:
@@ -106,7 +155,14 @@ async def _feasible_at_first(
     if not placement.position:
         return feasible
     engine_before: engine.Engine = past.engine()
+    _assume(past, ())
     return (await explanation.explain(engine_before, cycle, scores=False)).feasible
+
+
+def _assume(past: cluster_history.PastCluster, slots: Sequence[int]) -> None:
+    """Have what remote plugins said of room count pods on these slots."""
+    if past.plugins.recorded is not None:
+        past.plugins.recorded.plugins.answer.assume(slots)
 
 
 def _left_by_others(

@@ -1,6 +1,7 @@
 """Answers ExplainDecision: finds the decision of a pod, evaluates it on its cluster, and says what is not known."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.insight import explanation, preemption_explanation
 from trireme.insight.history import cluster_history, decision_evaluation, decision_history
+from trireme.remote import recorded_plugins
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, decision_pb2, filter_phase_pb2
 from trireme.wire import status as wire_status
 
@@ -68,13 +70,13 @@ class DecisionExplainer:
             decided_unix_ms=made.time_ns // _MS,
             profile=made.decision.profile,
             inexact=made.decision.inexact,
-            not_known=_not_known(past, made.decision.profile),
             node_count=past.snap.nodes.count,
         )
         cycle = self._cycle_of(made.decision)
         if not made.decision.HasField("place"):
             _set_pod(cycle, request.pod, uid)
-        found = await decision_evaluation.evaluate(past, placement, cycle)
+        past, found = await _evaluate(past, placement, cycle)
+        _add_not_known(out, past.plugins, made.decision)
         _add_nodes(out, found, request)
         _add_comparison(out, found)
         self._add_batch(out, placement, past)
@@ -84,8 +86,11 @@ class DecisionExplainer:
 
     async def _preemption(
         self, uid: str, pod: cycle_pb2.PodIdentity
-    ) -> decision_explanation_pb2.PreemptionExplanation | None:
-        """What the last preemption for the pod did; None: there was none. Raises: DecisionForgotten."""
+    ) -> tuple[decision_explanation_pb2.PreemptionExplanation, Sequence[str]] | None:
+        """What the last preemption for the pod did, and what is not known of it; None: there was none.
+
+        Raises: DecisionForgotten.
+        """
         preemption = self._decisions.preemption_by(uid)
         if preemption is None:
             return None
@@ -101,16 +106,15 @@ class DecisionExplainer:
         _set_pod(cycle, pod, uid)
         cycle.pod.status.nominated_node_name = preemptors[position].nominated_node
         answer = results[position].answer
-        out = await preemption_explanation.explain(
-            past.engine().filter, past.snap, cycle, preemptors[position], answer.nominated_node
-        )
+        out, known = await _explain_preemption(past, preemption, cycle)
         if out.node_name != answer.nominated_node:
             # Another plugin decided, or an extender left other victims: those that were recorded.
             out = decision_explanation_pb2.PreemptionExplanation(node_name=answer.nominated_node)
             evicted = [action.pod for action in answer.actions if action.HasField("evict")]
             out.victims.extend(decision_explanation_pb2.PreemptionPod(pod=each) for each in evicted)
         out.decided_unix_ms = preemption.made.time_ns // _MS
-        return out
+        names = known.plugins.remote_filters.get(decision.profile, ())
+        return out, [f"what the remote plugin {name} answered in the dry runs of its preemption" for name in names]
 
     async def _past_cluster(self, made: decision_history.Made) -> cluster_history.PastCluster:
         """The cluster that a decision was made on. Raises: DecisionForgotten."""
@@ -150,7 +154,8 @@ class DecisionExplainer:
             out.not_known.append(f"its preemption: {error}")
             return
         if found is not None:
-            out.preemption.CopyFrom(found)
+            out.preemption.CopyFrom(found[0])
+            out.not_known.extend(found[1])
 
     def _add_steps(
         self, out: decision_explanation_pb2.ExplainDecisionResponse, uid: str, answer: decision_history.Answer
@@ -184,9 +189,46 @@ def _set_pod(cycle: cycle_pb2.Cycle, pod: cycle_pb2.PodIdentity, uid: str) -> No
     metadata.namespace, metadata.name, metadata.uid = pod.namespace, pod.name, uid
 
 
-def _not_known(past: cluster_history.PastCluster, profile: str) -> list[str]:
-    """The plugins whose answers are missing in the evaluation."""
-    return [f"what the remote plugin {name} answered" for name in past.plugins.remote.get(profile, ())]
+async def _evaluate(
+    past: cluster_history.PastCluster, placement: decision_history.Placement, cycle: cycle_pb2.Cycle
+) -> tuple[cluster_history.PastCluster, decision_evaluation.EvaluatedDecision]:
+    """Evaluate the decision with the remote answers that are known; the returned cluster says which are not."""
+    answer = placement.answer
+    *better, last = decision_evaluation.with_recorded_answers(past, answer.made, answer.filtered)
+    for each in better:
+        with contextlib.suppress(recorded_plugins.MissingAnswerError):
+            return each, await decision_evaluation.evaluate(each, placement, cycle)
+    return last, await decision_evaluation.evaluate(last, placement, cycle)
+
+
+def _add_not_known(
+    out: decision_explanation_pb2.ExplainDecisionResponse,
+    plugins: cluster_history.Plugins,
+    decision: decision_pb2.Decision,
+) -> None:
+    """Add the remote plugins whose answers are missing in the evaluation."""
+    filters = plugins.remote_filters.get(decision.profile, ())
+    scores = plugins.remote_scores.get(decision.profile, ()) if decision.HasField("place") else ()
+    out.feasible_at_most = bool(filters)
+    out.not_known.extend(f"what the remote plugin {name} answered at Filter" for name in filters)
+    out.not_known.extend(f"what the remote plugin {name} answered at Score" for name in scores)
+
+
+async def _explain_preemption(
+    past: cluster_history.PastCluster, preemption: decision_history.Preemption, cycle: cycle_pb2.Cycle
+) -> tuple[decision_explanation_pb2.PreemptionExplanation, cluster_history.PastCluster]:
+    """The dry runs, with the remote answers that are known; the returned cluster says which are not."""
+    preemptors, results = _preemptors_and_results(preemption.made.decision)
+    preemptor, node = preemptors[preemption.position], results[preemption.position].answer.nominated_node
+
+    async def explain(on: cluster_history.PastCluster) -> decision_explanation_pb2.PreemptionExplanation:
+        return await preemption_explanation.explain(on.engine().filter, on.snap, cycle, preemptor, node)
+
+    *better, last = decision_evaluation.with_recorded_answers(past, preemption.made, preemption.filtered)
+    for each in better:
+        with contextlib.suppress(recorded_plugins.MissingAnswerError):
+            return await explain(each), each
+    return await explain(last), last
 
 
 def _preemptors_and_results(

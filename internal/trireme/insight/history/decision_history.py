@@ -71,9 +71,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """PostFilter's result for a pod: the decision, and the position among its results."""
+    """PostFilter's result for a pod: the decision, Filter's before it, and the position among its results."""
 
     made: Made
+    filtered: Made | None
     position: int
 
 
@@ -118,6 +119,10 @@ class DecisionHistory:
     def preemption_by(self, uid: str) -> Preemption | None:
         """The last preemption for the pod that evicts or nominates; None: there was none, or it is not known."""
         return self._preemptions.get(uid)
+
+    def last_filter_of(self, profile: str, pod_class: int) -> Made | None:
+        """The last answer of Filter about the class; None: there is none, or another leader follows."""
+        return self._filtered.get((profile, pod_class))
 
     def times_of(self, uid: str) -> BindingTimes | None:
         """How long the pod took to be bound; None: not known."""
@@ -192,7 +197,9 @@ class DecisionHistory:
             answer = result.answer
             if answer.actions or answer.nominated_node:
                 self._preemptions.pop(uid, None)
-                self._preemptions[uid] = Preemption(made, position)
+                self._preemptions[uid] = Preemption(
+                    made, self._filtered.get((made.decision.profile, made.decision.pod_class)), position
+                )
         while len(self._preemptions) > _MAX_PODS:
             del self._preemptions[next(iter(self._preemptions))]
 

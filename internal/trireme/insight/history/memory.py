@@ -6,8 +6,14 @@ from typing import NoReturn
 from trireme.insight import observed_cluster
 from trireme.insight.history import cluster_history, decision_explainer, decision_history
 from trireme.registry import filter_profiles, score_profiles
-from trireme.v1 import cycle_pb2, snapshot_pb2
+from trireme.remote import recorded_makers
+from trireme.v1 import cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks
+
+Points = frozenset[plugin_pb2.ExtensionPoint.ValueType]
+
+FILTER_POINTS: Points = frozenset({plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER})
+SCORE_POINTS: Points = frozenset({plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE})
 
 
 class Memory:
@@ -30,12 +36,22 @@ class Memory:
 
     def configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Decisions are made by this configuration from now on. Raises: ValueError."""
-        local, remote = without_remote_plugins(configuration)
+        local = without_remote_plugins(configuration)
+        recorded = None
+        if configuration.remote_plugins:
+            plugins = recorded_makers.RecordedMakers()
+            recorded = cluster_history.RecordedProfiles(
+                plugins,
+                filter_profiles.make_profiles(configuration, plugins.make_filter),
+                score_profiles.make_profiles(configuration, plugins.make_score),
+            )
         self.clusters.use(
             cluster_history.Plugins(
                 filter_profiles.make_profiles(local, _no_remote_plugin),
                 score_profiles.make_profiles(local, _no_remote_plugin),
-                remote,
+                remote_plugins_at(configuration, FILTER_POINTS),
+                remote_plugins_at(configuration, SCORE_POINTS),
+                recorded,
             )
         )
 
@@ -46,24 +62,35 @@ class Memory:
             self.clusters.record(request.delta)
 
 
+def remote_plugins_at(configuration: snapshot_pb2.Configuration, points: Points) -> dict[str, tuple[str, ...]]:
+    """By profile the names of the remote plugins at these points whose answers count; profiles without are left out."""
+    names = {plugin.name for plugin in configuration.remote_plugins if not plugin.shadow}
+    out = {}
+    for profile in configuration.profiles:
+        sets = (each for each in profile.plugin_sets if each.extension_point in points)
+        found = dict.fromkeys(entry.name for each in sets for entry in each.plugins if entry.name in names)
+        if found:
+            out[profile.scheduler_name] = tuple(found)
+    return out
+
+
 def without_remote_plugins(
-    configuration: snapshot_pb2.Configuration,
-) -> tuple[snapshot_pb2.Configuration, dict[str, tuple[str, ...]]]:
-    """The configuration without remote plugins, and by profile the names of those that it has."""
+    configuration: snapshot_pb2.Configuration, keep: Points = frozenset()
+) -> snapshot_pb2.Configuration:
+    """The configuration without remote plugins, but at the points to keep."""
     names = {plugin.name for plugin in configuration.remote_plugins}
-    out, remote = snapshot_pb2.Configuration(), dict[str, tuple[str, ...]]()
+    out = snapshot_pb2.Configuration()
     out.CopyFrom(configuration)
-    del out.remote_plugins[:]
+    if not keep:
+        del out.remote_plugins[:]
     for profile in out.profiles:
-        found: dict[str, None] = {}
         for point in profile.plugin_sets:
-            found |= dict.fromkeys(entry.name for entry in point.plugins if entry.name in names)
+            if point.extension_point in keep:
+                continue
             kept = [entry for entry in point.plugins if entry.name not in names]
             del point.plugins[:]
             point.plugins.extend(kept)
-        if found:
-            remote[profile.scheduler_name] = tuple(found)
-    return out, remote
+    return out
 
 
 def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:

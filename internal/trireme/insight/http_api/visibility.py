@@ -63,6 +63,8 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
         "score_plugins": Show.ALWAYS,
         "score_failure": Show.ALWAYS,
         "preemption": Show.ALWAYS,
+        "not_known": Show.WITHOUT_NAMES,
+        "feasible_at_most": Show.ALWAYS,
     },
     "trireme.v1.ExplainDecisionResponse": {
         "node_name": Show.AS_NODE_NAME,
@@ -85,6 +87,7 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
         "steps": Show.ALWAYS,
         "longest_step": Show.ALWAYS,
         "attempts": Show.ALWAYS,
+        "feasible_at_most": Show.ALWAYS,
     },
     "trireme.v1.DecisionRefusal": {
         "status": Show.ALWAYS,

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 from phase_calls import PROFILE, Aborted
-from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, with_decision_changed
+from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, add_remote, with_decision_changed
 from remembering_insight import RememberingInsight
 
 from trireme.framework import status
@@ -248,17 +248,20 @@ async def test_what_is_not_in_memory_is_said_so() -> None:
 
 
 async def test_answers_of_remote_plugins_are_named_as_missing() -> None:
-    """They are not recorded, and a plugin that is called about the past answers about now."""
+    """They did not come with the decision, and a plugin that is called about the past answers about now."""
     cluster = await RecordedCluster(2).open()
     await cluster.schedule(SMALL, 1)
     insight = RememberingInsight(cluster)
     other = snapshot_pb2.Configuration()
     other.CopyFrom(cluster.configuration)
-    other.remote_plugins.add(name="Remote")
-    other.profiles[0].plugin_sets[0].plugins.add(name="Remote")
+    add_remote(other, snapshot_pb2.RemotePlugin(name="Remote"))
     insight.service._memory.configure(other)
     response = await insight.follow().decision("pod-0")
-    assert "what the remote plugin Remote answered" in response.not_known
+    assert response.not_known[:2] == [
+        "what the remote plugin Remote answered at Filter",
+        "what the remote plugin Remote answered at Score",
+    ]
+    assert response.feasible_at_most
     assert not response.differs
 
 

@@ -4,6 +4,7 @@ That answer names for each node the first plugin that refused it. So what the pl
 another one refused the node before; then it does not count.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.replay import recorded_plugins
+from trireme.remote import recorded_plugins
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import decision_pb2
 from trireme.wire import node_columns
@@ -24,6 +25,7 @@ class RecordedAnswer:
     def __init__(self) -> None:
         self.pre_filter: status.Status | None = None
         self.columns: node_columns.NodeColumns | None = None
+        self._recorded: node_columns.NodeColumns | None = None
         #: The class that it is about, and whether the decision that is made is Filter's own.
         self.pod_class = 0
         self.filtering = False
@@ -32,7 +34,16 @@ class RecordedAnswer:
         """The decision that is made next. Raises: ValueError for columns that do not fit together."""
         self.pod_class = pod_class
         self.pre_filter = wire_status.from_message(about.pre_filter) if about.HasField("pre_filter") else None
-        self.columns = node_columns.from_message(about.columns) if about.HasField("columns") else None
+        self._recorded = self.columns = node_columns.from_message(about.columns) if about.HasField("columns") else None
+
+    def assume(self, slots: Sequence[int]) -> None:
+        """Pods of the class were placed on these slots since: so many fewer copies fit. Replaces those of before."""
+        recorded = self._recorded
+        if recorded is None:
+            return
+        taken = np.bincount(np.array(slots, dtype=np.intp), minlength=recorded.size)[: recorded.size]
+        left = np.maximum(recorded.capacity.astype(np.int64) - taken, 0).astype(np.int32)
+        self.columns = dataclasses.replace(recorded, capacity=left)
 
 
 class RecordedFilterPlugin:
