@@ -29,6 +29,7 @@ _REASONS: Mapping[str, str] = {
     "": "evicted",
 }
 _STEPS: Mapping[str, str] = {
+    "HeldBack": "held back before it could be tried",
     "Queue": "waiting in the queue",
     "Permit": "waiting on Permit",
 }

@@ -382,8 +382,9 @@ class DecisionStep(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     DURATION_US_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """REQUIRED. The step: `Queue` (from when the pod could first be tried to its last attempt, back-off and waiting for
-    events included), `Filter`, `Place`, `RunPostFilter`, `Permit`, `PreBind`, `Bind`.
+    """REQUIRED. The step: `HeldBack` (from when the queue first heard of the pod until it could first be tried: gates, its
+    group, plugins that are called before the queue), `Queue` (from when the pod could first be tried to its last
+    attempt, back-off and waiting for events included), `Filter`, `Place`, `RunPostFilter`, `Permit`, `PreBind`, `Bind`.
     """
     duration_us: _builtins.int
     """REQUIRED. In microseconds. Filter and Place were for all pods of the batch together."""

@@ -170,6 +170,7 @@ class BoundPods(_message.Message):
     PERMIT_US_FIELD_NUMBER: _builtins.int
     PRE_BIND_US_FIELD_NUMBER: _builtins.int
     BIND_US_FIELD_NUMBER: _builtins.int
+    HELD_BACK_US_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def uid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. UIDs."""
@@ -198,6 +199,13 @@ class BoundPods(_message.Message):
     def bind_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """REQUIRED. How long Bind took, in microseconds."""
 
+    @_builtins.property
+    def held_back_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. From when the queue first heard of the pod until the pod could first be tried, in microseconds: what held
+        it back, or the plugins that are called before the queue (PreEnqueue, QueueSort). Empty: not known, from a frontend
+        older than the field.
+        """
+
     def __init__(
         self,
         *,
@@ -208,10 +216,11 @@ class BoundPods(_message.Message):
         permit_us: _abc.Iterable[_builtins.int] | None = ...,
         pre_bind_us: _abc.Iterable[_builtins.int] | None = ...,
         bind_us: _abc.Iterable[_builtins.int] | None = ...,
+        held_back_us: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_us", b"attempt_us", "attempts", b"attempts", "bind_us", b"bind_us", "permit_us", b"permit_us", "pre_bind_us", b"pre_bind_us", "queue_us", b"queue_us", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_us", b"attempt_us", "attempts", b"attempts", "bind_us", b"bind_us", "held_back_us", b"held_back_us", "permit_us", b"permit_us", "pre_bind_us", b"pre_bind_us", "queue_us", b"queue_us", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,7 +45,7 @@ def decision(**more: Any) -> dict[str, Any]:
         "margin": 1,
         "tiedNodes": 0,
         "batch": {"pods": 8, "before": [{"pod": f"ns/web-{number}", "node": NODES[1]} for number in range(7)]},
-        "steps": {"Queue": 1.5, "Filter": 0.002, "Place": 0.0, "Bind": 0.0005},
+        "steps": {"HeldBack": 0.25, "Queue": 1.5, "Filter": 0.002, "Place": 0.0, "Bind": 0.0005},
         "longestStep": "Queue",
         "attempts": 2,
         **more,
@@ -83,7 +83,8 @@ def test_a_decision_fits_the_terminal(columns: int) -> None:
     assert "11 of 12 nodes were feasible; it won by 1" in joined
     assert "6 more (-o wide names them)" in joined
     assert "The same answer placed 7 pods before it: … ns/web-2 on" in joined
-    assert "2 attempts; waiting in the queue 1.5 s, Filter 2.0 ms, Bind 500 µs; longest: waiting in the queue" in joined
+    assert "2 attempts; held back before it could be tried 250.0 ms, waiting in the queue 1.5 s, Filter" in joined
+    assert "Filter 2.0 ms, Bind 500 µs; longest: waiting in the queue" in joined
     assert "It preempted on n1" in joined
     assert "of 4 nodes with such pods; before n2, because its most important victim has a lower priority" in joined
     assert "ns/low 1 evicted" in joined

@@ -106,7 +106,9 @@ async def test_pods_bound_since_a_message_are_one_decision() -> None:
     def bound(uid: str) -> None:
         pod = cast(
             "queued_pod.QueuedPodInfo",
-            types.SimpleNamespace(uid=uid, attempts=2, initial_attempt_timestamp=10.0, popped_at=12.5),
+            types.SimpleNamespace(
+                uid=uid, attempts=2, first_queued_at=3.0, initial_attempt_timestamp=10.0, popped_at=12.5
+            ),
         )
         cluster.log.add_bound(pod, 13.0, permit_seconds=0.25, pre_bind_seconds=0.0, bind_seconds=0.125)
 
@@ -122,6 +124,7 @@ async def test_pods_bound_since_a_message_are_one_decision() -> None:
     assert decision.bound == decision_pb2.BoundPods(
         uid=["a", "b"],
         attempts=[2, 2],
+        held_back_us=[7_000_000] * 2,
         queue_us=[2_500_000] * 2,
         attempt_us=[500_000] * 2,
         permit_us=[250_000] * 2,

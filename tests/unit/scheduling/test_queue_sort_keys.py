@@ -124,6 +124,19 @@ def test_a_pod_without_a_key_is_not_in_the_queue(world: World, sorter: Sorter) -
     assert isinstance(_state(world, "p"), states.InFlight)
 
 
+def test_the_time_until_the_key_is_there_is_no_time_in_the_queue(world: World, sorter: Sorter) -> None:
+    """Broken, the wait for the plugin is in no step of `trireme explain`, which calls another step the longest."""
+    sorter.failing = {"p"}
+    world.create("p", 1)
+    world.loop.advance(60)
+    sorter.failing = set()
+    world.loop.advance(10.1)
+    pod = world.frontend.scheduling.queue.contents.get("ns/p")
+    assert pod is not None
+    assert pod.popped_at - pod.initial_attempt_timestamp < 1
+    assert 60 < pod.initial_attempt_timestamp - pod.first_queued_at < 71
+
+
 def test_an_ignored_failure_leaves_a_pod_to_its_priority(world: World, sorter: Sorter) -> None:
     """Broken, `failurePolicy: Ignore` keeps pods waiting."""
     world.set_available("filters", available=False)

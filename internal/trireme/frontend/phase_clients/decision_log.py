@@ -262,6 +262,7 @@ class DecisionLog:
         bound, first = self._bound, pod.initial_attempt_timestamp
         bound.uid.append(pod.uid)
         bound.attempts.append(pod.attempts)
+        bound.held_back_us.append(_microseconds(first - pod.first_queued_at) if first else 0)
         bound.queue_us.append(_microseconds(pod.popped_at - first) if first else 0)
         bound.attempt_us.append(_microseconds(now - pod.popped_at))
         bound.permit_us.append(_microseconds(permit_seconds))

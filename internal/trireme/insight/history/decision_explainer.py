@@ -165,6 +165,8 @@ class DecisionExplainer:
         steps: list[tuple[str, int]] = []
         if times is not None:
             out.attempts = times.attempts
+            if times.held_back_us is not None:
+                steps.append(("HeldBack", times.held_back_us))
             steps.append(("Queue", times.queue_us))
         if answer.filtered is not None and answer.filtered is not made:
             steps.append(("Filter", answer.filtered.decision.duration_us))

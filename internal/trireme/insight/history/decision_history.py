@@ -83,6 +83,7 @@ class BindingTimes:
     """How long a pod took. Units: microseconds."""
 
     attempts: int
+    held_back_us: int | None  #: None: the frontend did not send it.
     queue_us: int
     attempt_us: int
     permit_us: int
@@ -205,9 +206,10 @@ class DecisionHistory:
 
     def _add_times(self, bound: decision_pb2.BoundPods) -> None:
         """Note how long pods took."""
-        columns = (bound.attempts, bound.queue_us, bound.attempt_us, bound.permit_us, bound.pre_bind_us, bound.bind_us)
-        for uid, *times in zip(bound.uid, *columns, strict=False):
-            self._times[uid] = BindingTimes(*times)
+        held_back = bound.held_back_us or [None] * len(bound.uid)
+        columns = (bound.queue_us, bound.attempt_us, bound.permit_us, bound.pre_bind_us, bound.bind_us)
+        for uid, attempts, held, *times in zip(bound.uid, bound.attempts, held_back, *columns, strict=False):
+            self._times[uid] = BindingTimes(attempts, held, *times)
         while len(self._times) > _MAX_PODS:
             del self._times[next(iter(self._times))]
 

@@ -215,6 +215,38 @@ async def test_a_pod_that_was_nominated_has_its_node_for_that() -> None:
     assert response.preemption.candidate_count == 2
 
 
+@pytest.mark.parametrize(
+    ("held_back", "longest"),
+    [
+        pytest.param({"held_back_us": [60_000_000]}, ("HeldBack", 60_000_000), id="by a plugin before the queue"),
+        pytest.param({}, ("PreBind", 7000), id="not known, of an older frontend"),
+    ],
+)
+async def test_a_wait_before_the_queue_is_a_step(held_back: dict[str, Any], longest: tuple[str, int]) -> None:
+    """A minute of waiting for a plugin would be in no step, and another one be named as the longest."""
+    cluster = await RecordedCluster(2).open()
+    filtered = await cluster.filter(SMALL)
+    await cluster.place(SMALL, 1, filtered)
+    cluster.builder.place(SMALL, "n0")
+    bound = decision_pb2.BoundPods(
+        uid=["uid-0"],
+        attempts=[1],
+        queue_us=[50],
+        attempt_us=[9000],
+        permit_us=[0],
+        pre_bind_us=[7000],
+        bind_us=[900],
+        **held_back,
+    )
+    frames = cluster.frames()
+    frames[-1].message.decisions.append(decision_pb2.Decision(number=9, bound=bound).SerializeToString())
+    frames = with_decision_changed(frames, 1, duration_us=300)
+    frames = with_decision_changed(frames, 2, duration_us=200)
+    response = await RememberingInsight(cluster).follow(frames).decision("pod-0")
+    assert (response.longest_step, steps(response)[response.longest_step]) == longest
+    assert ("HeldBack" in steps(response)) == bool(held_back)
+
+
 async def test_how_long_each_step_took_comes_from_the_frontend() -> None:
     """Insight has no clock of the scheduler."""
     cluster = await RecordedCluster(2).open()
