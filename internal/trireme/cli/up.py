@@ -207,30 +207,34 @@ async def _report_standby(layout: Layout, output: processes.SharedOutput) -> Non
 async def _follow_configuration(options: argparse.Namespace, layout: Layout, output: processes.SharedOutput) -> None:
     """Take over changes of the given files into those of this run, which the frontend reads again by itself.
 
-    What is wrong is said once, and nothing is written until the files change again.
+    What is wrong goes to the frontend as well, which refuses it, and says so in its status and by an event.
     """
     paths = [pathlib.Path(path) for path in (options.config, options.trireme_config) if path]
     taken = seen = _contents(paths)
     while paths:
         await asyncio.sleep(_LOOK_SECONDS)
         before, seen = seen, _contents(paths)
-        if seen in (None, taken) or seen != before:
-            continue  # unreadable, known, or still being written
+        if seen == taken or seen != before:
+            continue  # known, or still being written
         taken = seen
         try:
             _write_configuration(options, layout)
         except (RuntimeError, OSError) as error:
-            output.print_message(f"the changed configuration is not taken over; the one before stays: {error}")
+            output.print_message(f"the changed configuration is wrong; the one before stays: {error}")
+            _write_wrong_configuration(options, layout)
         else:
             output.print_message("the changed configuration goes to the frontend, which reloads it")
 
 
-def _contents(paths: Sequence[pathlib.Path]) -> list[bytes] | None:
-    """What the files have; None while one of them cannot be read."""
-    try:
-        return [path.read_bytes() for path in paths]
-    except OSError:
-        return None
+def _contents(paths: Sequence[pathlib.Path]) -> list[bytes | None]:
+    """What the files have; None for one that cannot be read."""
+    found: list[bytes | None] = []
+    for path in paths:
+        try:
+            found.append(path.read_bytes())
+        except OSError:
+            found.append(None)
+    return found
 
 
 async def _show_status_until_stopped(
@@ -349,6 +353,20 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
     layout.own_file.write_text(yaml.safe_dump(_trireme_document(options, layout)))
     layout.scheduler_file.write_text(yaml.safe_dump(_scheduler_document(options, layout)))
     return inspected.configuration.leader_election
+
+
+def _write_wrong_configuration(options: argparse.Namespace, layout: Layout) -> None:
+    """Give the frontend files of which one is wrong: with the settings of this run, or as they are if unreadable."""
+    for path, target, make in (
+        (options.trireme_config, layout.own_file, _trireme_document),
+        (options.config, layout.scheduler_file, _scheduler_document),
+    ):
+        try:
+            target.write_text(yaml.safe_dump(make(options, layout)))
+        except OSError:
+            target.unlink(missing_ok=True)
+        except (yaml.YAMLError, UnicodeError, AttributeError, TypeError, ValueError):
+            target.write_bytes(pathlib.Path(path).read_bytes())
 
 
 def _trireme_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:

@@ -129,11 +129,18 @@ async def test_changes_of_the_given_files_are_taken_over(
     said = ""
     async with asyncio.timeout(30):
         own.write_text(HEADER + "batch: {maxPods: none}")
-        while "not taken over" not in said:
+        while "is wrong; the one before stays" not in said:
             await asyncio.sleep(0.001)
             said += capsys.readouterr().out
         assert "batch.maxPods" in said
-        assert not layout.own_file.exists()
+        # The frontend refuses it by itself, and says so where people look.
+        assert yaml.safe_load(layout.own_file.read_text())["batch"] == {"maxPods": "none"}
+        own.write_text("a: [")
+        while layout.own_file.read_text() != "a: [":
+            await asyncio.sleep(0.001)
+        own.unlink()
+        while layout.own_file.exists():
+            await asyncio.sleep(0.001)
         own.write_text(HEADER + "batch: {maxPods: 7}")
         while not layout.own_file.exists():
             await asyncio.sleep(0.001)
