@@ -1,19 +1,23 @@
 """Insight with remote plugins: they take part in explanations, also while the cluster changes under their calls."""
 
+import argparse
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import grpc
 import phase_calls
 import pytest
+from google.protobuf import json_format
 from plugin_servers import fill, on_the_sdk
 
 from trireme import sdk
+from trireme.cli import simulate_command
 from trireme.insight import service
 from trireme.remote import remote_client, remote_plugins
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, plugin_pb2, simulation_pb2, snapshot_pb2, status_pb2
 
 POD = cycle_pb2.PodIdentity(namespace="default", name="p", uid="u")
 
@@ -143,3 +147,47 @@ async def test_remote_plugins_judge_proposals(opened: Any) -> None:
     assert (proposal.feasible_count, list(proposal.example_nodes)) == (2, ["node-0", "node-2"])
     (limit,) = response.proposal_search_limits
     assert (limit.kind, limit.tried, limit.candidates) == ("add_node", 0, 1)
+
+
+IN_FORCE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: {profile}
+  plugins:
+    multiPoint: {{disabled: [{{name: "*"}}], enabled: [{{name: DefaultBinder}}, {{name: OddNodes}}]}}
+    queueSort: {{enabled: [{{name: OddNodes}}]}}
+    preEnqueue: {{enabled: [{{name: OddNodes}}]}}
+    filter: {{enabled: [{{name: {name}}}]}}
+    score: {{enabled: [{{name: OddNodes, weight: 2}}]}}
+    permit: {{enabled: [{{name: OddNodes}}]}}
+"""
+
+
+def under_configuration(folder: Path, name: str = "OddNodes") -> simulation_pb2.SimulateRequest:
+    """What `trireme simulate --config` asks of a file with the plugin at all points, and `name` at Filter."""
+    path = folder / "scheduler.yaml"
+    path.write_text(IN_FORCE.format(profile=phase_calls.PROFILE, name=name))
+    parser = argparse.ArgumentParser()
+    simulate_command.add_parser(parser.add_subparsers())
+    question = simulate_command.make_question(parser.parse_args(["simulate", "--config", str(path)]))
+    return json_format.ParseDict(question, simulation_pb2.SimulateRequest())
+
+
+async def test_a_simulation_under_the_configuration_in_force_has_the_remote_plugins(
+    opened: Any, tmp_path: Path
+) -> None:
+    """The client knew no remote plugin, and refused the file that the scheduler runs with."""
+    insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
+    response = await insight.service.Simulate(under_configuration(tmp_path), phase_calls.context())
+    (placement,) = response.placements
+    assert (placement.pod.name, placement.node_name) == (POD.name, "node-2")
+
+
+async def test_a_plugin_that_the_scheduler_does_not_have_is_named(opened: Any, tmp_path: Path) -> None:
+    """A simulation without a plugin that is spelled wrong would be believed."""
+    insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
+    with pytest.raises(phase_calls.Aborted) as caught:
+        await insight.service.Simulate(under_configuration(tmp_path, "OddNode"), phase_calls.context())
+    assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "profiles: profile p: there is no plugin OddNode: it is not in-tree" in str(caught.value)

@@ -7,14 +7,16 @@ import argparse
 import functools
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from google.protobuf import json_format
 
 from trireme.cli import frontend_connection, number_arguments, scenario_file, simulation_display
-from trireme.config import inspection, loading, trireme_configuration
+from trireme.config import gates, inspection, loading, trireme_configuration
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration
+from trireme.registry.in_tree import IN_TREE
 
 Json = dict[str, Any]
 
@@ -152,9 +154,30 @@ def _scale(text: str, namespace: str) -> Json:
 
 
 def _profiles(path: str) -> list[Mapping[str, Any]]:
-    """The profiles of a KubeSchedulerConfiguration, as phases receive them. Raises: ConfigurationError."""
-    data = loading.read_file(path)
-    found = inspection.inspect(
-        data, trireme_configuration.TriremeConfiguration(), inspection.feature_gates([])
-    ).profiles
+    """The profiles of a KubeSchedulerConfiguration, as phases receive them. Raises: ConfigurationError.
+
+    Insight knows the scheduler's remote plugins, and checks the names that are not in-tree.
+    """
+    data, enabled = loading.read_file(path), inspection.feature_gates([])
+    trireme = trireme_configuration.TriremeConfiguration(remote_plugins=tuple(_other_plugins(data, enabled)))
+    found = inspection.inspect(data, trireme, enabled).profiles
     return [json_format.MessageToDict(phase_configuration.profile_message(profile, frozenset())) for profile in found]
+
+
+def _other_plugins(data: bytes, enabled: gates.FeatureGates) -> Iterator[trireme_configuration.RemotePlugin]:
+    """The plugins of the file that are not in-tree, at all points where they may be. Raises: ConfigurationError.
+
+    Those of `multiPoint` are taken to be at all points but QueueSort, where a profile has one plugin.
+    """
+    points: dict[str, set[ExtensionPoint]] = {}
+    for profile in loading.load(data, enabled, lambda line: None).profiles:
+        for entry in profile.plugins.multi_point.enabled or ():
+            points.setdefault(entry.name, set()).update(
+                trireme_configuration.REMOTE_POINTS - {ExtensionPoint.QUEUE_SORT}
+            )
+        for point in trireme_configuration.REMOTE_POINTS:
+            for entry in profile.plugins.at(point).enabled or ():
+                points.setdefault(entry.name, set()).add(point)
+    for name, named in points.items():
+        if name not in IN_TREE:
+            yield trireme_configuration.RemotePlugin(name, "", tuple(named))

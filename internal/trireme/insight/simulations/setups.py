@@ -1,8 +1,10 @@
 """How pods are scheduled in a simulation: by the scheduler's profiles, by others, or without some of the plugins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from trireme.framework import canaries
 from trireme.registry import filter_profiles, score_profiles
+from trireme.registry.in_tree import IN_TREE
 from trireme.simulation import profiles, simulation
 from trireme.v1 import cycle_pb2, simulation_pb2, snapshot_pb2
 
@@ -29,6 +31,8 @@ def wanted_configuration(
         names = [profile.scheduler_name for profile in request.profiles]
         if not all(names) or len(set(names)) < len(names):
             raise SetupError("profiles: each must have a schedulerName of its own")
+        for profile in out.profiles:
+            _fit_remote_plugins(profile, current.remote_plugins)
     for name in request.without_plugins:
         if not _remove_plugin(out.profiles, name):
             raise SetupError(f"withoutPlugins: no profile has a plugin {name}")
@@ -52,6 +56,27 @@ def make_setup(
         )
     except (LookupError, TypeError, ValueError) as error:
         raise SetupError(f"profiles: {error}: check them with `trireme config validate`") from error
+
+
+def _fit_remote_plugins(profile: snapshot_pb2.Profile, remotes: Iterable[snapshot_pb2.RemotePlugin]) -> None:
+    """Remove remote plugins from points that they do not serve, and add their canaries: who sends it knows neither.
+
+    Raises: SetupError: a plugin is neither in-tree nor a remote one of the scheduler.
+    """
+    points = {remote.name: remote.info.extension_points for remote in remotes}
+    for plugin_set in profile.plugin_sets:
+        entries = list(plugin_set.plugins)
+        del plugin_set.plugins[:]
+        for entry in entries:
+            if entry.name not in IN_TREE and entry.name not in points:
+                text = "it is not in-tree, and no remote plugin of that name takes part in the scheduler"
+                raise SetupError(f"profiles: profile {profile.scheduler_name}: there is no plugin {entry.name}: {text}")
+            canary = snapshot_pb2.WeightedPlugin(name=canaries.canary_name(entry.name), weight=entry.weight)
+            plugin_set.plugins.extend(
+                each
+                for each in (entry, canary)
+                if each.name in IN_TREE or plugin_set.extension_point in points.get(each.name, ())
+            )
 
 
 def _remove_plugin(of_profiles: Sequence[snapshot_pb2.Profile], name: str) -> bool:
