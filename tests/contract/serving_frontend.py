@@ -55,6 +55,9 @@ class Results:
         """Why a pod's last attempt failed."""
         return ""
 
+    def refused_placement(self, _uid: str) -> None:
+        """Who refused the node that its last attempt had chosen: nobody."""
+
 
 class Binding:
     """Pods being bound: none."""

@@ -45,7 +45,7 @@ def write() -> str:
 
 def _row(state: state_machine.State) -> str:
     fields = ", ".join(f"`{name}`" for name in inspect.signature(state).parameters)
-    meaning = (inspect.getdoc(state) or "").replace("\n", " ").replace("`", "")
+    meaning = " ".join((inspect.getdoc(state) or "").replace("`", "").split())
     return f"| `{state.__name__}` | {fields} | {state.label} | {meaning} |\n"
 
 

@@ -168,7 +168,7 @@ _states = {
     "active": "ready to be tried",
     "backoff": "backing off",
     "unschedulable": "waiting for an event",
-    "pre-enqueue pending": "waiting for the answer of a PreEnqueue plugin",
+    "pre-enqueue pending": "waiting for PreEnqueue or QueueSort",
     "incomplete": "waiting for the rest of its group",
     "pending": "waiting for the attempt of its group to end",
     "in flight": "being tried",

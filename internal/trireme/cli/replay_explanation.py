@@ -17,7 +17,9 @@ _STATES = {
     snapshot_pb2.QUEUED_POD_STATE_BACKOFF: "was backing off",
     snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE: "was refused, and waited for an event",
     snapshot_pb2.QUEUED_POD_STATE_GATED: "was held back before the queue",
-    snapshot_pb2.QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: "waited for the answer of a PreEnqueue plugin",
+    snapshot_pb2.QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: (
+        "waited for plugins called before the queue (PreEnqueue, QueueSort)"
+    ),
     snapshot_pb2.QUEUED_POD_STATE_WAITING_FOR_GROUP: "waited for the rest of its group",
     snapshot_pb2.QUEUED_POD_STATE_GROUP_IN_FLIGHT: "waited for the attempt of its group to end",
     snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT: "was being tried",

@@ -20,7 +20,7 @@ class QueueStatistics:
     unschedulable: int
     #: Pods that a PreEnqueue plugin holds back.
     gated: int
-    #: Pods for which remote PreEnqueue plugins are called.
+    #: Pods for which remote plugins are called before they enter the queue.
     pre_enqueue_pending: int
     #: Pods popped and not done.
     in_flight: int

@@ -20,7 +20,10 @@ MAX_OPEN = 1000
 
 
 class CallPreEnqueue(NamedTuple):
-    """Call the remote PreEnqueue plugins for the pod; then call `pre_enqueue_answered` with this `call_id`."""
+    """Call the remote plugins of PreEnqueue for the pod, and that of QueueSort if it lacks a key.
+
+    Then call `pre_enqueue_answered` with this `call_id`.
+    """
 
     call_id: int
     pod: QueuedPodInfo

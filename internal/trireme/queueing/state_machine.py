@@ -26,7 +26,8 @@ Machine = Mapping[State, Mapping[State, str]]
 
 _ALLOWED = "PreEnqueue allows it"
 _REFUSED = "PreEnqueue refuses it"
-_CALLED = "remote PreEnqueue plugins are called"
+_CALLED = "remote plugins are called for PreEnqueue or its sort key"
+_ANSWERED = "PreEnqueue allows it, and it has its sort key"
 _REMOVED = "it is deleted, or has a node"
 _POPPED = "popped"
 _RECHECKED = "PreEnqueue is called again"
@@ -34,7 +35,7 @@ _FAILED = "the attempt failed"
 
 PODS: Machine = {
     Gone: {Active: _ALLOWED, Gated: _REFUSED, PreEnqueuePending: _CALLED},
-    PreEnqueuePending: {Active: _ALLOWED, BackOff: _ALLOWED, Gated: _REFUSED, Gone: _REMOVED},
+    PreEnqueuePending: {Active: _ANSWERED, BackOff: _ANSWERED, Gated: _REFUSED, Gone: _REMOVED},
     Gated: {
         Active: "an event, or activated",
         BackOff: "an event",
@@ -98,7 +99,7 @@ MEMBERS: Machine = {
 # Who members follow: what is queued for a tree of groups.
 GROUPS: Machine = {
     Gone: {Active: _ALLOWED, Gated: _REFUSED, PreEnqueuePending: _CALLED},
-    PreEnqueuePending: {Active: _ALLOWED, BackOff: _ALLOWED, Gated: _REFUSED, Gone: "no member waits"},
+    PreEnqueuePending: {Active: _ANSWERED, BackOff: _ANSWERED, Gated: _REFUSED, Gone: "no member waits"},
     Gated: {Active: "an event, or a member", BackOff: "an event", PreEnqueuePending: _CALLED, Gone: "no member waits"},
     Active: {InFlight: _POPPED, Gated: _RECHECKED, PreEnqueuePending: _RECHECKED, Gone: "no member waits"},
     BackOff: {

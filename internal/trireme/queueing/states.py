@@ -74,7 +74,10 @@ class Gated:
 
 @dataclass(frozen=True, slots=True)
 class PreEnqueuePending:
-    """Remote PreEnqueue plugins are called. The calls for a member of a group are not in its state."""
+    """Remote plugins are called before it enters the queue: PreEnqueue, and QueueSort for its sort key.
+
+    The calls for a member of a group are not in its state.
+    """
 
     label: ClassVar[str] = "pre-enqueue pending"
     call: PreEnqueueCall | None = None

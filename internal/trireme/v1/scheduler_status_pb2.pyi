@@ -129,7 +129,9 @@ class QueueCounts(_message.Message):
     unschedulable: _builtins.int
     """REQUIRED. They wait for an event."""
     gated: _builtins.int
-    """REQUIRED. A PreEnqueue plugin holds them back, or is called for them."""
+    """REQUIRED. A PreEnqueue plugin holds them back, or remote plugins are called before they enter the queue
+    (PreEnqueue, QueueSort).
+    """
     in_flight: _builtins.int
     """REQUIRED. They are being tried."""
     binding: _builtins.int

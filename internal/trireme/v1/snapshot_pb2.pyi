@@ -69,7 +69,7 @@ class _QueuedPodStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Queued
     QUEUED_POD_STATE_GATED: _QueuedPodState.ValueType  # 4
     """Held back by a PreEnqueue plugin."""
     QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: _QueuedPodState.ValueType  # 5
-    """Remote PreEnqueue plugins are called for it."""
+    """Remote plugins are called before it enters the queue (PreEnqueue, QueueSort)."""
     QUEUED_POD_STATE_WAITING_FOR_GROUP: _QueuedPodState.ValueType  # 6
     """Waits for an object of its pod group."""
     QUEUED_POD_STATE_GROUP_IN_FLIGHT: _QueuedPodState.ValueType  # 7
@@ -91,7 +91,7 @@ QUEUED_POD_STATE_UNSCHEDULABLE: QueuedPodState.ValueType  # 3
 QUEUED_POD_STATE_GATED: QueuedPodState.ValueType  # 4
 """Held back by a PreEnqueue plugin."""
 QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: QueuedPodState.ValueType  # 5
-"""Remote PreEnqueue plugins are called for it."""
+"""Remote plugins are called before it enters the queue (PreEnqueue, QueueSort)."""
 QUEUED_POD_STATE_WAITING_FOR_GROUP: QueuedPodState.ValueType  # 6
 """Waits for an object of its pod group."""
 QUEUED_POD_STATE_GROUP_IN_FLIGHT: QueuedPodState.ValueType  # 7

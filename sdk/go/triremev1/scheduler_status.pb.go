@@ -195,7 +195,8 @@ type QueueCounts struct {
 	Backoff uint32 `protobuf:"varint,2,opt,name=backoff,proto3" json:"backoff,omitempty"`
 	// REQUIRED. They wait for an event.
 	Unschedulable uint32 `protobuf:"varint,3,opt,name=unschedulable,proto3" json:"unschedulable,omitempty"`
-	// REQUIRED. A PreEnqueue plugin holds them back, or is called for them.
+	// REQUIRED. A PreEnqueue plugin holds them back, or remote plugins are called before they enter the queue
+	// (PreEnqueue, QueueSort).
 	Gated uint32 `protobuf:"varint,4,opt,name=gated,proto3" json:"gated,omitempty"`
 	// REQUIRED. They are being tried.
 	InFlight uint32 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`

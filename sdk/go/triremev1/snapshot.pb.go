@@ -89,7 +89,7 @@ const (
 	QueuedPodState_QUEUED_POD_STATE_UNSCHEDULABLE QueuedPodState = 3
 	// Held back by a PreEnqueue plugin.
 	QueuedPodState_QUEUED_POD_STATE_GATED QueuedPodState = 4
-	// Remote PreEnqueue plugins are called for it.
+	// Remote plugins are called before it enters the queue (PreEnqueue, QueueSort).
 	QueuedPodState_QUEUED_POD_STATE_PRE_ENQUEUE_PENDING QueuedPodState = 5
 	// Waits for an object of its pod group.
 	QueuedPodState_QUEUED_POD_STATE_WAITING_FOR_GROUP QueuedPodState = 6

@@ -193,15 +193,27 @@ async def test_a_pod_is_explained_as_of_then(tmp_path: pathlib.Path, capsys: pyt
     assert "pod: default/pod-1 is neither in the queue nor on a node" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("state", "waited"),
+    [
+        (snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE, "was refused, and waited for an event"),
+        (
+            snapshot_pb2.QUEUED_POD_STATE_PRE_ENQUEUE_PENDING,
+            "waited for plugins called before the queue (PreEnqueue, QueueSort)",
+        ),
+    ],
+)
 async def test_a_pod_that_waited_is_evaluated_as_of_then(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    state: snapshot_pb2.QueuedPodState.ValueType,
+    waited: str,
 ) -> None:
     """Its nodes may be free by the end of the recording."""
     path = tmp_path / "incident.trireme"
     cluster = await RecordedCluster(2).open()
     await cluster.schedule(IMPORTANT, 2)
     pod = cycle_pb2.PodIdentity(namespace="default", name="waits", uid="w")
-    state = snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE
     queued = snapshot_pb2.QueuedPod(pod=pod, pod_class=IMPORTANT, profile=PROFILE, state=state, attempts=1)
     cluster._record(snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(pods=[queued])))
     at = timestamps.rfc3339_micros(cluster.frames()[-1].unix_time_ns)
@@ -209,7 +221,7 @@ async def test_a_pod_that_waited_is_evaluated_as_of_then(
     path.write_bytes(cluster.content())
     assert await replay(str(path), "--at", at, "explain", "waits") == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"default/waits was refused, and waited for an event at {at}" in shown
+    assert f"default/waits {waited} at {at}" in shown
     assert "0 of 2 nodes were feasible then" in shown
     assert "It preempts nobody: no node where evictions might help has a pod of lower priority" in shown
     assert "--proposals" not in shown

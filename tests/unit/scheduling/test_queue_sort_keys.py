@@ -1,5 +1,6 @@
 """Pods that a remote QueueSort plugin orders: when it is called about them, and where they are in the queue."""
 
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from frontend_world import World, one_node
 from frontend_world_api import PROFILE
 
+from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
 from trireme.frontend.queue_executor import QueueExecutor
 from trireme.frontend.serving import status_report
@@ -214,3 +216,18 @@ def test_the_status_says_what_a_pod_without_a_key_waits_for(world: World, sorter
     sorter.sort_keys = slow  # type: ignore[method-assign]
     world.create("p", 1)
     assert "waits for plugin Sorter to give it a place in the queue" in str(answer)
+    shown = " ".join(display.as_text(explain_command.render(answer)).split())
+    assert "waiting for PreEnqueue or QueueSort" in shown
+    assert "of a PreEnqueue plugin" not in shown
+
+
+def test_the_status_of_a_pod_without_a_key_names_both_plugins(
+    world: World, sorter: Sorter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, it names only the plugin that has let the pod in, and not the one that it waits for."""
+    monkeypatch.setattr(_executor(world).remote, "_gates", {PROFILE: [types.SimpleNamespace(name="Far")]})
+    monkeypatch.setattr(_executor(world).remote, "execute", lambda instructions: None)
+    world.create("p", 1)
+    report = status_report.explain(world.frontend_state(), "ns/p")
+    assert report is not None
+    assert report["summary"] == "may enter the queue if Far agrees, and Sorter gives it a place"

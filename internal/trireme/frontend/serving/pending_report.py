@@ -188,7 +188,7 @@ class PendingReport:
                 return self._waits_in_attempt(pod)
 
     def _waits_for_pre_enqueue_calls(self, pod: queued_pod.QueuedPodInfo) -> Waits:
-        """A pod for which remote PreEnqueue plugins are called: which ones, or which failed and until when."""
+        """A pod for which remote plugins are called before the queue: which ones, or which failed and until when."""
         if failed := self._failed_call(pod):
             until = self._to_wall(failed.until)
             waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
@@ -197,10 +197,11 @@ class PendingReport:
             )
             return waits, text
         plugins = self._remote_queue.pre_enqueue_plugins(pod.record.profile)
+        sorter = self._remote_queue.sort_keys.plugin if self._remote_queue.sort_keys.lacks_key(pod) else ""
         if not plugins:
-            sorter = self._remote_queue.sort_keys.plugin
             return {"for": "queueSort", "plugin": sorter}, f"waits for plugin {sorter} to give it a place in the queue"
-        return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_alternatives_text(plugins)} agrees"
+        text = f"may enter the queue if {_alternatives_text(plugins)} agrees"
+        return {"for": "preEnqueue", "plugins": plugins}, f"{text}, and {sorter} gives it a place" if sorter else text
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
         """The failed call of a remote plugin that the pod waits for, unless it is being retried."""

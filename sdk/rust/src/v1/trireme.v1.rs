@@ -3262,7 +3262,8 @@ pub struct QueueCounts {
     /// REQUIRED. They wait for an event.
     #[prost(uint32, tag = "3")]
     pub unschedulable: u32,
-    /// REQUIRED. A PreEnqueue plugin holds them back, or is called for them.
+    /// REQUIRED. A PreEnqueue plugin holds them back, or remote plugins are called before they enter the queue
+    /// (PreEnqueue, QueueSort).
     #[prost(uint32, tag = "4")]
     pub gated: u32,
     /// REQUIRED. They are being tried.
@@ -4312,7 +4313,7 @@ pub enum QueuedPodState {
     Unschedulable = 3,
     /// Held back by a PreEnqueue plugin.
     Gated = 4,
-    /// Remote PreEnqueue plugins are called for it.
+    /// Remote plugins are called before it enters the queue (PreEnqueue, QueueSort).
     PreEnqueuePending = 5,
     /// Waits for an object of its pod group.
     WaitingForGroup = 6,
