@@ -204,10 +204,10 @@ def _print_dependencies(options: argparse.Namespace) -> None:
 def _print_languages(options: argparse.Namespace) -> None:
     """A row for each language and dependency."""
     sys.path.insert(0, str(NOOP.parent / "noop_plugins"))
-    import build  # noqa: PLC0415  # the SDKs' packages are only needed here
+    import noop_builds  # noqa: PLC0415  # the SDKs' packages are only needed here
 
     for language in options.languages:
-        command = build.COMMANDS[language]()
+        command = noop_builds.COMMANDS[language]()
         for depends_on in ("NODE", "NODE_PODS"):
             with tempfile.TemporaryDirectory() as folder:
                 first, later = _run(command, Path(folder), options, depends_on)

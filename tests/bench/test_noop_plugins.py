@@ -14,20 +14,19 @@ from trireme.v1 import plugin_pb2, plugin_pb2_grpc
 
 sys.path.insert(0, str(Path(__file__).parent / "noop_plugins"))
 
-import contract_services  # found by build
-
-import build  # it lies beside the plugins
+import contract_services  # found by noop_builds
+import noop_builds  # it lies beside the plugins
 
 
 def _command(language: str) -> Sequence[str | Path]:
     """What starts it. Rust's is built without optimising, as the examples are, which share its dependencies."""
     if language == "rust":
-        return (contract_services.run_cargo_in(build.FOLDER / "rust", "build") / "debug" / "noop",)
-    return build.COMMANDS[language]()
+        return (contract_services.run_cargo_in(noop_builds.FOLDER / "rust", "build") / "debug" / "noop",)
+    return noop_builds.COMMANDS[language]()
 
 
 @pytest.mark.parametrize("depends_on", ["NODE", "NODE_PODS"])
-@pytest.mark.parametrize("language", build.COMMANDS)
+@pytest.mark.parametrize("language", noop_builds.COMMANDS)
 def test_a_plugin_declares_what_the_benchmark_compares(tmp_path: Path, language: str, depends_on: str) -> None:
     """Two rows of the benchmark would be of the same plugin."""
     address = f"unix:{tmp_path}/plugin.sock"
