@@ -1,5 +1,6 @@
 """Recordings of decisions in which a plugin takes part that is a service: they are made again without it."""
 
+import io
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -7,16 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rich.console
 from phase_calls import PROFILE
 from plugin_servers import on_the_sdk
 from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
 from remembering_insight import RememberingInsight
 
 from trireme import sdk
+from trireme.cli import explain_command
+from trireme.frontend.serving import insight_report
+from trireme.insight import recorded_insight
 from trireme.recording import redaction
 from trireme.remote import answer_recording, remote_client
 from trireme.replay import decision_replay
-from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, recording_pb2, remote_answer_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import (
+    cycle_pb2,
+    decision_pb2,
+    filter_pb2,
+    insight_pb2,
+    recording_pb2,
+    remote_answer_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 from trireme.wire import node_columns
 
 
@@ -253,3 +267,77 @@ async def test_an_answer_that_is_not_there_is_named_and_not_made_up(
     assert response.feasible_at_most == at_most
     assert [text for text in response.not_known if "Moody" in text] == texts
     assert ("Moody" in {each.status.plugin for each in response.refusals}) == (not at_most)
+
+
+class Closed(Moody):
+    """Refuses all nodes."""
+
+    def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
+        return [sdk.unschedulable("closed") for _ in nodes]
+
+
+async def explained_as_of_then(
+    cluster: RecordedCluster, frames: Sequence[recording_pb2.RecordedFrame]
+) -> insight_pb2.ExplainResponse:
+    """What a recording of the cluster says of a pod of class SMALL that waits."""
+    insight = recorded_insight.RecordedInsight(cluster.header)
+    insight.follow(frames)
+    pod = cycle_pb2.PodIdentity(namespace="default", name="waits", uid="w")
+    return await insight.explain(insight_pb2.ExplainRequest(pod=pod, scores=True, preemption=True))
+
+
+def with_waiting_pod(cluster: RecordedCluster) -> list[recording_pb2.RecordedFrame]:
+    """What was recorded, with such a pod in the queue."""
+    pod = cycle_pb2.PodIdentity(namespace="default", name="waits", uid="w")
+    state = snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE
+    queued = snapshot_pb2.QueuedPod(pod=pod, pod_class=SMALL, profile=PROFILE, state=state, attempts=1)
+    cluster._record(snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(pods=[queued])))
+    return cluster.frames()
+
+
+async def test_a_waiting_pod_of_a_recording_is_refused_by_the_service_as_it_was(tmp_path: Path) -> None:
+    """All nodes were called feasible, and ranked, where the service had refused each of them."""
+    async with recorded(tmp_path, Closed(sdk.Dependency.NODE, normalizes=False)) as cluster:
+        assert await cluster.schedule(SMALL, 1) == 0
+        response = await explained_as_of_then(cluster, with_waiting_pod(cluster))
+    assert (response.feasible_count, response.feasible_at_most) == (0, False)
+    (refusal,) = response.refusals
+    assert (refusal.status.plugin, list(refusal.status.messages), refusal.node_count) == ("Moody", ["closed"], 5)
+    assert list(response.not_known) == []
+    assert response.preemption.reason
+
+
+async def test_a_node_that_came_since_is_not_one_that_the_service_accepted(tmp_path: Path) -> None:
+    """It would take the answer about the node that had its slot before, or be called feasible."""
+    async with recorded(tmp_path, Closed(sdk.Dependency.NODE, normalizes=False)) as cluster:
+        await cluster.schedule(SMALL, 1)
+        generation = cluster.generation
+        cluster.builder.remove_node("n2")
+        cluster.builder.set_node("n9", allocatable={"cpu": "4", "pods": "9"})
+        response = await explained_as_of_then(cluster, with_waiting_pod(cluster))
+    assert (response.feasible_count, response.feasible_at_most) == (1, True)
+    assert [node.name for node in response.feasible_nodes] == ["n9"]
+    assert response.not_known[0] == (
+        f"what the remote plugin Moody would have answered then: its answer at the last attempt counts, at generation "
+        f"{generation}"
+    )
+    assert "what the remote plugin Moody would have scored" in response.not_known
+
+
+async def test_without_an_answer_of_the_service_a_recording_claims_no_feasible_node(tmp_path: Path) -> None:
+    """The decision may have been dropped."""
+    async with recorded(tmp_path, Closed(sdk.Dependency.NODE, normalizes=False)) as cluster:
+        await cluster.schedule(SMALL, 1)
+        frames = with_waiting_pod(cluster)
+        for frame in frames:
+            frame.message.ClearField("decisions")
+        response = await explained_as_of_then(cluster, frames)
+    assert (response.feasible_count, response.feasible_at_most) == (5, True)
+    assert "what the remote plugin Moody would have answered at Filter" in response.not_known
+    shown = io.StringIO()
+    console = rich.console.Console(file=shown, width=120)
+    found = insight_report.evaluation_json(response)
+    for part in explain_command._render_evaluation(found, wide=False, all_nodes=False, past=True):
+        console.print(part)
+    assert "at most 5 of 5 nodes were feasible then" in shown.getvalue()
+    assert "Not known is what the remote plugin Moody would have answered at Filter" in shown.getvalue()

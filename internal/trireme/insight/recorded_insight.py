@@ -1,6 +1,7 @@
 """Insight on a recording: the same service, which follows the frames of a file up to a moment instead of a stream.
 
-It has no remote plugins: in the answers about pending pods they are left out, and named in those about decisions.
+It calls no remote plugins: these answer what they answered in a decision, of a pending pod in the last one about its
+class. What is not recorded is named in the answers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

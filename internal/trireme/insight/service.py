@@ -13,11 +13,12 @@ from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
 from trireme.insight import explanation, http_metrics, observed_cluster, preemption_explanation, recorder
 from trireme.insight.console import console_state
-from trireme.insight.history import decision_explainer, memory
+from trireme.insight.history import decision_explainer, last_answers, memory
 from trireme.insight.proposals import search, simulated_cluster
 from trireme.insight.simulations import turns
 from trireme.recording import segment_writer
 from trireme.registry import filter_profiles, score_profiles
+from trireme.remote import recorded_plugins
 from trireme.rpc import follower, grpc_server
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import (
@@ -81,6 +82,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._explained = 0
         self._simulated = 0
         self._configuration = snapshot_pb2.Configuration()
+        self._calls_plugins = True
         self._simulator: simulator.Simulator | None = None
         self._recorder: recorder.Recorder | None = None
         #: What the HTTP API counts, where it is served.
@@ -164,6 +166,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._snap.amount_rules = rules
         self._engine = engine.Engine(self._snap, filters, scores)
         self._memory.configure(recorded or configuration)
+        self._calls_plugins = recorded is None
         self._configuration = configuration
 
     async def Simulate(
@@ -298,8 +301,17 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         cycle.generation, cycle.profile, cycle.pod_class = self._snap.generation, queued.profile, queued.pod_class
         metadata = cycle.pod.metadata
         metadata.namespace, metadata.name, metadata.uid = queued.pod.namespace, queued.pod.name, queued.pod.uid
-        found = await explanation.explain(self._engine, cycle, scores=request.scores)
+        last = None
+        if not self._calls_plugins:
+            last = await self._memory.last_answers(self._snap, queued.profile, queued.pod_class)
+        evaluating = self._engine if last is None else last.engine
+        found = await explanation.explain(evaluating, cycle, scores=request.scores)
         _write_explanation(found, self._snap.nodes.names, frozenset(request.nodes), response)
+        if last is not None:
+            last.add_not_known(response, found.feasible)
+            if request.preemption:
+                await self._add_recorded_preemption(queued, cycle, response, last, caller)
+            return
         if request.proposals and not found.feasible.size:
             async with self._turns.turn_for(caller):
                 result = await self._proposals.search(self._engine, cycle)
@@ -310,7 +322,28 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             response.preemption.CopyFrom(await self._explain_group_preemption(queued, caller))
         elif request.preemption and not found.feasible.size:
             async with self._turns.turn_for(caller):
-                response.preemption.CopyFrom(await self._explain_preemption(queued, cycle))
+                response.preemption.CopyFrom(await self._explain_preemption(queued, cycle, self._engine))
+
+    async def _add_recorded_preemption(
+        self,
+        queued: snapshot_pb2.QueuedPod,
+        cycle: cycle_pb2.Cycle,
+        response: insight_pb2.ExplainResponse,
+        last: last_answers.LastAnswers,
+        caller: str,
+    ) -> None:
+        """As far as it is known without calling remote plugins, add whom the pod would preempt."""
+        if queued.pod_group:
+            response.preemption.CopyFrom(await self._explain_group_preemption(queued, caller))
+            response.not_known.extend(f"what {name} would say of nodes for its group" for name in last.filters)
+            return
+        if response.feasible_count:
+            return
+        last.recorded.answer.filtering = False
+        try:
+            response.preemption.CopyFrom(await self._explain_preemption(queued, cycle, last.engine))
+        except recorded_plugins.MissingAnswerError as error:
+            response.not_known.append(f"whom it would preempt: {error} is not recorded")
 
     async def _explain_group_preemption(
         self, queued: snapshot_pb2.QueuedPod, caller: str
@@ -325,12 +358,12 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             return decision_explanation_pb2.PreemptionExplanation(pod_group=queued.pod_group, reason=reason)
 
     async def _explain_preemption(
-        self, queued: snapshot_pb2.QueuedPod, cycle: cycle_pb2.Cycle
+        self, queued: snapshot_pb2.QueuedPod, cycle: cycle_pb2.Cycle, evaluating: engine.Engine
     ) -> decision_explanation_pb2.PreemptionExplanation:
         """What preemption would do for the pod now. It runs on a fork, which changes no more."""
         # Other calls are answered first, as between the simulations of a search.
         await asyncio.sleep(0)
-        copy = simulated_cluster.SimulatedCluster(self._snap, self._engine.filter.profiles, cycle)
+        copy = simulated_cluster.SimulatedCluster(self._snap, evaluating.filter.profiles, cycle)
         cycle = copy.cycle_of_class(cycle.pod_class)
         nominee = self._snap.nominations.get(queued.pod.uid)
         node = "" if nominee is None else self._snap.nodes.names[nominee.slot]

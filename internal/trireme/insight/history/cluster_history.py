@@ -94,6 +94,11 @@ class ClusterHistory:
         self.forgotten: Callable[[int, int], None] = lambda era, generation: None
 
     @property
+    def plugins(self) -> Plugins | None:
+        """Those that decide now; None: not known yet."""
+        return self._plugins
+
+    @property
     def nbytes(self) -> int:
         """The memory of all, roughly."""
         return sum(span.size for span in self._spans)

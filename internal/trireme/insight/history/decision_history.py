@@ -101,6 +101,7 @@ class DecisionHistory:
         # Answers by class, the newest last, whose pods may still come.
         self._open: dict[int, collections.deque[Answer]] = {}
         self._filtered: dict[tuple[str, int], Made] = {}
+        self._post_filtered: dict[tuple[str, int], Made] = {}
         # By UID, in the order in which they were nominated: the decision, and the position in it.
         self._nominees: dict[str, tuple[Made, int, int]] = {}
         self._placements: dict[str, Placement] = {}
@@ -124,6 +125,10 @@ class DecisionHistory:
     def last_filter_of(self, profile: str, pod_class: int) -> Made | None:
         """The last answer of Filter about the class; None: there is none, or another leader follows."""
         return self._filtered.get((profile, pod_class))
+
+    def last_post_filter_of(self, profile: str, pod_class: int) -> Made | None:
+        """The last answer of PostFilter about the class, where it was a call of its own; None: there is none."""
+        return self._post_filtered.get((profile, pod_class))
 
     def times_of(self, uid: str) -> BindingTimes | None:
         """How long the pod took to be bound; None: not known."""
@@ -154,6 +159,7 @@ class DecisionHistory:
             self._leader = leader
             self._open.clear()
             self._filtered.clear()
+            self._post_filtered.clear()
             self._nominees.clear()
 
     def _add(self, made: Made) -> None:
@@ -175,6 +181,7 @@ class DecisionHistory:
             opened = self._open.setdefault(decision.pod_class, collections.deque(maxlen=_OPEN_ANSWERS))
             opened.append(answer)
         elif kind == "post_filter":
+            self._post_filtered[key] = made
             uids = [each.pod.uid for each in decision.post_filter.preemptors]
             self._add_preemptions(made, uids, decision.post_filter.results)
         elif kind == "placed":

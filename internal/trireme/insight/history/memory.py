@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from trireme.insight import observed_cluster
-from trireme.insight.history import cluster_history, decision_explainer, decision_history
+from trireme.insight.history import cluster_history, decision_explainer, decision_history, last_answers
 from trireme.registry import filter_profiles, score_profiles
 from trireme.remote import recorded_makers
+from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks
 
@@ -54,6 +55,10 @@ class Memory:
                 recorded,
             )
         )
+
+    async def last_answers(self, snap: snapshot.Snapshot, profile: str, number: int) -> last_answers.LastAnswers | None:
+        """What evaluates a class without calling remote plugins; None: none of the profile's counts."""
+        return await last_answers.last_answers(self.clusters, self.decisions, snap, profile, number)
 
     def take(self, request: snapshot_pb2.SyncRequest) -> None:
         """Take over a message."""
