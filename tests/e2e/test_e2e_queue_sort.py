@@ -6,6 +6,7 @@ from typing import Any
 
 import clusters
 import installation
+import kube_side
 import pytest
 from installation import pod
 from test_e2e_plugins import plugin, remote
@@ -83,3 +84,30 @@ async def test_pods_wait_for_a_plugin_that_is_down(cluster: clusters.OpenCluster
         assert not (await here.pod("p"))["spec"].get("nodeName")
         async with plugin(tmp_path, FAIR_ORDER):
             assert await placed(here) == "p"
+
+
+async def test_a_plugin_that_raises_is_in_the_metrics_of_the_frontend(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path
+) -> None:
+    """Broken, a pod waits for ever, without an event or a condition, and no alert fires."""
+    async with cluster(nodes=1) as here, plugin(tmp_path, FAIR_ORDER) as address:
+        here.frontend_flags.append(kube_side.OPEN_METRICS)
+        await here.start(configuration=SORTED, own=remote("FairOrder", address, "queueSort"))
+        await here.create_pods([pod("p", labels={"rank": "first"})])
+
+        async def samples() -> list[str]:
+            url = f"https://127.0.0.1:{here.port(here.frontends[0])}/metrics"
+            async with here.session.get(url, ssl=False) as response:
+                return [line for line in (await response.text()).splitlines() if "FairOrder" in line]
+
+        async def held() -> bool:
+            return 'trireme_plugin_held_pods{plugin="FairOrder"} 1' in await samples()
+
+        await installation.until(held, 30, here.story)
+        found = await samples()
+        assert 'trireme_plugin_breaker_open{plugin="FairOrder",rpc="QueueSort"} 0' in found
+        assert not any(line == 'trireme_plugin_calls_total{plugin="FairOrder",result="failed"} 0' for line in found)
+        path = "/api/v1/namespaces/default/pods/p"
+        await here.request("PATCH", path, {"metadata": {"labels": {"rank": "1"}}}, "application/merge-patch+json")
+        assert await placed(here) == "p"
+        assert not await held()

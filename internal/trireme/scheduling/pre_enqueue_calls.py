@@ -96,8 +96,8 @@ class PreEnqueueCalls:
             self._failed.pop(uid, None)
             raise
         finally:
-            # A later call for the pod may have failed meanwhile.
-            if self._held.get(uid, (0, ""))[0] == request.call_id:
+            # A later call for the pod, whose number is higher, may have failed meanwhile.
+            if uid in self._held and self._held[uid][0] <= request.call_id:
                 del self._held[uid]
 
     async def _call_once(self, request: remote_calls.CallPreEnqueue) -> tuple[str, str] | None:

@@ -9,6 +9,7 @@ from frontend_world_api import PROFILE
 from trireme.framework import sort_key, status
 from trireme.frontend.serving import plugin_metrics
 from trireme.v1 import core_pb2
+from trireme_kube.client.informers.watch import EventKind
 
 
 class Sorter:
@@ -55,6 +56,24 @@ def test_pods_are_held_until_the_plugin_has_answered(world: World) -> None:
     assert all(held == {"Sorter": 2} for held in sorter.during_calls)
     sorter.failing = False
     world.loop.advance(10.1)
+    assert _held_pods(world) == {}
+
+
+def test_a_pod_that_another_call_lets_in_is_not_held_any_more(world: World) -> None:
+    """Broken, a pod that is scheduled counts as held until the back-off of a call that nobody needs ends."""
+    sorter = Sorter()
+    sorter.world = world
+    world.frontend.scheduling.queue_executor.remote.sort_keys.configure(sorter, [])  # type: ignore[arg-type]
+    world.create("p", 1)
+    world.loop.advance(15.5)  # The last call was half a second ago, and holds a back-off of a second at least.
+    sorter.failing = False
+    changed = dict(world.api.stored("pods")["p"])
+    changed["spec"] = {**changed["spec"], "nodeSelector": {"zone": "z"}}
+    world.api.record("pods", EventKind.MODIFIED, changed)
+    world.deliver("pods", 1)
+    pod = world.frontend.scheduling.queue.contents.get("ns/p")
+    assert pod is not None
+    assert pod.attempts == 1
     assert _held_pods(world) == {}
 
 
