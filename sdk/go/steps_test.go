@@ -351,8 +351,10 @@ type waiting struct {
 
 func (waiting) Permit(_ context.Context, _ framework.CycleState, p *v1.Pod, _ string) (*framework.Status, time.Duration) {
 	switch p.Name {
-	case "forever":
+	case "never":
 		return framework.NewStatus(framework.Wait), 0
+	case "longest":
+		return framework.NewStatus(framework.Wait), math.MaxInt64
 	case "now":
 		return nil, 0
 	}
@@ -398,7 +400,7 @@ func TestAPodThatWaitsIsAllowedByTheHandle(t *testing.T) {
 		t.Fatal(err)
 	}
 	permit := &triremev1.PermitRequest{Cycle: &triremev1.Cycle{}}
-	for _, name := range []string{"later", "forever", "now"} {
+	for _, name := range []string{"later", "never", "now", "longest"} {
 		permit.Items = append(permit.Items, &triremev1.BindItem{Pod: &triremev1.PodIdentity{Name: name, Uid: name}})
 	}
 	response, err := triremev1.NewBindPluginClient(connection).Permit(context.Background(), permit)
@@ -409,14 +411,18 @@ func TestAPodThatWaitsIsAllowedByTheHandle(t *testing.T) {
 	for _, result := range response.GetResults() {
 		found = append(found, result.GetStatus().GetCode())
 	}
-	want := []triremev1.Code{triremev1.Code_CODE_WAIT, triremev1.Code_CODE_ERROR, triremev1.Code_CODE_SUCCESS}
+	want := []triremev1.Code{triremev1.Code_CODE_WAIT, triremev1.Code_CODE_ERROR, triremev1.Code_CODE_SUCCESS, triremev1.Code_CODE_WAIT}
+	if err := response.GetResults()[3].GetTimeout().CheckValid(); err != nil {
+		t.Errorf("the longest time is none that the message may have: %v", err)
+	}
 	if !slices.Equal(found, want) || response.GetResults()[0].GetTimeout().AsDuration() != time.Minute {
 		t.Errorf("results %v", response)
 	}
 	h := <-handle
 	var names []string
 	h.IterateOverWaitingPods(func(pod framework.WaitingPod) { names = append(names, pod.GetPod().Name) })
-	if !slices.Equal(names, []string{"later"}) || h.RejectWaitingPod("later") || h.RejectWaitingPod("now") {
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"later", "longest"}) || h.RejectWaitingPod("later") || h.RejectWaitingPod("now") {
 		t.Errorf("waiting: %v", names)
 	}
 	h.GetWaitingPod("later").Allow("P")

@@ -1,6 +1,7 @@
 """Plugins written on the Python SDK, asked over gRPC by the very clients that the phases use."""
 
 import asyncio
+import math
 import subprocess
 import sys
 import types
@@ -470,7 +471,8 @@ class Binding:
         self.bound: list[str] = []
 
     def permit(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
-        return {"wait": sdk.Wait(90), "no": sdk.unschedulable("not now")}.get(item.pod.name)
+        waits = {"wait": sdk.Wait(90), "long": sdk.Wait(math.inf), "short": sdk.Wait(1e-12)}
+        return {**waits, "no": sdk.unschedulable("not now")}.get(item.pod.name)
 
     def pre_bind(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
         if item.state != b"licence 7":
@@ -504,15 +506,29 @@ async def bound(bind: remote_bind.RemoteBindPlugin, *items: bind_pb2.BindItem) -
     return out
 
 
+@pytest.mark.parametrize("seconds", [0, -1, math.nan, -math.inf])
+def test_a_wait_that_does_not_end_after_some_time_is_refused(seconds: float) -> None:
+    """Broken, the scheduler refuses the answer, and the author does not see which line made it."""
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        sdk.Wait(seconds)
+
+
 async def test_the_steps_of_binding(stack: Stack) -> None:
     """Broken, a remote plugin cannot delay, prepare or do the binding."""
     plugin = Binding()
     bind = (await stack.host(plugin)).bind
-    permits = await bind.permit(CYCLE, [item("a"), item("wait"), item("no")])
+    permits = await bind.permit(CYCLE, [item("a"), item("wait"), item("no"), item("long"), item("short")])
     assert isinstance(permits, list)
-    expected = [status_pb2.CODE_SUCCESS, status_pb2.CODE_WAIT, status_pb2.CODE_UNSCHEDULABLE]
+    expected = [
+        status_pb2.CODE_SUCCESS,
+        status_pb2.CODE_WAIT,
+        status_pb2.CODE_UNSCHEDULABLE,
+        *[status_pb2.CODE_WAIT] * 2,
+    ]
     assert [result.status.code for result in permits] == expected
     assert permits[1].timeout.seconds == 90
+    assert permits[3].timeout.seconds == 315_576_000_000  # the most that the message may have
+    assert permits[4].timeout.nanos == 1
 
     done = await bind.pre_bind(CYCLE, [item("a"), item("b", Binding=b"licence 7", Other=b"x")], nullcontext)
     assert isinstance(done, list)

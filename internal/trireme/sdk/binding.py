@@ -12,6 +12,8 @@ from trireme.v1 import bind_pb2, bind_pb2_grpc, status_pb2
 METHODS = ("permit", "pre_bind", "bind", "post_bind")
 
 _PERMIT = "None, a status, or a Wait"
+# The most seconds that a message of Duration may have: 10,000 years.
+_MOST_SECONDS = 315_576_000_000
 _PRE_BIND = "None, SKIP, a status, or a bind_pb2.PreBindResult"
 _SKIPPING = "None, SKIP, or a status"
 
@@ -36,7 +38,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
                 if isinstance(answer, Wait):
                     result.status.code = status_pb2.CODE_WAIT
                     result.status.plugin = self._invoker.name
-                    result.timeout.FromNanoseconds(round(answer.seconds * 1e9))
+                    result.timeout.FromNanoseconds(_nanoseconds(answer.seconds))
                 else:
                     result.status.CopyFrom(self._invoker.status_message(answer, _PERMIT))
         return response
@@ -92,3 +94,8 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
             for item in request.items:
                 await self._invoker.call("post_bind", call, item)
         return bind_pb2.PostBindResponse()
+
+
+def _nanoseconds(seconds: float) -> int:
+    """A time above 0 in nanoseconds, from 1 to the most that the message may have."""
+    return max(1, round(min(seconds, _MOST_SECONDS) * 1e9))

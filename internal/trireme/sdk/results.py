@@ -88,9 +88,16 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Permit's result for a pod that waits until `Handle.allow`; it is rejected after `seconds`."""
+    """Permit's result for a pod that waits until `Handle.allow`; it is rejected after `seconds`, above 0.
+
+    The scheduler takes what is longer than 15 minutes, `math.inf` as well, for 15 minutes. Raises: ValueError.
+    """
 
     seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"a wait has more than 0 seconds, not {self.seconds}")
 
 
 def _make_reasons(reason: str, parameters: dict[str, object]) -> tuple[status.Reason, ...]:

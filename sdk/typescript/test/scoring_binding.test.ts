@@ -59,6 +59,28 @@ test("permit waits with a timeout", async (t) => {
   assert.deepEqual(results[1].timeout, { seconds: 1n, nanos: 500_000_000 });
 });
 
+test("a wait of any length is one that the message can have", async (t) => {
+  const waitFor = [{ kind: "persistent_volume_claim", namespace: "n", name: "data" }];
+  for (const [timeoutSeconds, seconds, nanos] of [
+    [Infinity, 315_576_000_000n, 0],
+    [Number.MAX_VALUE, 315_576_000_000n, 0],
+    [1.9999999999, 1n, 999_999_999],
+    [Number.MIN_VALUE, 0n, 1],
+  ] as const) {
+    const plugin: Plugin = {
+      info: { name: "P" },
+      permit: () => wait(timeoutSeconds),
+      preBind: () => ({ waitFor, timeoutSeconds }),
+    };
+    const { call } = await started(t, plugin);
+    for (const rpc of [permit, preBind]) {
+      const { results } = await call(rpc, { cycle: cycle(), items: items("p") });
+      assert.deepEqual(results[0].timeout, { seconds, nanos }, `${timeoutSeconds}`);
+    }
+  }
+  assert.throws(() => wait(NaN), RangeError);
+});
+
 test("preBind waits for objects, and has work for every pod unless it says otherwise", async (t) => {
   const key = { kind: "persistent_volume_claim", namespace: "n", name: "data" };
   const plugin: Plugin<undefined, { tries: number }> = {

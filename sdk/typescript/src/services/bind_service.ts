@@ -140,7 +140,13 @@ class BindService {
   }
 }
 
+/** The most seconds that a message of Duration may have: 10,000 years. */
+const MOST_SECONDS = 315_576_000_000;
+
+/** The duration, above 0 as what it is made of, and at most what the message may have: Infinity is as long as possible. */
 function duration(seconds: number): { seconds: bigint; nanos: number } {
-  const whole = Math.floor(seconds);
-  return { seconds: BigInt(whole), nanos: Math.round((seconds - whole) * 1e9) };
+  const limited = Math.min(seconds, MOST_SECONDS);
+  const whole = Math.floor(limited);
+  const nanos = Math.min(Math.round((limited - whole) * 1e9), 999_999_999);
+  return { seconds: BigInt(whole), nanos: whole === 0 ? Math.max(nanos, 1) : nanos };
 }

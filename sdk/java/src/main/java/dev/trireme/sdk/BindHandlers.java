@@ -17,6 +17,9 @@ import java.util.function.Consumer;
 
 /** Serves BindPlugin with a plugin's permit, preBind, bind and postBind. */
 final class BindHandlers {
+  /** What a message of Duration may have at most: 10,000 years. */
+  private static final Duration LONGEST = Duration.ofSeconds(315_576_000_000L);
+
   private final Invoker invoker;
 
   BindHandlers(Invoker invoker) {
@@ -107,11 +110,13 @@ final class BindHandlers {
     return out.build();
   }
 
+  /** The timeout, at most what the message may have. */
   private static com.google.protobuf.Duration positive(Duration timeout) {
     if (timeout.isZero() || timeout.isNegative()) {
       throw new InvalidResult("returned a wait with the timeout " + timeout + ": must be above 0");
     }
+    Duration limited = timeout.compareTo(LONGEST) > 0 ? LONGEST : timeout;
     return com.google.protobuf.Duration.newBuilder()
-        .setSeconds(timeout.getSeconds()).setNanos(timeout.getNano()).build();
+        .setSeconds(limited.getSeconds()).setNanos(limited.getNano()).build();
   }
 }

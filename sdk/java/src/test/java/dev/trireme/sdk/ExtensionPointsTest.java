@@ -102,6 +102,7 @@ final class ExtensionPointsTest {
     public PermitResult permit(Call call, BindItem item) {
       return switch (item.pod().getName()) {
         case "waiting" -> PermitResult.waiting(Duration.ofMillis(1500), "for quota");
+        case "patient" -> PermitResult.waiting(Duration.ofSeconds(Long.MAX_VALUE), "");
         case "refused" -> PermitResult.of(Status.unschedulable("no quota"));
         default -> PermitResult.of(Status.SUCCESS);
       };
@@ -201,10 +202,12 @@ final class ExtensionPointsTest {
   void bindingWaitsSkipsAndStreamsItsResults() {
     var permitted = served.call(Rpcs.PERMIT, PermitRequest.newBuilder().setCycle(Served.cycle())
         .addItems(Served.item("a", ByteString.EMPTY)).addItems(Served.item("waiting", ByteString.EMPTY))
-        .addItems(Served.item("refused", ByteString.EMPTY)).build()).getResultsList();
-    assertEquals(List.of(Code.CODE_SUCCESS, Code.CODE_WAIT, Code.CODE_UNSCHEDULABLE),
+        .addItems(Served.item("refused", ByteString.EMPTY))
+        .addItems(Served.item("patient", ByteString.EMPTY)).build()).getResultsList();
+    assertEquals(List.of(Code.CODE_SUCCESS, Code.CODE_WAIT, Code.CODE_UNSCHEDULABLE, Code.CODE_WAIT),
         permitted.stream().map(result -> result.getStatus().getCode()).toList());
     assertEquals(500_000_000, permitted.get(1).getTimeout().getNanos());
+    assertEquals(315_576_000_000L, permitted.get(3).getTimeout().getSeconds());
     assertEquals(Code.CODE_SKIP, served.call(Rpcs.PRE_BIND_PRE_FLIGHT, PreBindPreFlightRequest.newBuilder()
         .setCycle(Served.cycle()).addItems(Served.item("idle", ByteString.EMPTY)).build()).getStatuses(0).getCode());
     var prepared = served.call(Rpcs.PRE_BIND, PreBindRequest.newBuilder().setCycle(Served.cycle())
