@@ -287,9 +287,13 @@ def _bounded_permit_timeout(timeout: duration_pb2.Duration) -> duration_pb2.Dura
 def _with_states_of_all_plugins(
     item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str
 ) -> bind_pb2.PreBindResult:
-    """The result of a pod that does not reach the next plugin; one that waits has the state of all plugins."""
+    """The result of a pod that does not reach the next plugin; one that waits has the state of all plugins.
+
+    A plugin that answers no state keeps the one that it has, of Reserve or an earlier PreBind.
+    """
     if result.status.code == status_pb2.CODE_WAIT:
         states = bind_phase_pb2.PluginStates.FromString(item.state)
-        states.plugin_states[plugin] = result.state
+        if result.state:
+            states.plugin_states[plugin] = result.state
         result.state = states.SerializeToString()
     return result

@@ -285,7 +285,7 @@ class PreBindResult(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
-    """OPTIONAL. Given to the next PreBind in the item's state."""
+    """OPTIONAL. Given to the next PreBind in the item's state. Unset: the item keeps the state that it has."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. CODE_SUCCESS: done. CODE_SKIP: there was nothing to do. CODE_WAIT: call again when one of `wait_for` has

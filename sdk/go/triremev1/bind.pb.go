@@ -496,7 +496,7 @@ type PreBindResult struct {
 	// REQUIRED with CODE_WAIT. For how long at most. The first timeout of a pod holds for all its waits in PreBind. When it
 	// is over the pod fails by error, with the timeout, the objects and the messages of `status` in the event.
 	Timeout *durationpb.Duration `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// OPTIONAL. Given to the next PreBind in the item's state.
+	// OPTIONAL. Given to the next PreBind in the item's state. Unset: the item keeps the state that it has.
 	State         []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

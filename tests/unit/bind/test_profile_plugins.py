@@ -30,6 +30,7 @@ class _Plugin:
         self.asked: list[list[str]] = []
         self.states: list[bytes] = []
         self.seconds = 60
+        self.keeps_state = True
 
     def _status(self, item: bind_pb2.BindItem) -> status_pb2.Status:
         code, message = self.answers.get(item.pod.name, (CODE_SUCCESS, ""))
@@ -57,7 +58,7 @@ class _Plugin:
             bind_pb2.PreBindResult(
                 status=self._status(item),
                 wait_for=[snapshot_pb2.ObjectKey(kind="persistent_volume_claim", name="data")],
-                state=f"{self.name} {item.pod.name}".encode(),
+                state=f"{self.name} {item.pod.name}".encode() if self.keeps_state else b"",
             )
             for item in request.items
         ]
@@ -97,6 +98,18 @@ def chain(*plugins: _Plugin) -> profile_plugins.ProfilePlugins:
 
 def items(*names: str) -> list[bind_pb2.BindItem]:
     return [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=name, uid=name), node_name="n") for name in names]
+
+
+async def test_a_plugin_that_waits_without_a_state_keeps_what_reserve_returned() -> None:
+    """Broken, a plugin does not know at its second PreBind what it has reserved."""
+    plugin = _Plugin("A", a=(CODE_WAIT, ""))
+    plugin.keeps_state = False
+    item = items("a")[0]
+    item.state = bind_phase_pb2.PluginStates(plugin_states={"A": b"seat 7"}).SerializeToString()
+    for _ in range(2):
+        request = bind_pb2.PreBindRequest(items=[item])
+        item.state = (await profile_plugins.pre_bind(chain(plugin), request)).results[0].state
+    assert plugin.states == [b"seat 7", b"seat 7"]
 
 
 async def test_permit_ends_with_the_first_refusal() -> None:

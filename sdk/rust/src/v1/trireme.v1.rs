@@ -4859,7 +4859,7 @@ pub struct PreBindResult {
     /// is over the pod fails by error, with the timeout, the objects and the messages of `status` in the event.
     #[prost(message, optional, tag = "3")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
-    /// OPTIONAL. Given to the next PreBind in the item's state.
+    /// OPTIONAL. Given to the next PreBind in the item's state. Unset: the item keeps the state that it has.
     #[prost(bytes = "vec", tag = "4")]
     pub state: ::prost::alloc::vec::Vec<u8>,
 }
