@@ -3,18 +3,19 @@
 Each folder sdk/LANGUAGE with a `package.sh` is one. Its packages go to build/sdk/LANGUAGE; the examples are built from
 there, as a stranger would build them. `protos` is one more: the contract as an archive of a buf module. Without names
 all are built. A language without its toolchain is then left out with a message; with CI=true, or where it was named,
-that is an error.
+that is an error. With `--if-changed` packages stay as they are that were built from the present sources.
 """
 
 import argparse
 import gzip
+import hashlib
 import io
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,6 +24,11 @@ VERSION = "0.1.0"
 
 # How package.sh says that the toolchain is missing; the reason is on its stderr.
 MISSING_TOOLCHAIN = 77
+
+# Beside the packages of a language: the hashes of the sources and of the packages that were built from them.
+_STAMP = ".sources"
+# What tools make in a folder of sources.
+_MADE = frozenset({"node_modules", "dist", "generated", "target", "v1.ts", "LICENSE", "__pycache__"})
 
 _BUF_YAML = """\
 version: v2
@@ -49,12 +55,50 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = ["protos", *sorted(script.parent.name for script in ROOT.glob("sdk/*/package.sh"))]
     parser = argparse.ArgumentParser(prog="build_packages.py", description="Build the packages of the SDKs.")
     parser.add_argument("languages", nargs="*", metavar="LANGUAGE", help=f"of {', '.join(known)} (default: all)")
-    languages: list[str] = parser.parse_args(argv).languages
+    parser.add_argument("--if-changed", action="store_true", help="leave packages of the present sources as they are")
+    options = parser.parse_args(argv)
+    languages: list[str] = options.languages
     for language in languages:
         if language not in known:
             parser.error(f"no SDK {language!r}: must be one of {', '.join(known)}")
     required = bool(languages) or os.environ.get("CI") == "true"
-    return max(_build(language, required) for language in languages or known)
+    wanted = [each for each in languages or known if not (options.if_changed and is_current(each))]
+    return max((_build(language, required) for language in wanted), default=0)
+
+
+def is_current(language: str) -> bool:
+    """Whether the packages are those that were built from the present sources."""
+    stamp = PACKAGES / language / _STAMP
+    return stamp.exists() and stamp.read_text() == _stamp_text(language)
+
+
+def _stamp_text(language: str) -> str:
+    """The hashes of the sources and of the packages."""
+    own = [ROOT / "sdk" / "build_packages.py"] if language == "protos" else [ROOT / "sdk" / language]
+    shared = [ROOT / "LICENSE", ROOT / "protos" / "trireme"]
+    if language == "python":
+        shared += [ROOT / "internal", ROOT / "pyproject.toml"]
+    return f"{_hash([*own, *shared])} {_hash([PACKAGES / language])}"
+
+
+def _hash(paths: Iterable[Path]) -> str:
+    """The hash of files and folders; what begins with a dot, or a build makes among sources, does not count."""
+    digest = hashlib.sha256()
+    for path in paths:
+        for file in _files(path):
+            digest.update(f"{file.relative_to(ROOT)}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The file, or those of the folder, in order."""
+    if not path.is_dir():
+        yield path
+        return
+    for each in sorted(path.iterdir()):
+        if not (each.name in _MADE or each.name.startswith(".") or each.name.endswith(".egg-info")):
+            yield from _files(each)
 
 
 def _build(language: str, required: bool) -> int:
@@ -73,6 +117,7 @@ def _build(language: str, required: bool) -> int:
     if code:
         print(f"sdk {language}: package.sh failed with exit code {code}", file=sys.stderr)
         return 1
+    (output / _STAMP).write_text(_stamp_text(language))
     print(f"sdk {language}: {output.relative_to(ROOT)}")
     return 0
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from trireme.cli import main
 from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes
 from trireme.v1 import plugin_pb2
 
+_ROOT = Path(__file__).resolve().parents[3]
 _MINIMAL = {"name": "MyPlugin", "run": ["./serve", "--listen", "{address}"]}
 
 
@@ -119,6 +121,38 @@ def test_missing_packages_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "make sdk-packages" in capsys.readouterr().err
 
 
+def test_a_new_repository_has_the_sdk_of_the_present_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broken, a plugin is built with an SDK from before a change: it lacks what the documentation shows."""
+    for path in ("sdk/build_packages.py", "LICENSE"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        shutil.copy(_ROOT / path, tmp_path / path)
+    source, script = tmp_path / "sdk" / "go" / "plugin.go", tmp_path / "sdk" / "go" / "package.sh"
+    source.parent.mkdir()
+    (tmp_path / "protos" / "trireme").mkdir(parents=True)
+    script.write_text('#!/bin/sh\nset -e\ncp sdk/go/plugin.go "$1/package"\necho built >> builds\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(init, "_BUILDER", tmp_path / "sdk" / "build_packages.py")
+    monkeypatch.setattr(init, "_PACKAGES", tmp_path / "build" / "sdk")
+    package = tmp_path / "build" / "sdk" / "go" / "package"
+    for number, (text, change, builds) in enumerate(
+        [("one", "", 1), ("one", "", 1), ("two", "", 2), ("two", "foreign", 3)]
+    ):
+        source.write_text(text)
+        if change:
+            package.write_text(change)
+        folder = tmp_path / f"new-{number}"
+        assert main.main(["plugin", "init", "MyPlugin", "--language", "go", "--directory", str(folder)]) == 0
+        assert (folder / "packages" / "package").read_text() == text
+        assert (tmp_path / "builds").read_text().count("built") == builds
+        assert "packages/ has the SDK, built 2" in capsys.readouterr().out
+    script.write_text("#!/bin/sh\necho no compiler >&2\nexit 77\n")
+    assert main.main(["plugin", "init", "MyPlugin", "--language", "go", "--directory", str(tmp_path / "new")]) == 2
+    assert re.search("no compiler(.|\n)*--sdk", capsys.readouterr().err)
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "project"), [("MyPlugin", "my-plugin"), ("GPUPacking", "gpu-packing"), ("X", "x"), ("A1B", "a1-b")]
 )
@@ -200,6 +234,20 @@ async def test_a_change_of_the_projects_file_counts(tmp_path: Path) -> None:
     load(tmp_path, {**_MINIMAL, "build": ["sh", "-c", "echo new > built; exit 1"]})
     assert await run.PluginRun(before, 1, tmp_path / "run").run(once=True) == 1
     assert (tmp_path / "built").exists()
+
+
+@pytest.mark.parametrize(
+    ("build", "said"), [(["false"], "build ended with exit code 1\n"), (["./none"], "build: ./none: No such file")]
+)
+async def test_a_first_build_that_fails_does_not_say_that_another_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], build: list[str], said: str
+) -> None:
+    """Broken, the author looks for a plugin that does not run."""
+    project = load(tmp_path, {**_MINIMAL, "build": build})
+    assert await run.PluginRun(project, 1, tmp_path / "run").run(once=True) == 1
+    output = capsys.readouterr().out
+    assert said in output
+    assert "goes on" not in output
 
 
 async def test_a_mistake_in_the_projects_file_is_said_while_it_runs(

@@ -2,14 +2,17 @@
 
 A template is a folder of `templates/`; each of its files ends with `.template`, so that no tool takes it for code of
 Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too. The packages of the SDK are copied into the
-new repository's `packages/`, so that it builds without anything else of Trireme.
+new repository's `packages/`, so that it builds without anything else of Trireme. In a checkout they are built first,
+unless those that are there are of the present sources; packages of another folder are taken as they are.
 """
 
 import argparse
+import datetime
 import keyword
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -17,8 +20,11 @@ from trireme.framework import release
 
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 _SUFFIX = ".template"
+_CHECKOUT = pathlib.Path(__file__).parents[4]
 #: Where `make sdk-packages` puts the packages, in a checkout of this repository.
-_PACKAGES = pathlib.Path(__file__).parents[4] / "build" / "sdk"
+_PACKAGES = _CHECKOUT / "build" / "sdk"
+#: What builds them; an installed package does not have it.
+_BUILDER = _CHECKOUT / "sdk" / "build_packages.py"
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 
 
@@ -34,12 +40,17 @@ def languages() -> list[str]:
 def run(options: argparse.Namespace) -> int:
     """Write the repository of a new plugin. Returns the exit code."""
     folder = pathlib.Path(options.directory or project_name(options.name))
+    packages = pathlib.Path(options.sdk or _PACKAGES)
     try:
-        write(options.name, options.language, folder, pathlib.Path(options.sdk or _PACKAGES))
+        _check(options.name, folder)
+        if not options.sdk and _BUILDER.exists():
+            build_packages(options.language, _BUILDER)
+        write(options.name, options.language, folder, packages)
     except InitError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
     print(f"{folder}: the plugin {options.name} in {options.language}")
+    print(f"  packages/ has the SDK, built {_time_of(packages / options.language)}")
     print(f"  cd {folder} && make test                  # build and test it")
     print("  trireme plugin run                        # try it, and again after each change")
     print("  README.md says how to verify and deploy it")
@@ -51,15 +62,12 @@ def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path
 
     Raises: InitError: the name cannot be a plugin's, the folder has files, or the SDK's packages are missing.
     """
-    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise InitError(f"NAME: {name!r}: must begin with a capital letter and have letters and digits, as MyPlugin")
+    _check(name, folder)
     sdk = packages / language
     if not sdk.is_dir() or not any(sdk.iterdir()):
         raise InitError(f"--sdk: {sdk}: no packages are there; `make sdk-packages` in Trireme's repository builds them")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InitError(f"{folder}: has files already; name another folder by --directory")
         words = _words(name)
         for template in _files(_TEMPLATES / language):
             path = folder / _replace(str(template.relative_to(_TEMPLATES / language)).removesuffix(_SUFFIX), words)
@@ -68,6 +76,34 @@ def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path
         shutil.copytree(sdk, folder / "packages", ignore=shutil.ignore_patterns(".*"))
     except OSError as error:
         raise InitError(f"{error.filename}: {error.strerror}") from error
+
+
+def build_packages(language: str, builder: pathlib.Path) -> None:
+    """Build the SDK's packages, unless they are of the present sources. Raises: InitError: why it failed."""
+    command = [sys.executable, str(builder), "--if-changed", language]
+    built = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if built.returncode:
+        raise InitError(
+            f"the SDK's packages could not be built from the sources beside this command:\n{built.stderr.rstrip()}\n"
+            "Mend that, or name a folder with packages by --sdk"
+        )
+
+
+def _check(name: str, folder: pathlib.Path) -> None:
+    """Check what was asked for. Raises: InitError."""
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise InitError(f"NAME: {name!r}: must begin with a capital letter and have letters and digits, as MyPlugin")
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise InitError(f"{folder}: has files already; name another folder by --directory")
+    except OSError as error:
+        raise InitError(f"{error.filename}: {error.strerror}") from error
+
+
+def _time_of(packages: pathlib.Path) -> str:
+    """When the newest of the packages was built."""
+    newest = max(path.stat().st_mtime for path in packages.rglob("*") if path.is_file())
+    return f"{datetime.datetime.fromtimestamp(newest).astimezone():%Y-%m-%d %H:%M %Z}"
 
 
 def project_name(name: str) -> str:

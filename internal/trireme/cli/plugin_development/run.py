@@ -120,7 +120,11 @@ class PluginRun:
             say(f"{project.name} {info.version} takes part: {points}".replace("  ", " "))
             say(f"  export KUBECONFIG={_kubeconfig(run_folder)}")
             await sample_pods.show(project, _kubeconfig(run_folder), run_folder / "admin.sock", say)
-        except (_StartError, ApiError, ApiUnreachable) as error:
+        except _StartError as error:
+            say(f"{error}")
+            await self._stop()  # half of a start is of no use
+            return False
+        except (ApiError, ApiUnreachable) as error:
             say(f"{error}")
             return False
         return True
@@ -131,15 +135,19 @@ class PluginRun:
         try:
             await build.start(folder=self._project.folder)
         except OSError as error:
-            self._output.print_message(f"build: {self._project.build[0]}: {error.strerror}")
+            self._output.print_message(f"build: {self._project.build[0]}: {error.strerror}{self._goes_on()}")
             return False
         try:
             code = await build.wait_until_ended()
         finally:
             await build.stop()
         if code:
-            self._output.print_message(f"build {processes.end_text(code)}; the former build goes on")
+            self._output.print_message(f"build {processes.end_text(code)}{self._goes_on()}")
         return code == 0
+
+    def _goes_on(self) -> str:
+        """What a failure is followed by; empty where nothing runs."""
+        return "; the former build goes on" if self._running else ""
 
     async def _start_plugin(self) -> tuple[plugin_pb2.PluginInfo, str]:
         """Start the plugin; return its description and address. Raises: _StartError."""
