@@ -1,6 +1,7 @@
 """The plugin without work in each language, built with the SDK's package.
 
     python tests/bench/noop_plugins/noop_builds.py
+
 Run as a program it builds all of them, and the HTTP extender without work in tests/bench/noop_extender.
 """
 
