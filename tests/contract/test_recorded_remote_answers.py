@@ -341,3 +341,23 @@ async def test_without_an_answer_of_the_service_a_recording_claims_no_feasible_n
         console.print(part)
     assert "at most 5 of 5 nodes were feasible then" in shown.getvalue()
     assert "Not known is what the remote plugin Moody would have answered at Filter" in shown.getvalue()
+
+
+async def test_an_explanation_of_a_preemption_has_what_the_service_said_in_dry_runs(tmp_path: Path) -> None:
+    """It said that the service's answers were not recorded, or ran the dry runs without it."""
+    async with recorded(tmp_path, Moody(sdk.Dependency.NODE_PODS, normalizes=False)) as cluster:
+        await schedule(cluster, 3)
+        insight = RememberingInsight(cluster).follow()
+        made = [each for each in cluster.decisions() if each.HasField("post_filter")]
+        explainer = insight.service._decisions
+        found = []
+        for decision in made:
+            for preemptor, result in zip(decision.post_filter.preemptors, decision.post_filter.results, strict=False):
+                explained = await explainer._preemption(preemptor.pod.uid, preemptor.pod)
+                if explained is not None:
+                    victims = {action.pod.uid for action in result.answer.actions if action.HasField("evict")}
+                    evicted = {each.pod.uid for each in explained[0].victims}
+                    found.append((explained[0].node_name == result.answer.nominated_node, victims == evicted))
+                    assert list(explained[1]) == []
+    assert found
+    assert set(found) == {(True, True)}

@@ -76,7 +76,7 @@ class DecisionExplainer:
         if not made.decision.HasField("place"):
             _set_pod(cycle, request.pod, uid)
         past, found = await _evaluate(past, placement, cycle)
-        _add_not_known(out, past.plugins, made.decision)
+        _add_not_known(out, past.plugins, found)
         _add_nodes(out, found, request)
         _add_comparison(out, found)
         self._add_batch(out, placement, past)
@@ -206,11 +206,11 @@ async def _evaluate(
 def _add_not_known(
     out: decision_explanation_pb2.ExplainDecisionResponse,
     plugins: cluster_history.Plugins,
-    decision: decision_pb2.Decision,
+    found: decision_evaluation.EvaluatedDecision,
 ) -> None:
     """Add the remote plugins whose answers are missing in the evaluation."""
-    filters = plugins.remote_filters.get(decision.profile, ())
-    scores = plugins.remote_scores.get(decision.profile, ()) if decision.HasField("place") else ()
+    filters = plugins.remote_filters.get(out.profile, ())
+    scores = () if found.scores is None else plugins.remote_scores.get(out.profile, ())
     out.feasible_at_most = bool(filters)
     out.not_known.extend(f"what the remote plugin {name} answered at Filter" for name in filters)
     out.not_known.extend(f"what the remote plugin {name} answered at Score" for name in scores)
