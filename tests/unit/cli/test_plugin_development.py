@@ -258,3 +258,18 @@ async def test_a_mistake_in_the_projects_file_is_said_while_it_runs(
     (tmp_path / project_file.FILE_NAME).write_text("name: ''")
     assert await run.PluginRun(before, 1, tmp_path / "run").run(once=True) == 1
     assert "name: must be the name" in capsys.readouterr().out
+
+
+async def test_a_build_that_fails_after_a_start_that_failed_does_not_say_that_another_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broken, the author looks for a plugin that has ended."""
+    project = load(tmp_path, {**_MINIMAL, "run": ["false", "{address}"]})
+    started = run.PluginRun(project, 1, tmp_path / "run")
+    assert not await started._build_and_show()
+    load(tmp_path, {**_MINIMAL, "build": ["false"]})
+    assert not await started._build_and_show()
+    output = capsys.readouterr().out
+    assert "exit code 1 before it served" in output
+    assert "build ended with exit code 1" in output
+    assert "goes on" not in output
