@@ -281,6 +281,8 @@ export interface Explanation {
   disconnectedMs: string;
   nodeCount: number;
   feasibleCount: number;
+  // Where an answer of a remote plugin is not known.
+  feasibleAtMost: boolean;
   preFilter?: RefusalStatus;
   refusals: { status: RefusalStatus; nodes: string[]; nodeCount: number }[];
   feasibleNodes: { name: string; total: string; scores: string[] }[];
@@ -301,6 +303,8 @@ export interface Decision {
   notKnown: string[];
   nodeCount: number;
   feasibleCount: number;
+  // Where an answer of a remote plugin is not known.
+  feasibleAtMost: boolean;
   refusals: { status: RefusalStatus; nodes: string[]; nodeCount: number }[];
   scorePlugins: { name: string; weight: number; skipped: boolean }[];
   feasibleNodes: { name: string; total: string; scores: string[] }[];

@@ -37,6 +37,7 @@ function Facts({ decision }: { decision: Decision }) {
       <div>
         <dt>Feasible</dt>
         <dd>
+          {decision.feasibleAtMost && "at most "}
           {count(decision.feasibleCount)} of {plural(decision.nodeCount, "node")}
         </dd>
       </div>

@@ -29,6 +29,7 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
     <>
       <p class="feasible">
         <Pill tone={explanation.feasibleCount ? "ok" : "bad"}>
+          {explanation.feasibleAtMost && "at most "}
           {count(explanation.feasibleCount)} of {plural(explanation.nodeCount, "node")}
         </Pill>{" "}
         {explanation.feasibleCount === 1 ? "is" : "are"} feasible now

@@ -11,6 +11,7 @@ from trireme.cli import replay_configuration
 from trireme.config import loading
 from trireme.recording import segment_reader
 from trireme.replay import decision_replay
+from trireme.v1 import recording_pb2
 from trireme_kube.apimachinery import timestamps
 
 # How many nodes or lines of an outcome are shown as text.
@@ -62,9 +63,17 @@ async def _replay(
                 print(_difference_text(difference))
             if not (options.all or options.config):
                 break
-        if reader.torn_at is not None:
-            raise ValueError(f"the file ends within a frame at byte {reader.torn_at}")
+        else:
+            _check_end(reader, reader.header)
     return replay.counts, differences
+
+
+def _check_end(reader: segment_reader.SegmentReader, header: recording_pb2.RecordingHeader) -> None:
+    """Check that the file, which has been read, is whole. Raises: ValueError."""
+    if reader.torn_at is not None:
+        raise ValueError(f"the file ends within a frame at byte {reader.torn_at}")
+    if not header.segment and not reader.ended:
+        raise ValueError(f"the exported file ends at byte {reader.offset}, and was not copied whole")
 
 
 def _counts_text(counts: decision_replay.ReplayCounts) -> str:

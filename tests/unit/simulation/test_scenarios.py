@@ -316,7 +316,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
                     }
                 ],
             },
-            "profiles: profile a: no filter plugin Nope",
+            "profiles: profile a: there is no plugin Nope",
         ),
         ({"singlePods": {}}, "singlePods.manifests: there must be 1 to 5000"),
         ({"singlePods": {"manifests": [manifest(nodeName="n0")]}}, "singlePods.manifests[0].spec.nodeName: must not"),
