@@ -37,8 +37,8 @@ def read(manifest: struct_pb2.Struct) -> Json:
     """The manifest as JSON, if it has a known kind and no unknown field. Raises: ManifestError."""
     raw = to_json(manifest)
     kind_of(raw)
-    # What is wrong with values is found where they are read.
-    found = [f"{path}: {text}" for path, text in manifest_fields.problems(raw) if path]
+    # What is wrong with values is found where they are read. A message's fields are in no particular order.
+    found = sorted(f"{path}: {text}" for path, text in manifest_fields.problems(raw) if path)
     if found:
         raise ManifestError("; ".join(found))
     return raw
