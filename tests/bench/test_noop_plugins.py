@@ -17,6 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent / "noop_plugins"))
 import contract_services  # found by noop_builds
 import noop_builds  # it lies beside the plugins
 
+# Rust's dependencies are compiled by whichever test comes first.
+pytestmark = pytest.mark.timeout(600)
+
 
 def _command(language: str) -> Sequence[str | Path]:
     """What starts it. Rust's is built without optimising, as the examples are, which share its dependencies."""

@@ -159,7 +159,7 @@ class ConfigurationFiles:
 
     def write_scheduler(self, documents: Documents, seconds: float) -> None:
         """Replace the second file."""
-        for profile in documents.scheduler["profiles"]:
+        for profile in documents.scheduler.get("profiles", ()):
             enabled = profile.get("plugins", {}).get("score", {}).get("enabled", ())
             said = profile["schedulerName"], {each["name"]: each["weight"] for each in enabled}
             if said not in self.weights:

@@ -139,7 +139,10 @@ class Informer(Generic[T]):
         )
 
     async def run(self) -> None:
-        """Follow the collection until cancelled. Raises: TaskEnded, in a group: a list that was requested failed."""
+        """Follow the collection until cancelled.
+
+        Raises: TaskEnded: a list that was requested failed; what a consumer raises.
+        """
         self._running = True
         if self._prefetch is not None and self._prefetch.accept != self._accept_header:
             await self._prefetch.end()
@@ -148,6 +151,10 @@ class Informer(Generic[T]):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._background.failure())
                 await self._take_steps()
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) > 1:
+                raise
+            raise group.exceptions[0] from None
         finally:
             await self._background.close()
             self._relist_requested, self._running = None, False

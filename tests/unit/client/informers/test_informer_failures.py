@@ -78,7 +78,7 @@ def test_a_list_on_request_that_fails_ends_the_informer(monkeypatch: pytest.Monk
         monkeypatch.setattr(informer.Informer, "_is_idle", fail)
         with pytest.raises(asyncio.CancelledError):
             await following.relist()
-        with pytest.raises(ExceptionGroup) as caught:
+        with pytest.raises(supervision.TaskEnded) as caught:
             await running
         (ended,) = supervision.ended_tasks(caught.value)
         assert ended.how == "ZeroDivisionError: a mistake of ours"
