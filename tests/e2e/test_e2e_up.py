@@ -163,7 +163,8 @@ def _check_replay(recordings: pathlib.Path, exported: pathlib.Path) -> None:
     _ask("record", "export", "--dir", str(recordings), str(exported))
     report = json.loads(_ask("replay", str(exported), "-o", "json"))
     assert report["differences"] == []
-    assert report["same"] > held["decisions"] - report["bindings"] - 10 > 20
+    # How many pods share a decision depends on how busy the machine is.
+    assert report["same"] > held["decisions"] - report["bindings"] - 10 > 0
     assert report["placedPods"] > 10
 
 
