@@ -24,7 +24,7 @@ from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, snapshot_pb2
 
 WAITING = 100
 PLACED = 10
-# By the name of what is asked for, the fields of the request, and which share of the rounds is enough.
+# By the name of the question, the fields of the request, and which share of the rounds is enough.
 QUESTIONS: dict[str, tuple[dict[str, bool], int]] = {
     "explanation": ({}, 1),
     "with preemption": ({"preemption": True}, 2),

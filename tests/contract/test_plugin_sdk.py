@@ -383,7 +383,7 @@ async def test_a_plugin_orders_pods_by_what_it_reads_of_them(stack: Stack) -> No
     ],
 )
 async def test_a_key_that_is_none_is_an_error_that_says_so(stack: Stack, answer: object) -> None:
-    """Broken, a mistake of the plugin's author orders pods by chance, or is told in words of the scheduler's inside."""
+    """Broken, a mistake of the plugin's author orders pods by chance, or has an error that does not name the method."""
 
     class Sorting:
         info = sdk.Info("Sorting", pod_fields=("spec.priority",))

@@ -120,7 +120,7 @@ def _hint_for_plugin_event(
 
 @dataclass(frozen=True, slots=True)
 class QueueReports:
-    """What the queue is told of remote plugins, each as its method of this name."""
+    """The queue's methods of these names, which take the answers of remote plugins."""
 
     sort_anew: Callable[[str, str], None]
     pre_enqueue_answered: Callable[[int, str, str], None]

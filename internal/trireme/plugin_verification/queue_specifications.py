@@ -84,8 +84,13 @@ async def keys_have_a_level(session: Session) -> None:
 )
 async def a_pod_keeps_its_key(session: Session) -> None:
     """QueueSort answers a repeated call with the same keys."""
-    for each in await sample_requests.answered(session, rpcs.QUEUE_SORT):
-        again = await session.call(rpcs.QUEUE_SORT, each.request)
+    await _require_equal_answers(session, rpcs.QUEUE_SORT)
+
+
+async def _require_equal_answers(session: Session, rpc: rpcs.Rpc) -> None:
+    """Raises: Violation: a repeated call is answered in another way."""
+    for each in await sample_requests.answered(session, rpc):
+        again = await session.call(rpc, each.request)
         if again.response != each.response:
             text = f"the repeated call is answered in another way; the first answer: {each.answer_text()}"
             raise outcomes.Violation(text, again)
@@ -140,8 +145,4 @@ async def hints_are_known(session: Session) -> None:
 async def queueing_hint_may_be_repeated(session: Session) -> None:
     """QueueingHint answers a repeated call as it answered the first one."""
     _require_hints(session)
-    for each in await sample_requests.answered(session, rpcs.QUEUEING_HINT):
-        again = await session.call(rpcs.QUEUEING_HINT, each.request)
-        if again.response != each.response:
-            text = f"the repeated call is answered in another way; the first answer: {each.answer_text()}"
-            raise outcomes.Violation(text, again)
+    await _require_equal_answers(session, rpcs.QUEUEING_HINT)

@@ -102,6 +102,13 @@ class PluginClient:
         """Project the pods to the fields that the plugin reads."""
         return [self.pods.project(pod) for pod in pods]
 
+    def project_named_pod(self, pod: core_pb2.Pod) -> core_pb2.Pod:
+        """The fields that the plugin reads, and which pod it is: for an answer about one pod, not about its class."""
+        out = self.pods.project(pod)
+        out.metadata.namespace, out.metadata.name = pod.metadata.namespace, pod.metadata.name
+        out.metadata.uid = pod.metadata.uid
+        return out
+
     def apply_failure_policy(self, prefix: str, detail: str) -> status.Status | None:
         """Apply the failure policy: the error as kube-scheduler words it, or None to ignore the failure."""
         if self.ignores_failure:

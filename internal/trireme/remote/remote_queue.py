@@ -22,7 +22,9 @@ class RemoteQueuePlugin:
     async def pre_enqueue(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[status.Status]:
         """Whether each pod may enter the queue. On failure each has the error, or passes where that is ignored."""
         request = queue_pb2.PreEnqueueRequest(
-            profile=profile, pods=[self._named_pod(pod) for pod in pods], config_hash=self._client.config_hash
+            profile=profile,
+            pods=[self._client.project_named_pod(pod) for pod in pods],
+            config_hash=self._client.config_hash,
         )
         prefix = self.pre_enqueue_error_prefix
 
@@ -39,13 +41,6 @@ class RemoteQueuePlugin:
             )
         except remote_connection.PluginError as error:
             return [self._client.apply_failure_policy(prefix, str(error)) or status.SUCCESS] * len(pods)
-
-    def _named_pod(self, pod: core_pb2.Pod) -> core_pb2.Pod:
-        """The fields that the plugin reads, and which pod it is: an answer is about one pod, not about its class."""
-        out = self._client.pods.project(pod)
-        out.metadata.namespace, out.metadata.name = pod.metadata.namespace, pod.metadata.name
-        out.metadata.uid = pod.metadata.uid
-        return out
 
     def _pod_with_profile(self, pod: core_pb2.Pod) -> core_pb2.Pod:
         """The fields that the plugin reads, and the profile, whose arguments decide what helps."""

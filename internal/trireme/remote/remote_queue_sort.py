@@ -21,7 +21,7 @@ class RemoteQueueSortPlugin:
     ) -> list[sort_key.SortKey] | status.Status | None:
         """The key of each pod. On failure the error, or None where the failure is ignored."""
         request = queue_pb2.QueueSortRequest(
-            profile=profile, pods=[self._named_pod(pod) for pod in pods], config_hash=self._client.config_hash
+            profile=profile, pods=[self._pod_with_priority(pod) for pod in pods], config_hash=self._client.config_hash
         )
 
         def read_keys(response: queue_pb2.QueueSortResponse) -> list[sort_key.SortKey]:
@@ -33,11 +33,9 @@ class RemoteQueueSortPlugin:
         except remote_connection.PluginError as error:
             return self._client.apply_failure_policy("running QueueSort plugin", str(error))
 
-    def _named_pod(self, pod: core_pb2.Pod) -> core_pb2.Pod:
+    def _pod_with_priority(self, pod: core_pb2.Pod) -> core_pb2.Pod:
         """The fields that the plugin reads, its priority, and which pod it is."""
-        out = self._client.pods.project(pod)
-        out.metadata.namespace, out.metadata.name = pod.metadata.namespace, pod.metadata.name
-        out.metadata.uid = pod.metadata.uid
+        out = self._client.project_named_pod(pod)
         out.spec.priority = pod.spec.priority
         return out
 

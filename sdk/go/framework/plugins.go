@@ -68,7 +68,7 @@ type SortKey struct {
 
 // SortKeyPlugin orders the queue. It takes the place of Kubernetes' QueueSortPlugin, whose Less compares two pods: a call
 // for each comparison would cost the queue a round trip each, and a Less whose answers change while pods wait leaves the
-// queue without any order. A key is asked for once, before the pod enters the queue, and the scheduler compares.
+// queue without any order. The plugin is called once, before the pod enters the queue, and the scheduler compares.
 type SortKeyPlugin interface {
 	Plugin
 	// SortKey depends on the pod and the arguments alone: it is called again only when a field of Definition.PodFields

@@ -1,4 +1,4 @@
-"""Who is told of the events of informers."""
+"""Which waiting callers the events of informers wake."""
 
 from frontend_world import one_node
 
