@@ -170,6 +170,32 @@ async def test_pre_bind_waits_for_nothing_that_cannot_come(setup: _Setup, key: d
     assert result.status.messages[0].startswith(f"{prefix}{text}")
 
 
+@pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
+async def test_a_pod_whose_plugin_is_not_called_hears_of_no_mistake_as_its_own(setup: _Setup, ignore: bool) -> None:
+    """Else its event says that the answer about it is wrong, though only those about other pods were."""
+    policy = snapshot_pb2.FAILURE_POLICY_IGNORE if ignore else snapshot_pb2.FAILURE_POLICY_FAIL
+    bind = setup.bind
+    await setup.configure(policy, pre_bind=[NAME])
+    await bind.make_pods("web", "wrong")
+    setup.plugin.codes = {"wrong": CODE_WAIT}
+    setup.plugin.wait_for = snapshot_pb2.ObjectKey(kind="Widget", name="w")
+    for _ in range(5):
+        await bind.pre_bind(bind.items(["wrong"], "node-00000"))
+    (result,) = await bind.pre_bind(bind.items(["web"], "node-00000"))
+    assert len(setup.plugin.states) == 5
+    if ignore:
+        assert result.status.code == CODE_SKIP
+        return
+    assert result.status.code == CODE_ERROR
+    assert [reason.code for reason in result.status.reasons] == ["pluginNotCalled"]
+    (text,) = result.status.messages
+    begin = (
+        f'running PreBind plugin "{NAME}": PreBind was not called: the circuit breaker of plugin {NAME} is open since '
+    )
+    assert text.startswith(begin)
+    assert " UTC, because the last 5 calls of PreBind failed, about this or other pods, the last one with: " in text
+
+
 class _Surveyor(_Harbour):
     """Knows beforehand what it has work for; answers as PreBind does."""
 

@@ -378,6 +378,11 @@ class ClusterCache:
         """The generation of the last delta."""
         return self._deltas.generation
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is something to publish, see `DeltaLog.has_changes`."""
+        return self._deltas.has_changes
+
     def take_delta(self) -> snapshot_pb2.Delta | None:
         """Return the next delta, see `DeltaLog.take_delta`."""
         return self._deltas.take_delta()

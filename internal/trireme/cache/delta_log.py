@@ -147,6 +147,11 @@ class DeltaLog:
         """Mark the deltas from now on: whether a group is being tried, so that what they show may be taken back."""
         self._trial = trial
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether nodes, pods, objects or nominations have changes that `take_delta` has not returned."""
+        return bool(self._pending_deltas) or not self._changes.empty
+
     def take_delta(self) -> snapshot_pb2.Delta | None:
         """Return the next delta, to the next generation; None if nothing has changed.
 

@@ -72,6 +72,11 @@ class Status:
         return ", ".join(self.messages)
 
 
+NOT_CALLED = Reason("pluginNotCalled")
+"""Beside an error: the plugin was not called about this pod, because calls about any pods failed before. It is no
+answer of a plugin: errors that these answer lose their reasons.
+"""
+
 SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from trireme.cache import class_registry, cluster_cache, node_json, object_waits
 from trireme.config import commandline
@@ -78,6 +78,8 @@ class EvaluationPorts:
     evaluators: ports.Evaluators
     #: Brings the snapshots of filter and score up to date; returns the generation that they will be at.
     publish: Callable[[], int]
+    #: Returns the generation that has all that the cache has now, once somebody has published it.
+    until_published: Callable[[], Awaitable[int]]
     #: Whether all phases can be called.
     available: Callable[[], bool]
     #: Takes down how long the steps of binding took.
@@ -103,7 +105,10 @@ class PhaseClients:
     @property
     def evaluation(self) -> EvaluationPorts:
         """What the cycles use."""
-        return EvaluationPorts(self.evaluators, self.publisher.publish, self.links.available, self.decisions)
+        publisher = self.publisher
+        return EvaluationPorts(
+            self.evaluators, publisher.publish, publisher.until_published, self.links.available, self.decisions
+        )
 
     def is_on_fallback(self, phase: str) -> bool:
         """Whether a replica of our own replaces the configured ones of a phase."""

@@ -3,6 +3,7 @@
 Requests and responses stay messages here, because bind forwards them.
 """
 
+import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Sequence
 
@@ -100,6 +101,8 @@ class RemoteBindPlugin:
     ) -> list[bind_pb2.PreBindResult] | status.Status | None:
         """Return the result for each pod, done or waiting; on failure the error, or None where that is ignored.
 
+        The error of a plugin that was not called has the reason NOT_CALLED: pods that wait can wait on.
+
         `during` registers the call for as long as it may write.
         """
         request = bind_pb2.PreBindRequest(
@@ -120,6 +123,9 @@ class RemoteBindPlugin:
             return await self._client.connection.call(
                 _PRE_BIND, request.SerializeToString(), read_pre_bind_results, during
             )
+        except remote_connection.NotCalled as error:
+            failure = self._client.apply_failure_policy(prefix, str(error))
+            return failure and dataclasses.replace(failure, reasons=(status.NOT_CALLED,))
         except remote_connection.PluginError as error:
             return self._client.apply_failure_policy(prefix, str(error))
 

@@ -76,6 +76,10 @@ class PluginError(Exception):
     """The plugin gave no usable response. The text is one line."""
 
 
+class NotCalled(PluginError):
+    """The plugin is not called for now: calls of the RPC, about whichever pods, have failed or used up its budget."""
+
+
 class NotServed(PluginError):
     """The plugin does not serve a method that it need not serve; that is no failure of the plugin."""
 
@@ -221,7 +225,8 @@ class PluginConnection:
             raise
         if probe.done():
             return probe.result()
-        raise PluginError(f"not waited for: a trial call is under way, {self._health.describe_failures(method.name)}")
+        text = f"a call that tries whether it is back is not waited for; {self._health.describe_failures(method.name)}"
+        raise PluginError(text)
 
     def _end_probe(self, probe: "asyncio.Future[Any]") -> None:
         """Forget a trial call that has ended; its result counted when it ended."""
@@ -430,12 +435,15 @@ class PluginConnection:
         return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
 
     def _admit(self, method: Method[Any]) -> int:
-        """Return the breaker's period of a call that may be made now. Its end is to be reported, however it ends."""
+        """Return the breaker's period of a call that may be made now. Its end is to be reported, however it ends.
+
+        Raises: NotCalled.
+        """
         if not self._budget.admits():
-            raise PluginError("not called for a while, because its calls have used up its budget")
+            raise NotCalled(f"{method.name} was not called: the plugin is bypassed, as calls have used up its budget")
         admitted = self._health.admit(method.name)
         if isinstance(admitted, str):
-            raise PluginError(admitted)
+            raise NotCalled(admitted)
         return admitted
 
     def _error_to_raise(self, error: BaseException) -> BaseException:

@@ -4,6 +4,7 @@ Each RPC has a breaker of its own: a plugin whose Score always fails and whose P
 Score's deadline. A plugin that is down fails in all its RPCs.
 """
 
+import datetime
 import functools
 import logging
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from trireme.remote import remote_breaker
 from trireme.rpc import call_durations
+from trireme_kube.componentbase import clocks
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +29,14 @@ class BreakerStatistics:
 class RpcHealth:
     """The results of one RPC's calls. Its breaker decides whether there is another one."""
 
-    __slots__ = ("breaker", "last_error")
+    __slots__ = ("breaker", "last_error", "open_since")
 
     def __init__(self, breaker: remote_breaker.Breaker) -> None:
         self.breaker = breaker
         #: The last failure, with its endpoint; empty before the first.
         self.last_error = ""
+        #: When the breaker opened, and has not closed since.
+        self.open_since: datetime.datetime | None = None
 
     def statistics(self) -> BreakerStatistics:
         """The breaker's state and counters."""
@@ -62,36 +66,45 @@ class PluginHealth:
         if period is not None:
             return period
         self.not_called += 1
-        return f"not called, {self.describe_failures(rpc)}"
+        return f"{rpc} was not called: {self.describe_failures(rpc)}"
 
     def is_probe_due(self, rpc: str) -> bool:
         """Whether the next call of the RPC probes the plugin after failures."""
         return self._health_of(rpc).breaker.is_probe_due
 
     def describe_failures(self, rpc: str) -> str:
-        """How often the RPC has failed in a row, and how last."""
+        """Since when its circuit breaker is open, and why: calls about other pods may be the reason."""
         health = self._health_of(rpc)
-        return f"after {health.breaker.failures_in_a_row} failures in a row: {health.last_error}"
+        since = "" if health.open_since is None else f" since {health.open_since:%H:%M:%S} UTC"
+        failures = health.breaker.failures_in_a_row
+        calls = "the last call" if failures == 1 else f"the last {failures} calls"
+        why = f"{calls} of {rpc} failed, about this or other pods, the last one with: {health.last_error}"
+        return f"the circuit breaker of plugin {self._plugin} is open{since}, because {why}"
 
     def record_answer(self, rpc: str) -> None:
         """Report a usable answer."""
-        breaker = self._health_of(rpc).breaker
-        if breaker.failures_in_a_row:
+        health = self._health_of(rpc)
+        if health.breaker.failures_in_a_row:
             log.info("plugin %s answers %s again", self._plugin, rpc)
         self.answered += 1
-        breaker.record_answer()
+        health.breaker.record_answer()
+        health.open_since = None
 
     def record_rejected_request(self, rpc: str, text: str) -> None:
         """Report that the plugin rejected the request; that is no failure of the plugin."""
-        self._record_error(rpc, text).breaker.record_answer()
+        health = self._record_error(rpc, text)
+        health.breaker.record_answer()
+        health.open_since = None
 
     def record_failure(self, rpc: str, period: int, text: str) -> None:
         """Report that a call of the breaker's period had no answer, or an unusable one."""
-        breaker = self._record_error(rpc, text).breaker
+        health = self._record_error(rpc, text)
+        breaker = health.breaker
         first = breaker.failures_in_a_row == 0
         opened = breaker.opened
         breaker.record_failure(period)
         if breaker.opened > opened:
+            health.open_since = health.open_since or clocks.utc_now()
             log.warning("plugin %s: circuit breaker of %s opened: %s", self._plugin, rpc, text)
         elif first:
             log.warning("plugin %s: %s failed: %s", self._plugin, rpc, text)

@@ -6,8 +6,9 @@ same step at the same time share a call; where more wait than are sent at once, 
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf import duration_pb2
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 # PreBind runs again after so long even if no change was seen: a plugin may read objects that are not watched.
 LOOK_AGAIN_SECONDS = 10.0
+
+# How soon it is tried again whether a plugin that the pod waits for, and that is not called for now, can be called.
+NOT_CALLED_SECONDS = 1.0
 
 # Pods of one profile in calls under way. Bind does not begin more than its rate limit lets through, so the bound is one
 # of memory; a remote plugin may take its time for each, and its profile's other pods wait.
@@ -66,10 +70,54 @@ class PreBindWait(NamedTuple):
     message: str
 
 
+class _Wait:
+    """The wait of one pod in PreBind: since its plugin's first answer, for objects that each answer names anew."""
+
+    def __init__(self, answer: status.Status, result: bind_pb2.PreBindResult, now: float) -> None:
+        # The first wait sets the time for all of them.
+        self.seconds = _in_seconds(result.timeout)
+        self.ends = now + self.seconds
+        self.answer, self.not_called, self.wait_for = answer, "", result.wait_for
+
+    def goes_on(self, answer: status.Status) -> bool:
+        """Whether the pod waits on though its plugin was not called, because calls about other pods have failed."""
+        return status.NOT_CALLED in answer.reasons and answer.plugin == self.answer.plugin
+
+    def update(self, answer: status.Status, result: bind_pb2.PreBindResult) -> None:
+        """Take the answer to another call, or why it was not made."""
+        if answer.code is status.Code.WAIT:
+            self.answer, self.not_called, self.wait_for = answer, "", result.wait_for
+        else:
+            self.not_called = answer.message.removeprefix(_running(answer.plugin))
+
+    @property
+    def keys(self) -> frozenset[object_waits.Key]:
+        """The objects that the pod waits for."""
+        return frozenset((key.kind, key.namespace, key.name) for key in self.wait_for)
+
+    def shown(self) -> PreBindWait:
+        """What is shown of it."""
+        message = self.answer.message
+        parts = ["" if message.startswith(_running(self.answer.plugin)) else message, self.not_called]
+        return PreBindWait(self.answer.plugin, _texts_of_keys(self.wait_for), "; ".join(filter(None, parts)))
+
+    def expired(self) -> status.Status:
+        """The error of a pod whose time is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
+        plugin, running = self.answer.plugin, _running(self.answer.plugin)
+        if self.answer.message.startswith(running):
+            return status.error(plugin, self.answer.message)
+        shown = self.shown()
+        detail = f": {shown.message}" if shown.message else ""
+        waited = golang.format_duration(round(self.seconds * 1e9))
+        return status.error(plugin, f"{running}timed out after {waited} waiting for {', '.join(shown.objects)}{detail}")
+
+
 class PreBinding:
     """Has bind run PreBindPreFlight and PreBind, and waits for the objects that PreBind needs changed.
 
-    `nominating`: before a PreBind that has work to do the pod's status names the node.
+    `nominating`: before a PreBind that has work to do the pod's status names the node. `remote`: the profiles with
+    remote plugins at PreBind; `until_published` waits until these can know what has changed, and returns that
+    generation.
     """
 
     def __init__(
@@ -78,8 +126,12 @@ class PreBinding:
         waits: object_waits.ObjectWaits,
         clock: Callable[[], float],
         nominating: bool,
+        remote: Set[str] = frozenset(),
+        until_published: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
         self._binder = binder
+        self._remote = remote
+        self._until_published = until_published
         self._waits = waits
         self._clock = clock
         self._nominating = nominating
@@ -143,40 +195,58 @@ class PreBinding:
         The time-out of the first wait is that of all of them together; when it is over, the result is an error.
         `on_wait` is called once, with the plugin for which the pod waits, and the objects that it waits for.
         """
-        ends, seconds = None, 0.0
+        wait: _Wait | None = None
         # Changes of the pod itself count too.
         own = (POD, item.pod.namespace, item.pod.name)
         with self._waits.record_changes() as recording:
             while True:
                 recording.start_over()
+                if wait is not None:
+                    cycle = await self._with_present_generation(cycle)
                 result = await self._calls.execute(ports.PreBindItem(cycle, item), rank)
                 self._addresses.pop(item.pod.uid, None)
                 answer = wire_status.from_message(result.status)
                 if answer.code in _PASSED:
                     return status.SUCCESS
-                if answer.code is not status.Code.WAIT:
+                if answer.code is not status.Code.WAIT and not (wait and wait.goes_on(answer)):
                     return answer
                 # Called again with the state that it answered, once an object that it waits for has changed.
                 item.state = result.state or item.state
-                keys = frozenset((key.kind, key.namespace, key.name) for key in result.wait_for)
-                if ends is None:
-                    # The first wait sets the time for all of them.
-                    seconds = _in_seconds(result.timeout)
-                    ends = self._clock() + seconds
-                    on_wait(answer.plugin, keys)
-                left = ends - self._clock()
-                if left <= 0:
-                    return status.error(answer.plugin, _text_of_expired_wait(answer, seconds, result.wait_for))
-                message = "" if answer.message.startswith(_running(answer.plugin)) else answer.message
-                self._awaited[item.pod.uid] = PreBindWait(answer.plugin, _texts_of_keys(result.wait_for), message)
+                if wait is None:
+                    wait = _Wait(answer, result, self._clock())
+                    on_wait(answer.plugin, wait.keys)
+                wait.update(answer, result)
+                if wait.ends <= self._clock():
+                    return wait.expired()
+                self._awaited[item.pod.uid] = wait.shown()
                 try:
-                    # Changes since before the call count, so that none is missed between the answer and the wait.
-                    async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
-                        await recording.wait_for_change({own, *keys})
-                except TimeoutError:
-                    continue
+                    await self._wait_for_change(wait, recording, own)
                 finally:
                     del self._awaited[item.pod.uid]
+
+    async def _wait_for_change(self, wait: _Wait, recording: object_waits.Recording, own: object_waits.Key) -> None:
+        """Return once the pod's PreBind is to be called again: after a change, or after some time without one."""
+        left = wait.ends - self._clock()
+        if wait.not_called:
+            # The change for which the plugin is to be called may have been seen already.
+            await asyncio.sleep(min(left, NOT_CALLED_SECONDS))
+            return
+        with contextlib.suppress(TimeoutError):
+            # Changes since before the call count, so that none is missed between the answer and the wait.
+            async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
+                await recording.wait_for_change({own, *wait.keys})
+
+    async def _with_present_generation(self, cycle: cycle_pb2.Cycle) -> cycle_pb2.Cycle:
+        """The cycle for another call: of the generation that has the change for which the pod waited.
+
+        A remote plugin that follows the cluster would else answer by an older one.
+        """
+        if self._until_published is None or cycle.profile not in self._remote:
+            return cycle
+        present = cycle_pb2.Cycle()
+        present.CopyFrom(cycle)
+        present.generation = await self._until_published()
+        return present
 
     async def _send_pre_flights(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
@@ -197,16 +267,6 @@ class PreBinding:
                 self._addresses[items[index].item.pod.uid] = address
 
         await self._binder.pre_bind(items, on_result, remember_address)
-
-
-def _text_of_expired_wait(answer: status.Status, seconds: float, wait_for: Sequence[snapshot_pb2.ObjectKey]) -> str:
-    """Why a pod fails whose wait is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
-    running = _running(answer.plugin)
-    if answer.message.startswith(running):
-        return answer.message
-    objects = ", ".join(_texts_of_keys(wait_for))
-    detail = f": {answer.message}" if answer.message else ""
-    return f"{running}timed out after {golang.format_duration(round(seconds * 1e9))} waiting for {objects}{detail}"
 
 
 def _running(plugin: str) -> str:

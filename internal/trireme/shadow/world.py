@@ -64,7 +64,7 @@ class World:
         self.engine = engine.Engine(self.snap, *self.engine_profiles)
         self.evaluators = in_process_evaluators.InProcessEvaluators(self.engine)
         evaluation = frontend_parts.EvaluationPorts(
-            self.evaluators, self.publish, lambda: True, discarded_writes.DiscardedBindings()
+            self.evaluators, self.publish, self._until_published, lambda: True, discarded_writes.DiscardedBindings()
         )
         self._scheduling = scheduling_builder.build_scheduling(self._context, self._cluster, evaluation, effects)
         #: Takes the events of informers.
@@ -90,6 +90,10 @@ class World:
         while (delta := self.cache.take_delta()) is not None:
             # Its own copy, as if it came by a stream: the cache goes on with its messages.
             self.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
+        return self.cache.generation
+
+    async def _until_published(self) -> int:
+        """The generation of now: nothing waits for a change here, as no PreBind runs."""
         return self.cache.generation
 
     def record_arrivals(self, pods: int) -> None:

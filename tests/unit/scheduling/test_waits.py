@@ -1,6 +1,7 @@
 """How waits on Permit and in PreBind end when their time is over."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.scheduling import call_batches, calls_to_bind, ports, pre_binding, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
+from trireme.wire import status as wire_status
 
 _CLAIM = snapshot_pb2.ObjectKey(kind="persistent_volume_claim", namespace="default", name="data")
 _VOLUME = snapshot_pb2.ObjectKey(kind="persistent_volume", name="disk")
@@ -70,6 +72,88 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
         assert binding.wait_of("u") is None
         assert result == status.error("Harbour", text)
         assert clock() - started == pytest.approx(90.5)
+        await binding.close()
+
+    virtual_time.run(main)
+
+
+class _PartingBinder(fake_binder.FakeBinder):
+    """Bind, whose plugin has a pod wait once, and then answers these in turn; the last one again and again."""
+
+    def __init__(self, *answers: status_pb2.Status) -> None:
+        self.answers = list(answers)
+        self.generations: list[int] = []
+
+    async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+        self.generations.append(item.cycle.generation)
+        if len(self.generations) == 1:
+            return _Binder("low tide").result
+        return bind_pb2.PreBindResult(status=self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])
+
+
+_PLUGIN_SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+
+def _not_called(plugin: str) -> status_pb2.Status:
+    """As bind answers while the circuit breaker of a plugin is open."""
+    text = f'running PreBind plugin "{plugin}": PreBind was not called: the circuit breaker is open'
+    return wire_status.to_message(dataclasses.replace(status.error(plugin, text), reasons=(status.NOT_CALLED,)))
+
+
+@pytest.mark.parametrize("answered", ["later", "never", "of another plugin"])
+def test_a_pod_that_waits_in_pre_bind_waits_on_while_its_plugin_is_not_called(answered: str) -> None:
+    """Else the mistakes of other pods end a wait that is in order: their calls have opened the circuit breaker."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        plugin = "Crane" if answered == "of another plugin" else "Harbour"
+        last = _PLUGIN_SUCCESS if answered == "later" else _not_called(plugin)
+        binding = pre_binding.PreBinding(
+            _PartingBinder(_not_called(plugin), last), object_waits.ObjectWaits(), clock, False
+        )
+        item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
+        started = clock()
+        running = asyncio.create_task(
+            binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
+        )
+        await asyncio.sleep(pre_binding.LOOK_AGAIN_SECONDS + pre_binding.NOT_CALLED_SECONDS / 2)
+        wait = binding.wait_of("u")
+        result = await running
+        if answered == "of another plugin":
+            assert result == wire_status.from_message(_not_called("Crane"))
+            return
+        assert wait is not None
+        assert wait.message == "low tide; PreBind was not called: the circuit breaker is open"
+        if answered == "later":
+            assert result == status.SUCCESS
+            assert clock() - started == pytest.approx(pre_binding.LOOK_AGAIN_SECONDS + pre_binding.NOT_CALLED_SECONDS)
+        else:
+            assert clock() - started == pytest.approx(90.5)
+            assert result.message.endswith("volume disk: low tide; PreBind was not called: the circuit breaker is open")
+            assert "timed out after 1m30.5s waiting for" in result.message
+        await binding.close()
+
+    virtual_time.run(main)
+
+
+@pytest.mark.parametrize("profile", ["remote", "in-tree"])
+def test_a_pre_bind_that_is_called_again_is_of_the_generation_that_has_the_change(profile: str) -> None:
+    """Else a plugin that follows the cluster reads a state from before the change, and the pod waits on."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        async def until_published() -> int:
+            await asyncio.sleep(0.1)
+            return 9
+
+        binder, waits = _PartingBinder(_PLUGIN_SUCCESS), object_waits.ObjectWaits()
+        binding = pre_binding.PreBinding(binder, waits, clock, False, {"remote"}, until_published)
+        item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
+        cycle, started = cycle_pb2.Cycle(profile=profile, generation=4), clock()
+        running = asyncio.create_task(binding.run(cycle, item, call_batches.FIRST, lambda plugin, keys: None))
+        await asyncio.sleep(1)
+        waits.record([(_CLAIM.kind, _CLAIM.namespace, _CLAIM.name)])
+        assert await running == status.SUCCESS
+        assert binder.generations == [4, 9 if profile == "remote" else 4]
+        assert clock() - started < pre_binding.LOOK_AGAIN_SECONDS
         await binding.close()
 
     virtual_time.run(main)

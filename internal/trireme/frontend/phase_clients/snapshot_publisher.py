@@ -4,11 +4,16 @@ A full sync of a large cluster is expensive, and many replicas may begin at once
 what was published since, as long as the two together cost a replica less than a new full sync would.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.frontend.phase_clients import follower_replicas
 from trireme.v1 import snapshot_pb2
+
+#: How long `until_published` waits: a scheduling cycle, during which nothing is published, may take longer.
+LONGEST_WAIT_SECONDS = 2.0
 
 
 class SnapshotPublisher:
@@ -21,6 +26,8 @@ class SnapshotPublisher:
         self._followers: list[follower_replicas.FollowerReplicas] = []
         self._full_sync: list[bytes] = []  # the last one, and what was published since
         self._full_sync_bytes = self._since_bytes = 0  # of the one and the other
+        # Set when the changes so far have been published; made for those that wait for it.
+        self._published: asyncio.Event | None = None
 
     def add_followers(self, followers: follower_replicas.FollowerReplicas) -> None:
         """Send changes to these replicas, too, from now on."""
@@ -52,12 +59,32 @@ class SnapshotPublisher:
         """Send what has changed to all followers; returns the generation that they will be at."""
         if not (self._full_sync or self.followed):
             self._cache.drop_delta()
-            return self._cache.generation
+            return self._end_waits()
         while (delta := self._cache.take_delta()) is not None:
             request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
             self._extend_full_sync(request)
             for followers in self._followers:
                 followers.publish(request, delta.to_generation)
+        return self._end_waits()
+
+    async def until_published(self) -> int:
+        """Wait until all that the cache has now is published; returns the generation that has it.
+
+        Scheduling cycles publish when they begin, and between them the frontend does so every 100 ms. It waits
+        `LONGEST_WAIT_SECONDS` at most, and then returns the last generation.
+        """
+        if self._cache.has_changes:
+            self._published = published = self._published or asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST_WAIT_SECONDS):
+                    await published.wait()
+        return self._cache.generation
+
+    def _end_waits(self) -> int:
+        """Everything is published: wake who waits for that, and return the generation."""
+        if self._published is not None:
+            self._published.set()
+            self._published = None
         return self._cache.generation
 
     def _extend_full_sync(self, request: bytes) -> None:
