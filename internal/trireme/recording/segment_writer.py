@@ -31,6 +31,10 @@ class FolderInUseError(Exception):
     """Another process writes to the folder."""
 
 
+class RecordingRemovedError(OSError):
+    """Somebody removed or replaced the folder, the segment or the lock: what is written there, nobody reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How many bytes the segments of a folder may take together, and how old what they hold may be."""
@@ -112,8 +116,13 @@ class RecordingWriter:
         return len(content)
 
     def sync(self) -> None:
-        """Have what was written reach the disk. Raises: OSError."""
-        if self._file is not None and self._unsynced:
+        """Have what was written reach the disk, in a file that the folder has. Raises: OSError."""
+        if self._file is None:
+            return
+        for file, path in ((self._file, self._path), (self._lock, self._folder / LOCK_NAME)):
+            if not _is_at(file, path):
+                raise RecordingRemovedError(f"{path} was removed or replaced while it was in use")
+        if self._unsynced:
             os.fsync(self._file.fileno())
             self._unsynced = False
 
@@ -155,11 +164,12 @@ class RecordingWriter:
             self._lock = None
 
     def _claim_folder(self) -> None:
-        """Make the folder, lock it, and read which segments it has, unless that is done.
+        """Make the folder, lock it, and read which segments it has; again where the lock was removed.
 
         Raises: OSError, FolderInUseError.
         """
-        if self._lock is None:
+        if not _is_at(self._lock, self._folder / LOCK_NAME):
+            self.release()
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = (self._folder / LOCK_NAME).open("wb")
             try:
@@ -206,6 +216,16 @@ class RecordingWriter:
     def _delete(self, segment: segment_folder.Segment) -> None:
         """Delete the file, unless somebody else has. Raises: OSError."""
         segment.path.unlink(missing_ok=True)
+
+
+def _is_at(file: BinaryIO | None, path: pathlib.Path) -> bool:
+    """Whether the open file is the one that the path leads to. Raises: OSError."""
+    if file is None:
+        return False
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _sync_folder(folder: pathlib.Path) -> None:

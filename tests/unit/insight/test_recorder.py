@@ -1,6 +1,7 @@
 """Recorder: what insight receives is in its recordings, and nothing that happens to them reaches insight."""
 
 import pathlib
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -259,6 +260,21 @@ def test_a_folder_that_cannot_be_written_does_not_stop_insight(tmp_path: pathlib
     at.wait(2)
     assert at.recorder.statistics().recording == 1
     at.check_last_segment()
+
+
+def test_a_folder_that_is_removed_is_made_again(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Recording would seem to go on, into a file that nobody can open."""
+    folder = tmp_path / "recordings"
+    at = recorded(folder).start()
+    shutil.rmtree(folder)
+    at.wait(6)
+    at.delta(nodes=[node("n1", 1)])
+    at.write()
+    assert "was removed or replaced" in caplog.text
+    assert at.recorder.statistics().recording_failures == 1
+    at.wait(2)
+    assert at.recorder.statistics().recording == 1
+    assert verification.verify(folder).problems == []
 
 
 def test_a_state_that_is_larger_than_the_limit_is_reported(

@@ -4,6 +4,7 @@ import errno
 import os
 import pathlib
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -158,6 +159,27 @@ def test_two_processes_do_not_share_a_folder(tmp_path: pathlib.Path) -> None:
     first.release()
     second.begin(header())
     assert numbers(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("removed", ["folder", "segment", "lock"])
+def test_what_is_removed_while_it_is_written_is_noticed_and_made_again(tmp_path: pathlib.Path, removed: str) -> None:
+    """What follows would go to a file that nobody can open; without the lock, a second process writes too."""
+    folder = tmp_path / "recordings"
+    writer = begun(folder)
+    writer.sync()
+    if removed == "folder":
+        shutil.rmtree(folder)
+    else:
+        (folder / (segment_writer.LOCK_NAME if removed == "lock" else segment_folder.file_name(1))).unlink()
+    with pytest.raises(segment_writer.RecordingRemovedError, match="was removed"):
+        writer.sync()
+    writer.abandon()
+    writer.begin(header(BEGIN + SECOND))
+    write(writer, state_frame(2, BEGIN + SECOND))
+    writer.sync()
+    assert numbers(folder)[-1:] == [2]
+    with pytest.raises(segment_writer.FolderInUseError):
+        made(folder).begin(header(BEGIN))
 
 
 def test_other_files_are_left_alone(tmp_path: pathlib.Path) -> None:
