@@ -8,7 +8,7 @@ are gone.
 import argparse
 import asyncio
 import contextlib
-import os
+import fcntl
 import pathlib
 import shlex
 import shutil
@@ -116,7 +116,8 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
     """Start the processes in their order, show their output, and stop them in reverse; returns the exit code."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
     free = frontend_connection.socket_for_new_frontend(folder)
-    kubeconfig = _kubeconfig_path(options, folder, alone=not free.is_relative_to(folder))
+    held = contextlib.ExitStack()
+    kubeconfig = _kubeconfig_path(options, folder, held)
     layout = Layout(folder, kubeconfig, _admin_socket_path(options, free))
     stopping = asyncio.Event()
     output = processes.SharedOutput(stopping.set)
@@ -149,6 +150,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
         for process in reversed(running):
             await process.stop()
         shutil.rmtree(folder, ignore_errors=True)
+        held.close()
         if output.closed:
             raise BrokenPipeError
 
@@ -162,21 +164,22 @@ def _admin_socket_path(options: argparse.Namespace, free: pathlib.Path) -> pathl
     return pathlib.Path(path) if path else free
 
 
-def _kubeconfig_path(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
+def _kubeconfig_path(options: argparse.Namespace, folder: pathlib.Path, held: contextlib.ExitStack) -> pathlib.Path:
     """The kubeconfig named on the command line, or the file for that of the embedded cluster.
 
-    Only its owner may read the latter. It is in the same place each time, unless another `up` runs or this user has no
-    writable home: then it is in `folder`.
+    Only its owner may read the latter. It is in the same place each time, unless another `up` uses that, however it was
+    started, or this user has no writable home: then it is in `folder`. The place is this run's until `held` is closed.
     """
     if options.kubeconfig:
         return pathlib.Path(options.kubeconfig)
-    if alone:
-        lasting = frontend_connection.state_folder()
-        with contextlib.suppress(OSError):
-            lasting.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.access(lasting, os.W_OK):
-            return lasting / "kubeconfig"
-    return folder / "kubeconfig"
+    lasting = frontend_connection.state_folder()
+    try:
+        lasting.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = held.enter_context((lasting / "kubeconfig.lock").open("wb"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return folder / "kubeconfig"
+    return lasting / "kubeconfig"
 
 
 async def _report_standby(layout: Layout, output: processes.SharedOutput) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import pathlib
 import sys
 from typing import Any
@@ -147,3 +148,16 @@ async def test_changes_of_the_given_files_are_taken_over(
     following.cancel()
     document = yaml.safe_load(layout.own_file.read_text())
     assert (document["batch"], document["admin"]) == ({"maxPods": 7}, {"socket": str(layout.admin)})
+
+
+def test_each_run_has_a_kubeconfig_of_its_own(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody sends to the first cluster would reach the second one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    options = argparse.Namespace(kubeconfig="")
+    lasting = tmp_path / "state/trireme/kubeconfig"
+    with contextlib.ExitStack() as first:
+        assert up._kubeconfig_path(options, tmp_path / "first", first) == lasting
+        with contextlib.ExitStack() as second:
+            assert up._kubeconfig_path(options, tmp_path / "second", second) == tmp_path / "second/kubeconfig"
+    with contextlib.ExitStack() as third:
+        assert up._kubeconfig_path(options, tmp_path / "third", third) == lasting
