@@ -241,10 +241,13 @@ class BindingCycle:
 
         async def bind_when_allowed() -> None:
             started = self._observer.clock()
-            result, _ = await asyncio.gather(
-                self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits),
-                self._write_expected_nomination(assumed),
-            )
+            if self._cache.pod(assumed.pod.uid) is None:
+                result = status.unschedulable("", "removed")  # while Permit was called
+            else:
+                result, _ = await asyncio.gather(
+                    self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits),
+                    self._write_expected_nomination(assumed),
+                )
             waited = self._observer.clock() - started
             self._observer.on_permit_wait_ended(result.code, waited)
             if result.code == status.Code.SUCCESS:

@@ -41,6 +41,24 @@ def test_a_pod_woken_by_a_rejected_permit_is_tried_at_once(world: World) -> None
     assert "Filter" in world.pending_rpcs()
 
 
+def test_a_pod_deleted_while_permit_is_called_does_not_wait(world: World) -> None:
+    """It waited for its timeout, up to 15 minutes, and Unreserve was called no sooner."""
+    world.create("guarded", 3)
+    for rpc in ("Filter", "Place"):
+        (call,) = world.pending_calls
+        assert call.rpc == rpc
+        world.answer(call, "good")
+    (call,) = world.pending_calls
+    assert call.rpc == "Permit"
+    world.api.remove("pods", "guarded")
+    world.deliver("pods", 1)
+    world.answer(call, "good")
+    assert not world.frontend.scheduling.waiting.pods()
+    world.answer_all()
+    assert world.frontend.scheduling.binding.binding_count == 0
+    assert world.frontend.scheduling.queue.contents.in_flight_pods() == []
+
+
 def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was assumed for ever: a bind in another language may answer what ours never would."""
     monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse())
