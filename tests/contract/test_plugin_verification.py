@@ -10,6 +10,7 @@ from broken import broken_followers, broken_plugins, reference_plugin
 
 from trireme.plugin_verification import rpcs, session, verification
 from trireme.rpc import dialing
+from trireme.v1 import bind_pb2, status_pb2
 
 # A plugin that hangs is found after this time.
 _DEADLINE_SECONDS = 2.0
@@ -52,6 +53,40 @@ async def test_a_broken_plugin_violates_its_specification_alone(
     done = await _verify(plugin, tmp_path)
     assert set(_numbers(done.violations)) == {plugin.violates}, _numbers(done.violations)
     assert not done.conformant
+
+
+class _PreparesFewPods(reference_plugin.ReferencePlugin):
+    """PreBind has work for one of the sample pods, and cannot answer about the other."""
+
+    points = (rpcs.PRE_BIND_POINT,)
+    works_for = ("pod-1",)
+
+    def PreBindPreFlight(self, request: bind_pb2.PreBindPreFlightRequest) -> bind_pb2.PreBindPreFlightResponse:
+        skip = status_pb2.Status(code=status_pb2.CODE_SKIP)
+        statuses = [reference_plugin.SUCCESS if item.pod.name in self.works_for else skip for item in request.items]
+        return bind_pb2.PreBindPreFlightResponse(statuses=statuses)
+
+    def PreBind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
+        response = super().PreBind(request)
+        for item, result in zip(request.items, response.results, strict=True):
+            if item.pod.name not in self.works_for:
+                result.ClearField("wait_for")
+        return response
+
+
+class _PreparesNoPod(_PreparesFewPods):
+    works_for = ()
+
+
+@pytest.mark.parametrize("plugin", [_PreparesFewPods, _PreparesNoPod])
+async def test_pre_bind_is_called_for_pods_with_work_alone(
+    plugin: type[_PreparesFewPods], tmp_path: pathlib.Path
+) -> None:
+    """Broken, an author is told of a mistake in a call that the scheduler never makes."""
+    done = await _verify(plugin, tmp_path)
+    assert _numbers(done.violations) == {}
+    left_out = {each.specification.number for each in done.having(verification.Outcome.NOT_APPLICABLE)}
+    assert ("P154" in left_out) is (not plugin.works_for)
 
 
 class _ServedWithTls(reference_plugin.ReferencePlugin):

@@ -229,7 +229,28 @@ async def _pre_bind_pre_flight(session: Session) -> list[Message]:
 
 
 async def _pre_bind(session: Session) -> list[Message]:
-    return [bind_pb2.PreBindRequest(cycle=session.cycle(0), items=await _reserved_items(session))]
+    """Empty: PreBindPreFlight says that there is no work for any pod."""
+    items_with_work = [
+        item
+        for each in await samples(session, rpcs.PRE_BIND_PRE_FLIGHT)
+        for at, item in enumerate(_items_of(each))
+        if _has_work(each, at)
+    ]
+    return [bind_pb2.PreBindRequest(cycle=session.cycle(0), items=items_with_work)] if items_with_work else []
+
+
+def _items_of(each: exchanges.Exchange) -> Sequence[bind_pb2.BindItem]:
+    """The items of a call of PreBindPreFlight."""
+    assert isinstance(each.request, bind_pb2.PreBindPreFlightRequest)
+    return each.request.items
+
+
+def _has_work(each: exchanges.Exchange, at: int) -> bool:
+    """Whether the scheduler would call PreBind for the item; also where the answer is wrong, which P157 is about."""
+    answer = each.response
+    if not isinstance(answer, bind_pb2.PreBindPreFlightResponse) or at >= len(answer.statuses):
+        return True
+    return answer.statuses[at].code == status_pb2.CODE_SUCCESS
 
 
 async def _bind(session: Session) -> list[Message]:
