@@ -141,3 +141,20 @@ async def test_a_plugin_whose_calls_fail_is_not_shown_as_ok(monkeypatch: pytest.
             await shown("failing: Score is not called: broken")
         finally:
             await supervisor.close()
+
+
+def test_what_is_not_called_in_any_process_is_shown() -> None:
+    """Broken, somebody who mended Score wonders why pods still wait: for PreEnqueue, which another process calls."""
+
+    def entry(breaker: str, last_error: str) -> plugin_pb2.PluginStatistics:
+        return plugin_pb2.PluginStatistics(plugin="P", breaker=breaker, last_error=last_error)
+
+    found = [
+        entry("closed", "Filter: late"),
+        entry("open", "Score is not called: broken"),
+        entry("half-open", "Score is not called: broken too"),
+        entry("open", "PreEnqueue is not called: broken"),
+    ]
+    text = "Score is not called: broken; PreEnqueue is not called: broken"
+    assert plugin_calls._last_error(found) == text
+    assert plugin_calls._last_error(found[:1]) == "Filter: late"

@@ -151,8 +151,8 @@ def _plugin_row(
 ) -> Json:
     """Make a plugin's row of the status page: calls and durations of all processes together, and its health.
 
-    The breaker shown is the worst of all processes, and the last error one of a process with that breaker. The problem
-    is what explains the health: the last error, that of the snapshot stream, or that of the handshake.
+    The breaker shown is the worst of all processes. The problem is what explains the health: the last error, that of the
+    snapshot stream, or that of the handshake.
     """
     durations = call_durations.CallDurations()
     for entry in found:
@@ -160,9 +160,7 @@ def _plugin_row(
     # A phase of another version may report states that we do not know.
     known = [entry for entry in found if entry.breaker in _BREAKERS]
     breaker = max((entry.breaker for entry in known), key=_BREAKERS.index, default=_BREAKERS[0])
-    # Of several processes, one whose breaker is open says what is not called.
-    errors = [entry.last_error for entry in sorted(found, key=lambda entry: entry.breaker != breaker)]
-    last_error = next(filter(None, errors), "")
+    last_error = _last_error(found)
     health = _health_text(status, failed_recently or breaker != _BREAKERS[0], stream is not None and not stream.in_step)
     problems = {"failing": last_error, "not following": _stream_problem(stream)}
     failed = sum(entry.failed for entry in found)
@@ -188,6 +186,20 @@ def _plugin_row(
         "p99Seconds": durations.quantile(0.99),
         "lastError": last_error,
     }
+
+
+def _last_error(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
+    """The last failure in one of the processes; where breakers are not closed, what is not called in any of them.
+
+    Replicas that do not call the same RPCs are one: the text begins with these.
+    """
+    not_called = {}
+    for entry in found:
+        if entry.breaker in _BREAKERS[1:] and entry.last_error:
+            not_called.setdefault(entry.last_error.partition(":")[0], entry.last_error)
+    if not_called:
+        return "; ".join(not_called.values())
+    return next((entry.last_error for entry in found if entry.last_error), "")
 
 
 def _shadow_json(found: Sequence[plugin_pb2.PluginStatistics]) -> Json:
