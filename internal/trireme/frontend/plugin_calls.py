@@ -151,8 +151,8 @@ def _plugin_row(
 ) -> Json:
     """Make a plugin's row of the status page: calls and durations of all processes together, and its health.
 
-    The breaker shown is the worst of all processes. The problem is what explains the health: the last error, that of the
-    snapshot stream, or that of the handshake.
+    The breaker shown is the worst of all processes. The problem is what explains the health: the last error, that of
+    the snapshot stream, or that of the handshake.
     """
     durations = call_durations.CallDurations()
     for entry in found:
