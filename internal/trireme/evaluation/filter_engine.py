@@ -79,6 +79,12 @@ class FilterEngine:
         """The columns of the cycle's class, brought up to date."""
         return await self._evaluator.evaluate(cycle.profile, self._class_of_cycle(cycle), timer)
 
+    def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
+        """The asynchronous plugins that have nothing to say of the class, as far as it was evaluated."""
+        columns = self._evaluator.columns_of(profile, self._snap.classes[class_id]).plugins
+        names = [plugin.name for plugin in self.chains[profile].asynchronous]
+        return [name for name in names if name in columns and columns[name].prefilter.skip]
+
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what was computed for a class, so that all plugins are called anew."""
         self._evaluator.drop(profile, class_id)

@@ -129,6 +129,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
             response = await answering.answer_or_abort(_run_post_filter(engine, request), context)
+        self._add_skips(engine, request.cycle.profile, (request.cycle.pod_class,), recorded)
         return self._completed(response, recorded)
 
     async def ListPreemptionCandidates(
@@ -138,6 +139,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
             response = await answering.answer_or_abort(_list_candidates(engine, request), context)
+        self._add_skips(engine, request.cycle.profile, (request.cycle.pod_class,), recorded)
         return self._completed(response, recorded)
 
     async def SelectPreemptionCandidate(
@@ -163,6 +165,8 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
             response = await answering.answer_or_abort(engine.reprieve_pod_group_victims(request), context)
+        classes = {member.pod_class for member in request.placed}
+        self._add_skips(engine, request.cycle.profile, classes, recorded)
         if recorded is not None:
             response.remote_answers = recorded.content()
         return response
@@ -197,6 +201,21 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         if recorded is not None:
             response.remote_answers = recorded.content()
         return response
+
+    def _add_skips(
+        self,
+        engine: filter_engine.FilterEngine,
+        profile: str,
+        classes: Collection[int],
+        recorded: answer_recording.CollectedAnswers | None,
+    ) -> None:
+        """Record which remote plugins skip the classes that dry runs were made for: those are not called about them."""
+        if recorded is None:
+            return
+        for number in classes:
+            if number in self._snap.classes:
+                for name in engine.skipping_plugins(profile, number):
+                    recorded.verdicts_of(name, number).skip()
 
     async def _engine_when_synced(
         self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]

@@ -30,13 +30,14 @@ async def explain(
     cycle: cycle_pb2.Cycle,
     preemptor: filter_phase_pb2.Preemptor,
     nominated_node: str = "",
+    answer: filter_answers.FilterAnswer | None = None,
 ) -> decision_explanation_pb2.PreemptionExplanation:
     """Explain what preemption does for the cycle's pod, on the snapshot of the engine.
 
-    `nominated_node` is the node that it chose, if that is known. Raises: OutOfStepError where the snapshot changed
-    meanwhile.
+    `nominated_node` is the node that it chose, and `answer` what the engine answered at Filter, if they are known.
+    Raises: OutOfStepError where the snapshot changed meanwhile.
     """
-    answer = await filters.filter(cycle)
+    answer = answer or await filters.filter(cycle)
     columns = answer.columns or _no_columns(snap)
     found = await filters.list_preemption_candidates(cycle, columns, answer.refusal, preemptor)
     out = decision_explanation_pb2.PreemptionExplanation()

@@ -1,6 +1,7 @@
 """InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -341,7 +342,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             return
         last.recorded.answer.filtering = False
         try:
-            response.preemption.CopyFrom(await self._explain_preemption(queued, cycle, last.engine))
+            response.preemption.CopyFrom(
+                await self._explain_preemption(queued, cycle, last.engine, last.recorded.filtering())
+            )
         except recorded_plugins.MissingAnswerError as error:
             response.not_known.append(f"whom it would preempt: {error} is not recorded")
 
@@ -358,9 +361,16 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             return decision_explanation_pb2.PreemptionExplanation(pod_group=queued.pod_group, reason=reason)
 
     async def _explain_preemption(
-        self, queued: snapshot_pb2.QueuedPod, cycle: cycle_pb2.Cycle, evaluating: engine.Engine
+        self,
+        queued: snapshot_pb2.QueuedPod,
+        cycle: cycle_pb2.Cycle,
+        evaluating: engine.Engine,
+        filtering: contextlib.AbstractContextManager[None] | None = None,
     ) -> decision_explanation_pb2.PreemptionExplanation:
-        """What preemption would do for the pod now. It runs on a fork, which changes no more."""
+        """What preemption would do for the pod now. It runs on a fork, which changes no more.
+
+        `filtering` is entered while Filter is evaluated.
+        """
         # Other calls are answered first, as between the simulations of a search.
         await asyncio.sleep(0)
         copy = simulated_cluster.SimulatedCluster(self._snap, evaluating.filter.profiles, cycle)
@@ -369,7 +379,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         node = "" if nominee is None else self._snap.nodes.names[nominee.slot]
         cycle.pod.status.nominated_node_name = node
         preemptor = filter_phase_pb2.Preemptor(pod=queued.pod, nominated_node=node, seed=cycle.generation)
-        return await preemption_explanation.explain(copy.engine, copy.snap, cycle, preemptor)
+        with filtering or contextlib.nullcontext():
+            answer = await copy.engine.filter(cycle)
+        return await preemption_explanation.explain(copy.engine, copy.snap, cycle, preemptor, answer=answer)
 
 
 def _write_explanation(

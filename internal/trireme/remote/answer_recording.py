@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trireme.evaluation.scoring import class_scores
 from trireme.framework import status
 from trireme.plugin_api import interfaces
+from trireme.remote import node_verdicts
 from trireme.snapshot import arrays
 from trireme.v1 import filter_pb2, remote_answer_pb2
 from trireme.wire import status as wire_status
@@ -25,14 +26,26 @@ class CollectedAnswers:
     def __init__(self) -> None:
         self._answers = remote_answer_pb2.RemoteAnswers(complete=True)
         self._dry_runs = 0
+        # By plugin and class.
+        self._verdicts: dict[tuple[str, int], node_verdicts.VerdictCollection] = {}
 
     def content(self) -> bytes:
         """All of them, a serialised RemoteAnswers."""
-        return self._answers.SerializeToString()
+        if not self._answers.complete:
+            return self._answers.SerializeToString()
+        out = remote_answer_pb2.RemoteAnswers()
+        out.CopyFrom(self._answers)
+        for (plugin, pod_class), verdicts in self._verdicts.items():
+            out.answers.add(plugin=plugin, pod_class=pod_class, nodes=verdicts.to_message())
+        return out.SerializeToString()
 
-    def new_answer(self, plugin: str) -> remote_answer_pb2.RemoteAnswer:
-        """The next answer, of this plugin, to be filled in."""
-        return self._answers.answers.add(plugin=plugin)
+    def new_answer(self, plugin: str, pod_class: int = 0) -> remote_answer_pb2.RemoteAnswer:
+        """The next answer, of this plugin, to be filled in. `pod_class`: what it is about, if that is a class."""
+        return self._answers.answers.add(plugin=plugin, pod_class=pod_class)
+
+    def verdicts_of(self, plugin: str, pod_class: int) -> node_verdicts.VerdictCollection:
+        """Where the plugin's verdicts on nodes as they are go, for one class."""
+        return self._verdicts.setdefault((plugin, pod_class), node_verdicts.VerdictCollection())
 
     def has_room_for(self, dry_runs: int) -> bool:
         """Whether so many more dry runs are recorded; else the answers are incomplete from now on."""
@@ -60,14 +73,27 @@ def recording(wanted: bool) -> Iterator[CollectedAnswers | None]:
         _collected.reset(token)
 
 
-def add_dry_runs(
-    plugin: str, runs: Sequence[interfaces.DryRun], index: arrays.Int16Array, table: interfaces.StatusTable
+def add_verdicts(
+    plugin: str, pod_class: int, slots: arrays.SlotArray, index: arrays.Int16Array, table: interfaces.StatusTable
 ) -> None:
-    """The plugin's verdicts on dry runs. Shape: index (run,), numbers of the table."""
+    """A dry run read the plugin's verdicts on these nodes as they are. Shapes: (slot,); index: the table's numbers."""
+    collected = _collected.get()
+    if collected is not None:
+        collected.verdicts_of(plugin, pod_class).add(slots, index, table)
+
+
+def add_dry_runs(
+    plugin: str,
+    pod_class: int,
+    runs: Sequence[interfaces.DryRun],
+    index: arrays.Int16Array,
+    table: interfaces.StatusTable,
+) -> None:
+    """The plugin's verdicts on dry runs for the class. Shape: index (run,), numbers of the table."""
     collected = _collected.get()
     if collected is None or not collected.has_room_for(len(runs)):
         return
-    about = collected.new_answer(plugin).dry_runs
+    about = collected.new_answer(plugin, pod_class).dry_runs
     numbers: dict[int, int] = {0: 0}
     for run, number in zip(runs, index.tolist(), strict=True):
         if number not in numbers:

@@ -1,7 +1,8 @@
 """A remote filter plugin of a recording: it answers what the recorded answer of Filter says that it answered.
 
 That answer names for each node the first plugin that refused it. So what the plugin said of a node is known, unless
-another one refused the node before; then it does not count.
+another one refused the node before; then it does not count for Filter. It counts in dry runs of preemption, which may
+lift the refusal of the other one: what they read is recorded with their own decision.
 """
 
 import dataclasses
@@ -29,10 +30,12 @@ class RecordedAnswer:
         #: The class that it is about, and whether the decision that is made is Filter's own.
         self.pod_class = 0
         self.filtering = False
+        #: Whether the decision is on the cluster that this answer is about.
+        self.is_of_now = True
 
     def take(self, pod_class: int, about: decision_pb2.FilterDecision) -> None:
         """The decision that is made next. Raises: ValueError for columns that do not fit together."""
-        self.pod_class = pod_class
+        self.pod_class, self.is_of_now = pod_class, True
         self.pre_filter = wire_status.from_message(about.pre_filter) if about.HasField("pre_filter") else None
         self._recorded = self.columns = node_columns.from_message(about.columns) if about.HasField("columns") else None
 
@@ -88,25 +91,56 @@ class RecordedFilterPlugin:
     ) -> interfaces.Verdicts:
         """The recorded refusals that are this plugin's, and how many copies fit where nobody refuses.
 
-        Raises: MissingAnswerError for another class than the last answer's.
+        Raises: MissingAnswerError for another class than the last answer's, and in dry runs as `_verdicts_in_dry_run`.
         """
+        if snap.dry_run is not None and not self._answer.filtering:
+            return self._verdicts_in_dry_run(pod_class, slots, table)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
         if pod_class.id != self._answer.pod_class:
+            if not self._answer.filtering:
+                # What is decided beside Filter reads verdicts in dry runs alone.
+                return interfaces.Verdicts(index, capacity)
             raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes for class {pod_class.id}")
         recorded = self._answer.columns
         if recorded is not None:
             known = slots < recorded.index.shape[0]
             numbers = recorded.index[slots[known]]
-            own = np.zeros(len(recorded.statuses) + 1, dtype=np.int16)
-            for number, refusing in enumerate(recorded.statuses, start=1):
-                if refusing.plugin == self.name:
-                    own[number] = table.intern(refusing)
-            index[known] = own[numbers]
+            index[known] = self._own_numbers(recorded, table)[numbers]
             capacity[known] = np.where(
                 numbers == interfaces.PASSES, recorded.capacity[slots[known]], interfaces.UNLIMITED
             )
         return interfaces.Verdicts(index, capacity, as_of=None)
+
+    def _verdicts_in_dry_run(
+        self, pod_class: classes.PodClass, slots: arrays.SlotArray, table: interfaces.StatusTable
+    ) -> interfaces.Verdicts:
+        """What the decision's dry runs read of these nodes, or what Filter's answer says of them.
+
+        Raises: MissingAnswerError for a node that neither says it of: another plugin refused it before this one.
+        """
+        found = self._answers.verdicts_of(self.name, pod_class.id)
+        if found is None:
+            index, known = np.zeros(slots.shape[0], dtype=np.int16), np.zeros(slots.shape[0], dtype=np.bool_)
+        else:
+            index, known = found.find(slots, table)
+        left, recorded = np.flatnonzero(~known), self._answer.columns if self._answer.is_of_now else None
+        if left.size and recorded is not None and pod_class.id == self._answer.pod_class:
+            left = left[slots[left] < recorded.index.shape[0]]
+            numbers = recorded.index[slots[left]]
+            index[left] = own = self._own_numbers(recorded, table)[numbers]
+            known[left] = (numbers == interfaces.PASSES) | (own != interfaces.PASSES)
+        if not known.all():
+            raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes that another plugin refused")
+        return interfaces.Verdicts(index)
+
+    def _own_numbers(self, recorded: node_columns.NodeColumns, table: interfaces.StatusTable) -> arrays.Int16Array:
+        """By the number of a recorded status, the table's if the refusal is this plugin's; else PASSES."""
+        own = np.zeros(len(recorded.statuses) + 1, dtype=np.int16)
+        for number, refusing in enumerate(recorded.statuses, start=1):
+            if refusing.plugin == self.name:
+                own[number] = table.intern(refusing)
+        return own
 
     async def dry_runs(
         self,
@@ -123,6 +157,6 @@ class RecordedFilterPlugin:
         if self._answer.filtering:
             slots = np.array([run.slot for run in runs], dtype=np.intp)
             return self.filter(pod_class, snap, state, slots, table)
-        found = [self._answers.dry_run_of(self.name, run) for run in runs]
+        found = [self._answers.dry_run_of(self.name, pod_class.id, run) for run in runs]
         numbers = [interfaces.PASSES if each is None else table.intern(each) for each in found]
         return interfaces.Verdicts(np.array(numbers, dtype=np.int16))

@@ -1,5 +1,8 @@
 """Makes the filter and score plugins that answer what is recorded, in place of the services."""
 
+import contextlib
+from collections.abc import Iterator
+
 from trireme.plugin_api import interfaces
 from trireme.remote import recorded_filter, recorded_plugins
 from trireme.v1 import snapshot_pb2
@@ -11,6 +14,15 @@ class RecordedMakers:
     def __init__(self) -> None:
         self.answer = recorded_filter.RecordedAnswer()
         self.answers = recorded_plugins.RemoteAnswers()
+
+    @contextlib.contextmanager
+    def filtering(self) -> Iterator[None]:
+        """Within it, an evaluation is Filter's own; else it is about what builds on Filter's answer."""
+        before, self.answer.filtering = self.answer.filtering, True
+        try:
+            yield
+        finally:
+            self.answer.filtering = before
 
     def make_filter(self, plugin: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncFilter:
         """The plugin at Filter, with PreFilter."""

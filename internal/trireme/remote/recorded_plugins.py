@@ -1,7 +1,7 @@
 """Remote plugins of a recording at Score, PostFilter and Reserve: each answers what is recorded of the decision.
 
 What filter plugins say of nodes as they are is in the recorded answer of Filter (`recorded_filter`); what they said in
-dry runs is found here.
+dry runs, and what dry runs read of the rest, is found here.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import numpy as np
 from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status
 from trireme.plugin_api import interfaces
+from trireme.remote import node_verdicts
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, remote_answer_pb2
 from trireme.wire import node_columns
@@ -32,27 +33,21 @@ class RemoteAnswers:
         self._dry_runs: dict[tuple[str, int, RunKey], status.Status | None] = {}
         self._post_filters: dict[str, list[remote_answer_pb2.RemotePostFilter]] = {}
         self._reservations: dict[tuple[str, str], filter_pb2.Reservation] = {}
-        self._generation = -1
-        self._class = 0
+        self._verdicts: dict[tuple[str, int], node_verdicts.RecordedVerdicts] = {}
         #: How the plugin failed that failed the pods at Score; None: none did.
         self.failure: status.Status | None = None
 
     def take(self, decision: decision_pb2.Decision) -> None:
-        """The decision that is made next. Dry runs hold as long as the cluster is the same: they are not repeated."""
-        if self._generation != decision.generation:
-            self._generation = decision.generation
-            self._dry_runs.clear()
-        self._class = decision.pod_class
-        self._scores.clear()
-        self._post_filters.clear()
-        self._reservations.clear()
+        """The decision that is made next. Raises: ValueError for answers that do not fit together."""
+        for answers in (self._scores, self._dry_runs, self._verdicts, self._post_filters, self._reservations):
+            answers.clear()
         failed = decision.HasField("place") and decision.place.HasField("failure")
         self.failure = wire_status.from_message(decision.place.failure) if failed else None
         for answer in decision.remote.answers:
-            self._add(answer)
+            self._add(answer, answer.pod_class or decision.pod_class)
 
-    def _add(self, answer: remote_answer_pb2.RemoteAnswer) -> None:
-        """Add one answer."""
+    def _add(self, answer: remote_answer_pb2.RemoteAnswer, pod_class: int) -> None:
+        """Add one answer. Raises: ValueError."""
         name, kind = answer.plugin, answer.WhichOneof("answer")
         if kind == "scores":
             self._scores.setdefault(name, remote_answer_pb2.RemoteScores()).MergeFrom(answer.scores)
@@ -62,7 +57,9 @@ class RemoteAnswers:
                 key = run.slot, tuple(sorted(run.removed_rows)), tuple(run.added_classes)
                 if run.status >= len(statuses):
                     raise ValueError(f"remote.dry_runs: a run of {name} refers to status {run.status}")
-                self._dry_runs[name, self._class, key] = statuses[run.status]
+                self._dry_runs[name, pod_class, key] = statuses[run.status]
+        elif kind == "nodes":
+            self._verdicts[name, pod_class] = node_verdicts.RecordedVerdicts(answer.nodes)
         elif kind == "post_filter":
             self._post_filters.setdefault(name, []).append(answer.post_filter)
         elif kind == "reservations":
@@ -77,9 +74,15 @@ class RemoteAnswers:
             raise MissingAnswerError(f"the scores of {plugin}")
         return self._scores[plugin]
 
-    def dry_run_of(self, plugin: str, run: interfaces.DryRun) -> status.Status | None:
-        """The plugin's verdict on a dry run; None: the pod passes. Raises: MissingAnswerError."""
-        key = plugin, self._class, (run.slot, tuple(sorted(run.removed_rows)), tuple(run.added_classes))
+    def verdicts_of(self, plugin: str, pod_class: int) -> node_verdicts.RecordedVerdicts | None:
+        """What dry runs for the class read of the plugin's verdicts on nodes as they are; None: it is not recorded."""
+        return self._verdicts.get((plugin, pod_class))
+
+    def dry_run_of(self, plugin: str, pod_class: int, run: interfaces.DryRun) -> status.Status | None:
+        """The plugin's verdict on a dry run for the class; None: the pod passes. Raises: MissingAnswerError."""
+        if (plugin, pod_class) in self._verdicts and self._verdicts[plugin, pod_class].skipped:
+            return None
+        key = plugin, pod_class, (run.slot, tuple(sorted(run.removed_rows)), tuple(run.added_classes))
         if key not in self._dry_runs:
             raise MissingAnswerError(f"a dry run of {plugin}")
         return self._dry_runs[key]

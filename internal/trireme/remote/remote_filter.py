@@ -129,7 +129,10 @@ class RemoteFilterPlugin:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """The plugin's verdicts, as of its last call."""
-        return state.read(slots)
+        verdicts = state.read(slots)
+        if snap.dry_run is not None:
+            answer_recording.add_verdicts(self.name, pod_class.id, slots, verdicts.index, table)
+        return verdicts
 
     async def dry_runs(
         self,
@@ -166,7 +169,7 @@ class RemoteFilterPlugin:
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
             failed = self._status_of_failed_filter(str(error))
             index[:] = interfaces.PASSES if failed is None else table.intern(failed)
-        answer_recording.add_dry_runs(self.name, runs, index, table)
+        answer_recording.add_dry_runs(self.name, pod_class.id, runs, index, table)
         return interfaces.Verdicts(index)
 
     async def _filter(

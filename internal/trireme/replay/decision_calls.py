@@ -77,6 +77,7 @@ class DecisionCalls:
             return None
         self._remote.take(decision)
         self._recorded.filtering = False
+        self._recorded.is_of_now = self._is_filtered_for(decision)
         return await call(decision)
 
     async def _filter(self, decision: decision_pb2.Decision) -> MadeAgain:
@@ -204,9 +205,11 @@ class DecisionCalls:
             answer = class_answer.ClassAnswer()
             answer.update(node_columns.from_message(columns))
             return _result_of(answer, tuple(constraints))
-        if self._filtered is None or self._filtered[:2] != (_key(decision), decision.generation):
-            return None
-        return self._filtered[2]
+        return self._filtered[2] if self._filtered is not None and self._is_filtered_for(decision) else None
+
+    def _is_filtered_for(self, decision: decision_pb2.Decision) -> bool:
+        """Whether the last answer of Filter is about the decision's class and cluster."""
+        return self._filtered is not None and self._filtered[:2] == (_key(decision), decision.generation)
 
 
 def _key(decision: decision_pb2.Decision) -> ports.ClassKey:

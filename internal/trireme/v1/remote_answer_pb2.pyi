@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from trireme.v1 import filter_pb2 as _filter_pb2
+from trireme.v1 import remote_node_verdicts_pb2 as _remote_node_verdicts_pb2
 from trireme.v1 import status_pb2 as _status_pb2
 import builtins as _builtins
 import sys
@@ -23,7 +24,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class RemoteAnswers(_message.Message):
     """RemoteAnswers is the answers of all remote plugins that the outcome of one call depends on. What filter plugins say of
-    nodes as they are is left out: the answer of Filter has it (FilterDecision.columns).
+    nodes as they are is here only where dry runs read it: Filter itself has it in its answer (FilterDecision.columns).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -61,8 +62,12 @@ class RemoteAnswer(_message.Message):
     DRY_RUNS_FIELD_NUMBER: _builtins.int
     POST_FILTER_FIELD_NUMBER: _builtins.int
     RESERVATIONS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    POD_CLASS_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """REQUIRED. The plugin's name."""
+    pod_class: _builtins.int
+    """OPTIONAL. With `dry_runs` and `nodes`, the class that they are about. 0: that of the decision."""
     @_builtins.property
     def scores(self) -> Global___RemoteScores:
         """Score, with PreScore and NormalizeScore."""
@@ -79,6 +84,10 @@ class RemoteAnswer(_message.Message):
     def reservations(self) -> Global___RemoteReservations:
         """Reserve."""
 
+    @_builtins.property
+    def nodes(self) -> _remote_node_verdicts_pb2.RemoteNodeVerdicts:
+        """Filter about nodes as they are, where dry runs read it."""
+
     def __init__(
         self,
         *,
@@ -87,12 +96,14 @@ class RemoteAnswer(_message.Message):
         dry_runs: Global___RemoteDryRuns | None = ...,
         post_filter: Global___RemotePostFilter | None = ...,
         reservations: Global___RemoteReservations | None = ...,
+        nodes: _remote_node_verdicts_pb2.RemoteNodeVerdicts | None = ...,
+        pod_class: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "dry_runs", b"dry_runs", "post_filter", b"post_filter", "reservations", b"reservations", "scores", b"scores"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "dry_runs", b"dry_runs", "nodes", b"nodes", "post_filter", b"post_filter", "reservations", b"reservations", "scores", b"scores"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "dry_runs", b"dry_runs", "plugin", b"plugin", "post_filter", b"post_filter", "reservations", b"reservations", "scores", b"scores"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "dry_runs", b"dry_runs", "nodes", b"nodes", "plugin", b"plugin", "pod_class", b"pod_class", "post_filter", b"post_filter", "reservations", b"reservations", "scores", b"scores"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["scores", "dry_runs", "post_filter", "reservations"]  # noqa: Y015
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["scores", "dry_runs", "post_filter", "reservations", "nodes"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
 

@@ -60,6 +60,10 @@ class FilterEvaluator:
         """The classes (profile, number) that were evaluated lately."""
         return self._cache
 
+    def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_verdicts.ClassVerdicts:
+        """What is cached of the class, as of its last evaluation."""
+        return self._cache.columns_of(profile, pod_class)
+
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what was computed for a class: plugins may answer otherwise than the snapshot's changes let expect."""
         self._cache.drop(profile, class_id)

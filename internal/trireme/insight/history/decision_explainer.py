@@ -224,7 +224,10 @@ async def _explain_preemption(
     preemptor, node = preemptors[preemption.position], results[preemption.position].answer.nominated_node
 
     async def explain(on: cluster_history.PastCluster) -> decision_explanation_pb2.PreemptionExplanation:
-        return await preemption_explanation.explain(on.engine().filter, on.snap, cycle, preemptor, node)
+        filters, recorded = on.engine().filter, on.plugins.recorded
+        with contextlib.nullcontext() if recorded is None else recorded.plugins.filtering():
+            answer = await filters.filter(cycle)
+        return await preemption_explanation.explain(filters, on.snap, cycle, preemptor, node, answer)
 
     *better, last = decision_evaluation.with_recorded_answers(past, preemption.made, preemption.filtered)
     for each in better:
