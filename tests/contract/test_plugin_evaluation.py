@@ -23,8 +23,8 @@ NODES = 3
 class Counting:
     """Writes down the nodes of each call, and may fail."""
 
-    def __init__(self, depends_on: sdk.Dependency) -> None:
-        self.info = sdk.Info("Counting", depends_on=depends_on)
+    def __init__(self, depends_on: sdk.Dependency, pod_fields: Sequence[str] = ()) -> None:
+        self.info = sdk.Info("Counting", depends_on=depends_on, pod_fields=pod_fields)
         self.asked: list[list[str]] = []
         self.fails = False
 
@@ -57,15 +57,15 @@ class Evaluation:
         scores = score_chain.ScoreChain({"Counting": 1}, (self.remotes.score_plugin(config, "p"),))
         self._filter = filter_evaluator.FilterEvaluator(self.snap, {"p": filters})
         self._score = score_evaluator.ScoreEvaluator(self.snap, {"p": scores})
-        self.pod_class = fill(self.snap, NODES)
+        fill(self.snap, NODES)
 
-    async def filter(self) -> class_verdicts.ClassVerdicts:
+    async def filter(self, number: int = 1) -> class_verdicts.ClassVerdicts:
         """The class's verdicts."""
-        return await self._filter.evaluate("p", self.pod_class)
+        return await self._filter.evaluate("p", self.snap.classes[number])
 
-    async def score(self) -> class_scores.ClassScores | status.Status:
+    async def score(self, number: int = 1) -> class_scores.ClassScores | status.Status:
         """The class's scores."""
-        return await self._score.evaluate("p", self.pod_class)
+        return await self._score.evaluate("p", self.snap.classes[number])
 
     def change(self, **delta: Any) -> None:
         """The cluster goes one generation on."""
@@ -78,8 +78,10 @@ async def opened(tmp_path: Path) -> AsyncIterator[Any]:
     """Opens an evaluation; it ends with the test."""
     async with AsyncExitStack() as stack:
 
-        async def open_evaluation(depends_on: sdk.Dependency, **fields: Any) -> Evaluation:
-            plugin = Counting(depends_on)
+        async def open_evaluation(
+            depends_on: sdk.Dependency, pod_fields: Sequence[str] = (), **fields: Any
+        ) -> Evaluation:
+            plugin = Counting(depends_on, pod_fields)
             address = await stack.enter_async_context(on_the_sdk(plugin, tmp_path))
             info = await remote_client.handshake("Counting", address, deadline_seconds=10)
             config = snapshot_pb2.RemotePlugin(
@@ -129,6 +131,38 @@ async def test_concurrent_requests_share_one_call(opened: Any, phase: str) -> No
     evaluation = await opened(sdk.Dependency.NODE)
     await asyncio.gather(*(getattr(evaluation, phase)() for _ in range(4)))
     assert evaluation.plugin.asked == [ALL]
+
+
+@pytest.mark.parametrize("phase", ["filter", "score"])
+@pytest.mark.parametrize(
+    ("depends_on", "pod_fields", "namespace", "asked_for_both"),
+    [
+        (sdk.Dependency.NODE, ["metadata.namespace"], "shop", 1),
+        (sdk.Dependency.NODE, ["metadata.namespace"], "other", 2),
+        (sdk.Dependency.NODE, [], "shop", 2),
+        (sdk.Dependency.NODE_PODS, ["metadata.namespace"], "shop", 2),
+    ],
+    ids=["equal to the plugin", "another field that it reads", "it reads all fields", "pods of the node"],
+)
+async def test_classes_that_are_equal_to_a_plugin_share_its_answers(
+    opened: Any, phase: str, depends_on: sdk.Dependency, pod_fields: list[str], namespace: str, asked_for_both: int
+) -> None:
+    """Broken, a plugin that reads one label is called for each size of pod, or answers by another pod's label."""
+    evaluation = await opened(depends_on, pod_fields)
+    evaluate = getattr(evaluation, phase)
+    pod = core_pb2.Pod(metadata={"namespace": namespace, "labels": {"app": "db"}})
+    evaluation.change(classes=[snapshot_pb2.PodClass(id=2, pod=pod)])
+    first, second = await asyncio.gather(evaluate(1), evaluate(2))
+    assert evaluation.plugin.asked == [ALL] * asked_for_both
+    if phase == "filter":
+        assert first.index[:NODES].tolist() == second.index[:NODES].tolist() == [0, 1, 0]
+        assert second.table.statuses == [status.unschedulable("Counting", "no")]
+    else:
+        assert second.plugins["Counting"].raw[:NODES].tolist() == [10] * NODES
+    evaluation.change(nodes=[NODE_2])
+    await evaluate(1)
+    await evaluate(2)
+    assert evaluation.plugin.asked[asked_for_both:] == [["node-2"]] * asked_for_both
 
 
 async def test_a_remote_refusal_is_the_nodes_verdict(opened: Any) -> None:

@@ -86,6 +86,15 @@ class StatusTable:
         """The status's number, from 1; 0: it has none."""
         return self._indexes.get(entry, 0)
 
+    def translate(self, statuses: Sequence[status.Status], index: arrays.Int16Array) -> arrays.Int16Array:
+        """Numbers of these statuses, from 1, as numbers of the table. Shapes: any, as `index`."""
+        numbers = np.zeros(len(statuses) + 1, dtype=np.int16)
+        for number in np.unique(index).tolist():
+            if number:
+                numbers[number] = self.intern(statuses[number - 1])
+        translated: arrays.Int16Array = numbers[index]
+        return translated
+
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:

@@ -21,6 +21,7 @@ from trireme.remote import (
     remote_connection,
     remote_request,
     remote_response,
+    shared_answers,
 )
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import filter_pb2, plugin_pb2
@@ -77,6 +78,9 @@ class RemoteFilterPlugin:
         self.depends_on = client.depends_on
         self._client = client
         self._profile = profile
+        self._shared: shared_answers.SharedAnswers[interfaces.PreFilterResult, np.int16] = shared_answers.SharedAnswers(
+            np.int16
+        )
         #: What its answers would change, if it is in shadow mode.
         self.shadow = client.connection.shadow
 
@@ -85,11 +89,8 @@ class RemoteFilterPlugin:
         client = self._client
         result = interfaces.PreFilterResult(state=b"")
         if client.serves(plugin_pb2.EXTENSION_POINT_PRE_FILTER):
-            request = remote_request.pre_filter(client.cycle(self._profile, pod_class, snap.generation, b""))
             try:
-                result = await client.connection.call(
-                    _PRE_FILTER, request, lambda response: remote_response.read_pre_filter(response, self.name)
-                )
+                result = await self._shared_pre_filter(pod_class, snap)
             except remote_connection.PluginError as error:
                 return self._result_of_failed_pre_filter(str(error))
             if result.status is not None and result.status.code is status.Code.ERROR:
@@ -172,6 +173,30 @@ class RemoteFilterPlugin:
         answer_recording.add_dry_runs(self.name, pod_class.id, runs, index, table)
         return interfaces.Verdicts(index)
 
+    def _answers_to_share(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> shared_answers.AnswersAboutPod[interfaces.PreFilterResult, np.int16] | None:
+        """The answers about the class's pod as the plugin gets it; None: they hold for this class alone."""
+        return self._shared.about(snap, self._client.pods.of(pod_class)) if self._client.shares_answers else None
+
+    async def _shared_pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> interfaces.PreFilterResult:
+        """PreFilter's answer, which other classes share if it is no refusal. Raises: PluginError."""
+
+        async def call_pre_filter() -> interfaces.PreFilterResult:
+            client = self._client
+            return await client.connection.call(
+                _PRE_FILTER,
+                remote_request.pre_filter(client.cycle(self._profile, pod_class, snap.generation, b"")),
+                lambda response: remote_response.read_pre_filter(response, self.name),
+            )
+
+        shared = self._answers_to_share(pod_class, snap)
+        if shared is None:
+            return await call_pre_filter()
+        return await shared.first_answer(call_pre_filter, lambda answer: answer.status is None)
+
     async def _filter(
         self,
         pod_class: classes.PodClass,
@@ -180,7 +205,33 @@ class RemoteFilterPlugin:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts | status.Status | None:
-        """Call Filter about the slots; returns a status if the plugin failed, None if the policy ignores that."""
+        """Find Filter's verdicts on the slots; returns a status if the plugin failed, None if the policy ignores that.
+
+        The plugin is called about those on which it has not answered for another class that is equal to it.
+        """
+        shared = self._answers_to_share(pod_class, snap)
+        try:
+            if shared is None:
+                return await self._call_filter(pod_class, snap, state, slots, table)
+
+            async def call_filter(missing: arrays.SlotArray) -> arrays.Int16Array:
+                return (await self._call_filter(pod_class, snap, state, missing, shared.statuses)).index
+
+            numbers = await shared.complete(snap, slots, state.pre_filter, call_filter)
+        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
+            return self._status_of_failed_filter(str(error))
+        # A plugin that depends on the node alone sets no limit where it lets pods pass.
+        return interfaces.Verdicts(table.translate(shared.statuses.statuses, numbers))
+
+    async def _call_filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: RemoteFilterState,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Call Filter about the slots, in parts. Raises: PluginError, PluginFailed."""
         client = self._client
         newest = client.newest_generation(snap.generation)
         cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_filter)
@@ -203,10 +254,7 @@ class RemoteFilterPlugin:
             if error_status is not None:
                 raise call_parts.PluginFailed(error_status.message)
 
-        try:
-            await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call_filter_part)
-        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
-            return self._status_of_failed_filter(str(error))
+        await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call_filter_part)
         return interfaces.Verdicts(index, capacity)
 
     def _status_of_failed_filter(self, detail: str) -> status.Status | None:

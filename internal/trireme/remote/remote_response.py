@@ -83,11 +83,7 @@ class NodeAnswers:
 
     def intern(self, table: interfaces.StatusTable) -> arrays.Int16Array:
         """Translate `index` to the table's numbers."""
-        numbers = np.zeros(len(self.statuses) + 1, dtype=np.int16)
-        for index in np.unique(self.index).tolist():
-            if index:
-                numbers[index] = table.intern(self.statuses[index - 1])
-        return numbers[self.index]
+        return table.translate(self.statuses, self.index)
 
 
 def read_filter(

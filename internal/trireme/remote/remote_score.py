@@ -20,6 +20,7 @@ from trireme.remote import (
     remote_connection,
     remote_request,
     remote_response,
+    shared_answers,
 )
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import plugin_pb2, score_pb2
@@ -28,6 +29,9 @@ _PRE_SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/PreScore", score_
 _SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/Score", score_pb2.ScoreResponse)
 _NORMALIZE = remote_connection.Method("/trireme.v1.ScorePlugin/NormalizeScore", score_pb2.NormalizeScoreResponse)
 
+PreScoreAnswer = tuple[status.Status, bytes]
+"""PreScore's status, and the state that it gave for Score."""
+
 
 class RemoteScoreState:
     """What a plugin answered about one class: PreScore's result, None before the first call, and raw scores (slot,)."""
@@ -35,7 +39,7 @@ class RemoteScoreState:
     __slots__ = ("pre_score", "raw")
 
     def __init__(self) -> None:
-        self.pre_score: tuple[status.Status, bytes] | None = None
+        self.pre_score: PreScoreAnswer | None = None
         self.raw = np.zeros(0, dtype=np.int64)
 
     @property
@@ -60,6 +64,7 @@ class RemoteScorePlugin:
         self.normalization = client.normalization
         self._client = client
         self._profile = profile
+        self._shared: shared_answers.SharedAnswers[PreScoreAnswer, np.int64] = shared_answers.SharedAnswers(np.int64)
         #: What its answers would change, if it is in shadow mode.
         self.shadow = client.connection.shadow
 
@@ -137,17 +142,44 @@ class RemoteScorePlugin:
             return status.SUCCESS
         if state.pre_score is not None and self.depends_on is not interfaces.Dependency.CLUSTER:
             return state.pre_score[0]
-        cycle = client.cycle(self._profile, pod_class, snap.generation, b"")
-        result = await client.connection.call(
-            _PRE_SCORE,
-            remote_request.score(cycle, client.nodes.names(snap.nodes, slots)),
-            lambda response: remote_response.read_pre_score(response, self.name),
-        )
-        if result[0].code is not status.Code.ERROR:
+
+        async def call_pre_score() -> PreScoreAnswer:
+            cycle = client.cycle(self._profile, pod_class, snap.generation, b"")
+            return await client.connection.call(
+                _PRE_SCORE,
+                remote_request.score(cycle, client.nodes.names(snap.nodes, slots)),
+                lambda response: remote_response.read_pre_score(response, self.name),
+            )
+
+        shared = self._answers_to_share(pod_class, snap)
+        result = await (call_pre_score() if shared is None else shared.first_answer(call_pre_score, _holds))
+        if _holds(result):
             state.pre_score = result
         return result[0]
 
+    def _answers_to_share(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> shared_answers.AnswersAboutPod[PreScoreAnswer, np.int64] | None:
+        """The answers about the class's pod as the plugin gets it; None: they hold for this class alone."""
+        return self._shared.about(snap, self._client.pods.of(pod_class)) if self._client.shares_answers else None
+
     async def _score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """Find the raw scores of the slots. Shape: as `slots`. Raises: PluginError, PluginFailed.
+
+        The plugin is called about those that it has not scored for another class that is equal to it.
+        """
+
+        async def call_score(missing: arrays.SlotArray) -> arrays.Int64Array:
+            return await self._call_score(pod_class, snap, state, missing)
+
+        shared = self._answers_to_share(pod_class, snap)
+        if shared is None:
+            return await call_score(slots)
+        return await shared.complete(snap, slots, state.pre_score_state, call_score)
+
+    async def _call_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
         """Call Score about the slots, in parts; returns raw scores as `slots`. Raises: PluginError, PluginFailed."""
@@ -171,3 +203,8 @@ class RemoteScorePlugin:
         """The error of a failed call; silent, so without scores, if the policy ignores it."""
         failed = self._client.apply_failure_policy(prefix, detail)
         return interfaces.PreparedScores(state, silent=failed is None, failure=failed)
+
+
+def _holds(answer: PreScoreAnswer) -> bool:
+    """Whether PreScore's answer is kept: it is no error."""
+    return answer[0].code is not status.Code.ERROR

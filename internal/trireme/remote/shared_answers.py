@@ -1,0 +1,139 @@
+"""Answers of a plugin that depends on the node alone, shared by the classes whose pods are equal to the plugin.
+
+Pods of a class are equal in every field that any plugin reads. A plugin that reads fewer fields gets the same pod of
+many classes, and about a node that has not changed it gives each of them the same answer. So it is called about one of
+these classes, and the others find what it answered.
+
+Invariant: an answer is used only for a node that has not changed since the call that gave it began.
+"""
+
+import asyncio
+import contextlib
+import weakref
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from trireme.plugin_api import interfaces
+from trireme.remote import call_parts, remote_connection
+from trireme.snapshot import arrays, nodes, snapshot
+
+# Different pods whose answers are known at once; each takes 10 bytes a node for Filter and 16 for Score. A plugin that
+# reads so much that there are more would gain little by sharing.
+MAX_PODS = 64
+
+First = TypeVar("First")
+Number = TypeVar("Number", np.int16, np.int64)
+
+
+class AnswersAboutPod(Generic[First, Number]):
+    """What a plugin answered about one pod: its answer to the first call, and a number for each node. Shapes: (slot,).
+
+    The first call is PreFilter or PreScore. `statuses` are those that numbers of Filter refer to.
+    """
+
+    __slots__ = ("_as_of", "_failure", "_failures", "_first", "_lock", "_numbers", "_state", "statuses")
+
+    def __init__(self, number: type[Number]) -> None:
+        self.statuses = interfaces.StatusTable()
+        self._first: First | None = None
+        self._state = b""
+        self._numbers: npt.NDArray[Number] = np.zeros(0, dtype=number)
+        # The snapshot's generation when the call began that gave the number; 0: there is none.
+        self._as_of: arrays.Int64Array = np.zeros(0, dtype=np.int64)
+        self._lock = asyncio.Lock()
+        self._failures = 0
+        self._failure: remote_connection.PluginError | call_parts.PluginFailed | None = None
+
+    async def first_answer(self, call: Callable[[], Awaitable[First]], holds: Callable[[First], bool]) -> First:
+        """The answer to the first call: the one that is known, or that of `call`, known from now on if it `holds`.
+
+        Raises: PluginError.
+        """
+        async with self._turn():
+            if self._first is not None:
+                return self._first
+            answer = await call()
+            if holds(answer):
+                self._first = answer
+            return answer
+
+    async def complete(
+        self,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        state: bytes,
+        call: Callable[[arrays.SlotArray], Awaitable[npt.NDArray[Number]]],
+    ) -> npt.NDArray[Number]:
+        """The numbers of the slots, where `call` is made about those whose nodes have none as they are now.
+
+        `state` is that of the first answer: after another one, none is known. Requests at the same time share the calls
+        and a failure. A slot that lost its node meanwhile has any number. Shape: as `slots`.
+
+        Raises: PluginError, PluginFailed; OutOfStepError if the snapshot was replaced meanwhile.
+        """
+        incarnation = snap.incarnation
+        async with self._turn():
+            snap.check_incarnation(incarnation)
+            if state != self._state:
+                self._state, self._as_of = state, np.zeros_like(self._as_of)
+            self._ensure_capacity(snap.nodes.capacity)
+            missing = self._unanswered(snap.nodes, slots)
+            if missing.size:
+                generation = snap.generation
+                numbers = await call(missing)
+                snap.check_incarnation(incarnation)
+                self._numbers[missing], self._as_of[missing] = numbers, generation
+            found: npt.NDArray[Number] = self._numbers[slots]
+            return found
+
+    def _unanswered(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.SlotArray:
+        """Those of the slots that hold a node about which there is no answer as it is now. Shape: (n,)."""
+        known = arrays.entries_at(self._as_of, slots)
+        changed = arrays.entries_at(table.object_changes.at, slots)
+        return slots[((known == 0) | (changed > known)) & arrays.entries_at(table.alive, slots)]
+
+    def _ensure_capacity(self, size: int) -> None:
+        """Make room for so many slots."""
+        if self._as_of.shape[0] < size:
+            self._numbers = arrays.grow_last_axis(self._numbers, size)
+            self._as_of = arrays.grow_last_axis(self._as_of, size)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One request after the other; those that waited for one that failed fail as it did, without a call."""
+        failures = self._failures
+        async with self._lock:
+            if self._failure is not None and self._failures != failures:
+                raise type(self._failure)(str(self._failure))
+            try:
+                yield
+            except (remote_connection.PluginError, call_parts.PluginFailed) as error:
+                self._failures += 1
+                self._failure = error
+                raise
+
+
+class SharedAnswers(Generic[First, Number]):
+    """The answers of one plugin at one extension point, for one profile: by snapshot, and by what it gets of a pod."""
+
+    def __init__(self, number: type[Number]) -> None:
+        self._number: type[Number] = number
+        # A snapshot that is replaced gets another table, and so has each fork.
+        self._by_table: weakref.WeakKeyDictionary[
+            nodes.NodeTable, OrderedDict[bytes, AnswersAboutPod[First, Number]]
+        ] = weakref.WeakKeyDictionary()
+
+    def about(self, snap: snapshot.Snapshot, pod: bytes) -> AnswersAboutPod[First, Number]:
+        """The answers about the pod, as the plugin gets it. Beyond `MAX_PODS` those used longest ago are forgotten."""
+        of_table = self._by_table.setdefault(snap.nodes, OrderedDict())
+        answers = of_table.get(pod)
+        if answers is None:
+            if len(of_table) >= MAX_PODS:
+                of_table.popitem(last=False)
+            answers = of_table[pod] = AnswersAboutPod(self._number)
+        of_table.move_to_end(pod)
+        return answers

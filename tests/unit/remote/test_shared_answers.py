@@ -1,0 +1,176 @@
+"""What classes that are equal to a plugin share of its answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from trireme.remote import remote_connection, shared_answers
+from trireme.snapshot import arrays, snapshot
+from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
+
+Answers = shared_answers.AnswersAboutPod[str, np.int64]
+ALL = np.arange(3)
+
+
+def cluster() -> snapshot.Snapshot:
+    """Three nodes, at generation 5."""
+    snap = snapshot.Snapshot()
+    snap.apply(snapshot_pb2.Delta(reset=True, to_generation=5, nodes=[entry(slot, "a") for slot in ALL.tolist()]))
+    return snap
+
+
+def entry(slot: int, label: str) -> snapshot_pb2.NodeEntry:
+    """A node with this label."""
+    metadata = meta_pb2.ObjectMeta(name=f"node-{slot}", labels={"label": label})
+    return snapshot_pb2.NodeEntry(slot=slot, node=core_pb2.Node(metadata=metadata))
+
+
+def change(snap: snapshot.Snapshot, changed: Sequence[int] = (), removed: Sequence[int] = ()) -> None:
+    """Nodes change, or go."""
+    at, nodes = snap.generation, [entry(slot, "b") for slot in changed]
+    snap.apply(snapshot_pb2.Delta(from_generation=at, to_generation=at + 1, nodes=nodes, removed_slots=removed))
+
+
+@dataclass
+class Plugin:
+    """Answers ten times the slot and the number of calls, and notes what it is called about."""
+
+    asked: list[list[int]] = field(default_factory=list)
+    fails: bool = False
+    meanwhile: Callable[[], None] = lambda: None
+
+    async def __call__(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+        self.asked.append(slots.tolist())
+        answer = 10 * slots + len(self.asked)
+        await asyncio.sleep(0)
+        self.meanwhile()
+        if self.fails:
+            raise remote_connection.PluginError("down")
+        return answer
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return shared_answers.AnswersAboutPod(np.int64)
+
+
+async def test_what_was_answered_is_not_asked_again(answers: Answers) -> None:
+    """Broken, each class costs the plugin a call about all nodes, though it gets the same pod."""
+    snap, plugin = cluster(), Plugin()
+    assert (await answers.complete(snap, ALL[:2], b"", plugin)).tolist() == [1, 11]
+    assert (await answers.complete(snap, ALL, b"", plugin)).tolist() == [1, 11, 22]
+    assert (await answers.complete(snap, ALL, b"", plugin)).tolist() == [1, 11, 22]
+    assert plugin.asked == [[0, 1], [2]]
+
+
+async def test_a_node_that_changed_since_the_call_began_is_asked_about_again(answers: Answers) -> None:
+    """Broken, a class gets an answer about a node as it was."""
+    snap, plugin = cluster(), Plugin()
+    plugin.meanwhile = lambda: change(snap, changed=[1])
+    await answers.complete(snap, ALL, b"", plugin)
+    plugin.meanwhile = lambda: None
+    assert (await answers.complete(snap, ALL, b"", plugin)).tolist() == [1, 12, 21]
+    change(snap, changed=[2])
+    await answers.complete(snap, ALL, b"", plugin)
+    assert plugin.asked == [[0, 1, 2], [1], [2]]
+
+
+async def test_a_new_node_in_the_place_of_an_old_one_is_asked_about(answers: Answers) -> None:
+    """Broken, a node gets the answer about one that is gone, or the plugin is called about none."""
+    snap, plugin = cluster(), Plugin()
+    await answers.complete(snap, ALL, b"", plugin)
+    change(snap, removed=[1])
+    await answers.complete(snap, ALL, b"", plugin)
+    change(snap, changed=[1])
+    await answers.complete(snap, ALL, b"", plugin)
+    assert plugin.asked == [[0, 1, 2], [1]]
+
+
+async def test_more_nodes_than_before_are_asked_about(answers: Answers) -> None:
+    """Broken, an evaluation after the cluster has grown ends by an exception."""
+    snap, plugin = cluster(), Plugin()
+    await answers.complete(snap, ALL, b"", plugin)
+    new = range(3, 200)
+    change(snap, changed=new)
+    assert (await answers.complete(snap, np.arange(200), b"", plugin)).tolist()[-1] == 1992
+    assert plugin.asked[1:] == [list(new)]
+
+
+async def test_another_state_of_the_first_call_makes_all_answers_void(answers: Answers) -> None:
+    """Broken, Filter's answers follow from what PreFilter found out some time ago."""
+    snap, plugin = cluster(), Plugin()
+    await answers.complete(snap, ALL, b"", plugin)
+    await answers.complete(snap, ALL, b"other", plugin)
+    await answers.complete(snap, ALL, b"other", plugin)
+    assert plugin.asked == [[0, 1, 2], [0, 1, 2]]
+
+
+async def test_requests_at_the_same_time_share_a_call_and_its_failure(answers: Answers) -> None:
+    """Broken, each of many classes waits in turn for a plugin that does not answer; or a failure is for ever."""
+    snap, plugin = cluster(), Plugin(fails=True)
+
+    def request() -> Awaitable[arrays.Int64Array]:
+        return answers.complete(snap, ALL, b"", plugin)
+
+    failed = await asyncio.gather(*(request() for _ in range(3)), return_exceptions=True)
+    assert [str(each) for each in failed] == ["down"] * 3
+    assert len(plugin.asked) == 1
+    plugin.fails = False
+    found = await asyncio.gather(*(request() for _ in range(3)))
+    assert [each.tolist() for each in found] == [[2, 12, 22]] * 3
+    assert len(plugin.asked) == 2
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["the caller", "one that waits"])
+async def test_a_request_ends_if_the_snapshot_is_replaced_meanwhile(answers: Answers, waits: bool) -> None:
+    """Broken, the plugin is called about slots of another snapshot, or answers about these are used there."""
+    snap, plugin = cluster(), Plugin()
+    plugin.meanwhile = lambda: snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))
+    requests = [answers.complete(snap, ALL, b"", plugin) for _ in range(1 + waits)]
+    ended = await asyncio.gather(*requests, return_exceptions=True)
+    assert {type(each) for each in ended} == {snapshot.OutOfStepError}
+    assert len(plugin.asked) == 1
+
+
+async def test_the_first_answer_is_shared_if_it_holds(answers: Answers) -> None:
+    """Broken, a refusal by PreFilter outlives its reason, or PreFilter is called for each class."""
+    given = iter(["refused", "passes", "unused"])
+
+    async def call() -> str:
+        await asyncio.sleep(0)
+        return next(given)
+
+    def holds(answer: str) -> bool:
+        return answer != "refused"
+
+    found = [await answers.first_answer(call, holds) for _ in range(3)]
+    assert found == ["refused", "passes", "passes"]
+
+
+def test_a_fork_and_a_replaced_snapshot_have_answers_of_their_own() -> None:
+    """Broken, a question about a simulated node is answered about the real one of the same slot."""
+    shared: shared_answers.SharedAnswers[str, np.int64] = shared_answers.SharedAnswers(np.int64)
+    snap = cluster()
+    about = shared.about(snap, b"pod")
+    assert shared.about(snap, b"pod") is about
+    assert shared.about(snap, b"other") is not about
+    fork = snap.fork(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+    assert shared.about(fork, b"pod") is not about
+    snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))
+    assert shared.about(snap, b"pod") is not about
+
+
+def test_the_pods_used_longest_ago_are_forgotten() -> None:
+    """Broken, memory grows with each pod that was ever tried."""
+    shared: shared_answers.SharedAnswers[str, np.int64] = shared_answers.SharedAnswers(np.int64)
+    snap = cluster()
+    first, second = shared.about(snap, b"0"), shared.about(snap, b"1")
+    for number in range(2, shared_answers.MAX_PODS):
+        shared.about(snap, str(number).encode())
+    assert shared.about(snap, b"0") is first
+    shared.about(snap, b"more")
+    assert shared.about(snap, b"0") is first
+    assert shared.about(snap, b"1") is not second
