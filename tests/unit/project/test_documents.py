@@ -1,6 +1,12 @@
 """Documents that are written from the code are those that the code would write now."""
 
+import pathlib
+
 import configuration_document
+
+from trireme.framework import cluster_event
+
+_ROOT = pathlib.Path(__file__).parents[3]
 
 
 def test_the_configuration_reference_is_up_to_date() -> None:
@@ -13,3 +19,14 @@ def test_every_field_is_explained() -> None:
     rows = [line for line in configuration_document.write().splitlines() if line.startswith("| `")]
     assert len(rows) > 30
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_every_event_that_a_plugin_may_register_is_explained() -> None:
+    """An author would guess the names, or register every event."""
+    text = (_ROOT / "docs/extension-points.md").read_text()
+    names = [resource.value for resource in cluster_event.Resource]
+    names += [cluster_event.action_label(action) for action in cluster_event.ActionType]
+    names += [
+        cluster_event.action_label(each) for each in (cluster_event.ActionType.UPDATE, cluster_event.ActionType.ALL)
+    ]
+    assert [name for name in names if f"`{name}`" not in text] == []
