@@ -61,6 +61,8 @@ async def plan(start: simulation.Simulation, *, max_nodes: int, max_tried: int, 
             continue
         await sim.close()
         sim = tried
+        # A fork of a fork of a fork is read through all of them.
+        sim.snap.make_independent()
         emptied.append(EmptiedNode(name, moves))
     return Plan(empty, tries, len(candidates), emptied, sim)
 

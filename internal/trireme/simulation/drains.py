@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trireme.simulation import simulated_writes, simulation
+from trireme.simulation import pacing, simulated_writes, simulation
 from trireme.v1 import core_pb2, cycle_pb2
 
 # Pods that nobody evicts.
@@ -21,12 +21,14 @@ class Blocked:
 
 async def drain(sim: simulation.Simulation, node_names: Sequence[str]) -> list[Blocked]:
     """Drain the nodes, scheduling meanwhile; returns the pods that could not leave. Raises: as Simulation.run."""
-    for name in node_names:
+    async for name in pacing.paced(node_names):
         cordon(sim, name)
     sim.publish()
-    waiting = [uid for name in node_names for uid in sim.uids_on(name) if may_leave(sim.class_pod(uid))]
+    waiting = [
+        uid async for name in pacing.paced(node_names) for uid in sim.uids_on(name) if may_leave(sim.class_pod(uid))
+    ]
     while waiting:
-        left = [uid for uid in waiting if not _evict_if_allowed(sim, uid)]
+        left = [uid async for uid in pacing.paced(waiting) if not _evict_if_allowed(sim, uid)]
         if len(left) == len(waiting):
             break
         # Pods in the place of those that left may free the budgets for others.

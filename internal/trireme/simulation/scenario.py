@@ -1,11 +1,12 @@
 """Makes the changes of a scenario, in order, each by the events that a watch would show."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from trireme.cache import pod_projection
-from trireme.simulation import drains, known_classes, manifests, node_copies, simulation, workloads
+from trireme.simulation import drains, known_classes, manifests, node_copies, pacing, simulation, workloads
 from trireme.v1 import core_pb2, simulation_pb2, snapshot_pb2
 
 MAX_CHANGES = 1000
@@ -26,7 +27,9 @@ class ScenarioChanges:
 
     def __init__(self, sim: simulation.Simulation) -> None:
         self._sim = sim
-        self._pods = 0
+        self._pods = self._nodes = 0
+        # By the node that they are like: the numbers of further nodes.
+        self._numbers: dict[str, Iterator[int]] = {}
         self.blocked: list[drains.Blocked] = []
 
     async def make(self, scenario: simulation_pb2.Scenario) -> None:
@@ -67,19 +70,19 @@ class ScenarioChanges:
     async def _add_nodes(self, field: str, change: simulation_pb2.AddNodes) -> None:
         """Add nodes."""
         count = change.count or 1
-        if count > MAX_NODES:
-            raise ScenarioError(f"{field}.count", f"at most {MAX_NODES}")
+        self._nodes += count
+        if self._nodes > MAX_NODES:
+            raise ScenarioError(f"{field}.count", f"at most {MAX_NODES} nodes in a scenario")
         self._check_nodes_may_be_added(field)
         if change.WhichOneof("shape") is None:
             raise ScenarioError(field, "must have likeNode or manifest")
         if change.like_node:
             slot = self._check_node(f"{field}.likeNode", change.like_node)
-            for _ in range(count):
-                name = self._free_node_name(change.like_node)
+            async for name in pacing.paced(self._free_node_names(change.like_node, count)):
                 self._sim.set_node(node_copies.node_like(self._sim.snap, slot, name))
             return
         node = _read(f"{field}.manifest", lambda: manifests.read_node(manifests.read(change.manifest)))
-        for number in range(count):
+        async for number in pacing.paced(range(count)):
             one = core_pb2.Node()
             one.CopyFrom(node)
             if change.count > 1:
@@ -163,7 +166,7 @@ class ScenarioChanges:
         if self._pods > MAX_PODS:
             raise ScenarioError(f"{field}.replicas", f"at most {MAX_PODS} pods in a scenario")
         try:
-            added = workloads.scale(self._sim, change.kind, change.namespace, change.name, change.replicas)
+            added = await workloads.scale(self._sim, change.kind, change.namespace, change.name, change.replicas)
         except workloads.WorkloadError as error:
             raise ScenarioError(field, str(error)) from error
         await self._sim.add_many_pods(added, simulation.Origin.ADDED)
@@ -185,11 +188,11 @@ class ScenarioChanges:
             )
             raise ScenarioError(field, f"{text} (withoutPlugins)")
 
-    def _free_node_name(self, like: str) -> str:
-        """A name that no node has."""
-        return next(
-            name for number in range(1, 2 * MAX_NODES) if self._sim.cache.slot_of(name := f"{like}-added-{number}") < 0
-        )
+    def _free_node_names(self, like: str, count: int) -> Iterator[str]:
+        """So many names that no node has, each once the one before is taken."""
+        numbers = self._numbers.setdefault(like, itertools.count(1))
+        names = (f"{like}-added-{number}" for number in numbers)
+        return itertools.islice((name for name in names if self._sim.cache.slot_of(name) < 0), count)
 
 
 def check_pod(sim: simulation.Simulation, field: str, pod: manifests.PodOfManifest) -> None:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from trireme.cache import pod_projection
-from trireme.simulation import simulation
+from trireme.simulation import pacing, simulation
 from trireme.v1 import core_pb2
 
 KINDS = {
@@ -37,7 +37,7 @@ class _Member:
     start: int
 
 
-def scale(
+async def scale(
     sim: simulation.Simulation, kind: str, namespace: str, name: str, replicas: int
 ) -> list[pod_projection.ParsedPod]:
     """Remove the pods that are too many, and return those to add. Raises: WorkloadError."""
@@ -49,7 +49,7 @@ def scale(
             "pods by a manifest instead"
         )
     if replicas < len(members):
-        for member in _ordered_for_removal(members, owner_kind)[: len(members) - replicas]:
+        async for member in pacing.paced(_ordered_for_removal(members, owner_kind)[: len(members) - replicas]):
             sim.remove_pod(member.uid, replace=False)
         return []
     template = members[-1]
@@ -58,7 +58,7 @@ def scale(
     taken = {member.name for member in members}
     added = []
     ordinals = (number for number in range(len(members) + replicas) if f"{name}-{number}" not in taken)
-    for _ in range(replicas - len(members)):
+    async for _ in pacing.paced(range(replicas - len(members))):
         new = f"{name}-{next(ordinals)}" if owner_kind == "StatefulSet" else sim.new_name(name)
         added.append(sim.parsed_of_class(template.class_id, new, template.labels))
     return added

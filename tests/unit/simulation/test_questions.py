@@ -1,5 +1,8 @@
 """Single pods, capacity and compaction, by the RPC."""
 
+import inspect
+import sys
+
 from simulated_insight import SimulatedInsight, manifest, nodes_of, stored
 
 from trireme.insight.simulations import simulator as simulating
@@ -122,3 +125,22 @@ async def test_pods_of_one_class_are_recognised() -> None:
         assert made.class_of(pod) == 1
     finally:
         await made.close()
+
+
+async def test_many_nodes_can_be_emptied() -> None:
+    """Each emptied node would be one more state to read through, until Python's stack has no room for them."""
+    depth = 40
+    large = {"allocatable": {"cpu": "100", "memory": "1Ti", "pods": "100"}}
+    small = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "20"}}
+    insight = SimulatedInsight(large=large, **{f"n{number}": small for number in range(depth)})
+    insight.builder.add_class(1, stored(cpu="1", owner="ReplicaSet/web"))
+    insight.builder.place(1, "large", *(f"n{number}" for number in range(depth)))
+    await insight.start()
+    frames = len(inspect.stack())
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(frames + 120)
+    try:
+        answer = await insight.ask(compaction={})
+    finally:
+        sys.setrecursionlimit(before)
+    assert len(answer.moves) == depth

@@ -1,11 +1,14 @@
 """Scenarios: what the scheduler does on a changed copy of the cluster, by the RPC."""
 
+import asyncio
+
 import grpc
 import pytest
 from google.protobuf import json_format
 from simulated_insight import Json, SimulatedInsight, budget, manifest, nodes_of, pending_in, stored
 from snapshot_views import view
 
+from trireme.simulation import pacing
 from trireme.v1 import simulation_pb2, snapshot_pb2
 
 
@@ -354,3 +357,56 @@ async def test_nothing_is_simulated_before_the_cluster_is_known() -> None:
     code, said = await insight.refusal(scenario={})
     assert code is grpc.StatusCode.UNAVAILABLE
     assert "ask again" in said
+
+
+_NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "z"}, "status": {"allocatable": {"cpu": "1"}}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"addNodes": {"count": 1000, "likeNode": "n0"}},
+        {"addNodes": {"count": 1000, "manifest": _NODE}},
+        {"drain": {"nodeNames": ["n0"]}},
+        {"scale": {"kind": "replicaset", "namespace": "default", "name": "web", "replicas": 0}},
+    ],
+    ids=["like", "manifest", "drain", "scale"],
+)
+async def test_large_changes_leave_time_for_other_calls(change: Json) -> None:
+    """Nobody would get an explanation, and the frontend would give up this replica, until the simulation is over."""
+    insight = SimulatedInsight(n0={"allocatable": {"cpu": "1000", "memory": "1Ti", "pods": "2000"}})
+    insight.builder.add_class(1, stored(cpu="1m", owner="ReplicaSet/web"))
+    insight.builder.place(1, *["n0"] * 1000)
+    await insight.start()
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    await insight.change(change, withoutPendingPods=True)
+    counting.cancel()
+    few = asyncio.create_task(count_turns())
+    large, turns = turns, 0
+    await insight.change(withoutPendingPods=True)
+    few.cancel()
+    assert large >= turns + 1000 / pacing.AT_ONCE
+
+
+async def test_the_nodes_of_all_changes_count() -> None:
+    """A thousand changes would add ten million nodes."""
+    insight = await SimulatedInsight(n0="1").start()
+    change = {"addNodes": {"count": 6000, "likeNode": "n0"}}
+    code, text = await insight.refusal(scenario={"changes": [change, change]})
+    assert (code, text.partition(": ")[2] or text) == (INVALID, "at most 10000 nodes in a scenario")
+
+
+async def test_nodes_like_one_that_were_added_before_have_other_names() -> None:
+    """The second change would replace nodes of the first one."""
+    insight = await SimulatedInsight(n0="1").start()
+    change = {"addNodes": {"count": 2, "likeNode": "n0"}}
+    answer = await insight.change(change, {"delete": {"kind": "node", "name": "n0-added-1"}}, change)
+    assert answer.after.node_count == 4
