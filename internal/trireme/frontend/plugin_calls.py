@@ -193,7 +193,7 @@ def _last_error(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
 
     Replicas that do not call the same RPCs are one: the text begins with these.
     """
-    not_called = {}
+    not_called: dict[str, str] = {}
     for entry in found:
         if entry.breaker in _BREAKERS[1:] and entry.last_error:
             not_called.setdefault(entry.last_error.partition(":")[0], entry.last_error)
