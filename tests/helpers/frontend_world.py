@@ -146,6 +146,8 @@ class World:
         """`arguments` are the frontend's, beside those that it needs here; `extended`: it has extenders."""
         self.loop = StillLoop()
         self.wall_ahead = 0.0
+        #: What Permit plugins say of pods that wait, by plugin; empty: the guard alone waits, and says nothing.
+        self.permit_messages: dict[str, str] = {}
         #: Remote plugins that took part and are rejected.
         self.rejected: frozenset[str] = frozenset()
         self.api = Api()
@@ -481,7 +483,9 @@ class World:
         result = bind_pb2.PermitResult(status=SUCCESS)
         if cpus(pod) == GUARDED_CPUS:
             result = bind_pb2.PermitResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=GUARD))
-            result.waits.add(plugin=GUARD).timeout.FromSeconds(20)
+            for plugin, message in (self.permit_messages or {GUARD: ""}).items():
+                wait = result.waits.add(plugin=plugin, messages=[message] if message else [])
+                wait.timeout.FromSeconds(20)
         return bind_pb2.PermitResponse(results=[result] * len(request.items))
 
     def _prebindpreflight(self, request: bind_pb2.PreBindPreFlightRequest) -> bind_pb2.PreBindPreFlightResponse:

@@ -101,8 +101,8 @@ def _calls_at_point(
 async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
     """Call the Permit plugins in order, and merge their answers about each pod.
 
-    The first refusal ends a pod's turn. All plugins that answered WAIT are in its result, with their time-outs; a pod
-    that none holds back has SUCCESS.
+    The first refusal ends a pod's turn. All plugins that answered WAIT are in its result, with their time-outs and
+    messages; a pod that none holds back has SUCCESS.
     """
     ended: dict[int, bind_pb2.PermitResult] = {}
     waits: dict[int, list[bind_pb2.PermitWait]] = {}
@@ -113,7 +113,8 @@ async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bi
         part = bind_pb2.PermitRequest(cycle=request.cycle, items=_items_at(request.items, left))
         for index, result in zip(left, await call(part), strict=True):
             if result.status.code == status_pb2.CODE_WAIT:
-                wait = bind_pb2.PermitWait(plugin=name, timeout=_bounded_permit_timeout(result.timeout))
+                timeout = _bounded_permit_timeout(result.timeout)
+                wait = bind_pb2.PermitWait(plugin=name, timeout=timeout, messages=result.status.messages)
                 waits.setdefault(index, []).append(wait)
             elif result.status.code not in _PASSED:
                 ended[index] = _with_plugin_name(result, name)

@@ -39,6 +39,7 @@ from trireme_kube.componentbase import supervision
 log = logging.getLogger(__name__)
 
 _NO_WAITS: Mapping[str, float] = {}
+_NO_MESSAGES: Mapping[str, str] = {}
 
 # The kind of objects whose devices may have to be prepared.
 _CLAIM = "resource_claim"
@@ -230,14 +231,24 @@ class BindingCycle:
             if answer.code == status.Code.SUCCESS and not waits:
                 permitted.append(assumed)
             elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
-                self._start_wait_on_permit(cycle, assumed, {**timeouts, **waits})
+                messages = {wait.plugin: ", ".join(wait.messages) for wait in result.waits}
+                self._start_wait_on_permit(cycle, assumed, {**timeouts, **waits}, messages)
             else:
                 self._unassume_and_requeue(cycle, assumed, answer, "Permit", _permit_text(answer))
         if permitted:
             await self._pre_bind_or_bind_permitted(cycle, permitted)
 
-    def _start_wait_on_permit(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, waits: Mapping[str, float]) -> None:
-        """Have one pod wait on Permit in a task of its own; then it is bound, or unassumed and requeued."""
+    def _start_wait_on_permit(
+        self,
+        cycle: cycle_pb2.Cycle,
+        assumed: AssumedPod,
+        waits: Mapping[str, float],
+        messages: Mapping[str, str] = _NO_MESSAGES,
+    ) -> None:
+        """Have one pod wait on Permit in a task of its own; then it is bound, or unassumed and requeued.
+
+        `messages` say why it waits, by plugin.
+        """
 
         async def bind_when_allowed() -> None:
             started = self._observer.clock()
@@ -245,7 +256,7 @@ class BindingCycle:
                 result = status.unschedulable("", "removed")  # while Permit was called
             else:
                 result, _ = await asyncio.gather(
-                    self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits),
+                    self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits, messages),
                     self._write_expected_nomination(assumed),
                 )
             waited = self._observer.clock() - started

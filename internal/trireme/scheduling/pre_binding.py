@@ -63,11 +63,15 @@ class _CallsByProfile(Generic[Result]):
 
 
 class PreBindWait(NamedTuple):
-    """What a PreBind waits for: the objects, as kind and name, and the plugin's message."""
+    """What a PreBind waits for: the objects, as kind and name, and the plugin's message.
+
+    After `seconds_left` it ends at the latest.
+    """
 
     plugin: str
     objects: Sequence[str]
     message: str
+    seconds_left: float
 
 
 class _Wait:
@@ -95,18 +99,20 @@ class _Wait:
         """The objects that the pod waits for."""
         return frozenset((key.kind, key.namespace, key.name) for key in self.wait_for)
 
-    def shown(self) -> PreBindWait:
-        """What is shown of it."""
+    def shown(self, now: float) -> PreBindWait:
+        """What is shown of it at this time."""
         message = self.answer.message
         parts = ["" if message.startswith(_running(self.answer.plugin)) else message, self.not_called]
-        return PreBindWait(self.answer.plugin, _texts_of_keys(self.wait_for), "; ".join(filter(None, parts)))
+        return PreBindWait(
+            self.answer.plugin, _texts_of_keys(self.wait_for), "; ".join(filter(None, parts)), max(0.0, self.ends - now)
+        )
 
     def expired(self) -> status.Status:
         """The error of a pod whose time is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
         plugin, running = self.answer.plugin, _running(self.answer.plugin)
         if self.answer.message.startswith(running):
             return status.error(plugin, self.answer.message)
-        shown = self.shown()
+        shown = self.shown(self.ends)
         detail = f": {shown.message}" if shown.message else ""
         waited = golang.format_duration(round(self.seconds * 1e9))
         return status.error(plugin, f"{running}timed out after {waited} waiting for {', '.join(shown.objects)}{detail}")
@@ -141,11 +147,12 @@ class PreBinding:
         # By the pod's UID: the replica that runs its PreBind, which goes on there after a pod was cancelled here.
         self._addresses: dict[str, str] = {}
         # By the pod's UID, while a plugin has it wait.
-        self._awaited: dict[str, PreBindWait] = {}
+        self._awaited: dict[str, _Wait] = {}
 
     def wait_of(self, uid: str) -> "PreBindWait | None":
         """What PreBind of the pod waits for; None: it does not wait."""
-        return self._awaited.get(uid)
+        wait = self._awaited.get(uid)
+        return None if wait is None else wait.shown(self._clock())
 
     async def close(self) -> None:
         """Cancel the calls under way."""
@@ -218,7 +225,7 @@ class PreBinding:
                 wait.update(answer, result)
                 if wait.ends <= self._clock():
                     return wait.expired()
-                self._awaited[item.pod.uid] = wait.shown()
+                self._awaited[item.pod.uid] = wait
                 try:
                     await self._wait_for_change(wait, recording, own)
                 finally:

@@ -83,7 +83,7 @@ class PreEnqueueCalls:
                 plugin, error = failed
                 self._held[uid] = request.call_id, plugin
                 if backoff == FIRST_BACKOFF_SECONDS:
-                    log.info("pod %s waits, plugin %s could not be called: %s", request.pod.key, plugin, error)
+                    log.info("pod %s waits, plugin %s failed: %s", request.pod.key, plugin, error)
                 failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
                 await self._wait_for_back_off(plugin, backoff)
                 # A later call for the pod may have failed meanwhile.

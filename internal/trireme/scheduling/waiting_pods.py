@@ -13,6 +13,8 @@ from trireme_kube.apimachinery import golang
 # No pod waits longer than this, whatever timeout a plugin returns. In seconds.
 MAX_WAIT_SECONDS = 15 * 60.0
 
+_NO_MESSAGES: Mapping[str, str] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
@@ -21,16 +23,20 @@ class WaitingPod:
     key: str
     uid: str
     plugins: tuple[str, ...]
+    #: After so many seconds its wait ends at the latest.
+    seconds_left: float
+    #: Why it waits, by plugin, of those plugins that say so.
+    messages: Mapping[str, str]
 
 
 class _PermitWait:
     """A pod that waits on Permit: a timer per plugin that has not allowed it yet, and the decision once made."""
 
-    __slots__ = ("decided", "key", "timers")
+    __slots__ = ("decided", "key", "messages", "timers")
 
-    def __init__(self, key: str, plugins: Mapping[str, float]) -> None:
+    def __init__(self, key: str, plugins: Mapping[str, float], messages: Mapping[str, str]) -> None:
         loop = asyncio.get_running_loop()
-        self.key = key
+        self.key, self.messages = key, messages
         self.decided: asyncio.Future[status.Status] = loop.create_future()
         self.timers = {
             plugin: loop.call_later(min(seconds, MAX_WAIT_SECONDS), self._on_timeout, plugin, seconds)
@@ -52,6 +58,14 @@ class _PermitWait:
         self.decided.set_result(decision)
         return True
 
+    def seen_by_others(self, uid: str) -> WaitingPod:
+        """The plugins that are missing, and the first of their time-outs."""
+        plugins = tuple(sorted(self.timers))
+        ends = min((timer.when() for timer in self.timers.values()), default=0.0)
+        left = max(0.0, ends - self.decided.get_loop().time())
+        messages = {plugin: self.messages[plugin] for plugin in plugins if self.messages.get(plugin)}
+        return WaitingPod(self.key, uid, plugins, left, messages)
+
     def stop_timers(self) -> None:
         """Have no timer fire any more."""
         for timer in self.timers.values():
@@ -72,19 +86,21 @@ class WaitingPods:
 
     def pods(self) -> list[WaitingPod]:
         """All pods that wait on Permit, with the plugins that have not allowed them yet."""
-        return [WaitingPod(entry.key, uid, tuple(sorted(entry.timers))) for uid, entry in self._pods.items()]
+        return [entry.seen_by_others(uid) for uid, entry in self._pods.items()]
 
-    async def wait_until_allowed(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
+    async def wait_until_allowed(
+        self, uid: str, key: str, plugins: Mapping[str, float], messages: Mapping[str, str] = _NO_MESSAGES
+    ) -> status.Status:
         """Wait until all plugins have allowed the pod (SUCCESS), one rejects it, or the time for one of them is over.
 
         `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. If they are over before that
         plugin has allowed it, the pod is unschedulable by it, whichever others are missing. It does not wait for a
-        plugin that went while Permit was called (`forget_plugins`).
+        plugin that went while Permit was called (`forget_plugins`). `messages` are what plugins say of it.
         """
         plugins = {plugin: seconds for plugin, seconds in plugins.items() if self._is_configured(plugin)}
         if not plugins:
             return status.SUCCESS
-        entry = self._pods[uid] = _PermitWait(key, plugins)
+        entry = self._pods[uid] = _PermitWait(key, plugins, messages)
         try:
             return await entry.decided
         finally:

@@ -35,7 +35,7 @@ The extension points are methods with the framework's names; implement those you
     unreserve(call, placement)          nothing
     permit(call, item)                  None, a status, or a `Wait`
     pre_bind_pre_flight(call, item)     None: pre_bind has work for the pod; `SKIP`: it has none
-    pre_bind(call, item)                None, `SKIP`, a status, or a `bind_pb2.PreBindResult`
+    pre_bind(call, item)                None, `SKIP`, a status, or a `PreBindWait`
     bind(call, item)                    None: bound; `SKIP`: left to the next binder; a status
     post_bind(call, item)               nothing
 
@@ -68,6 +68,7 @@ from trireme.sdk.description import Event, Info, describe
 from trireme.sdk.handle import Handle
 from trireme.sdk.results import (
     SKIP,
+    PreBindWait,
     PreFilter,
     PreScore,
     Reservation,
@@ -97,6 +98,7 @@ __all__ = [
     "NodeData",
     "Normalization",
     "PlacedPod",
+    "PreBindWait",
     "PreFilter",
     "PreScore",
     "Reservation",

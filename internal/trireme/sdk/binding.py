@@ -5,8 +5,9 @@ from typing import Any
 
 from grpc import aio
 
+from trireme.sdk import state
 from trireme.sdk.invoker import Invoker
-from trireme.sdk.results import Wait
+from trireme.sdk.results import PreBindWait, Wait
 from trireme.v1 import bind_pb2, bind_pb2_grpc, status_pb2
 
 METHODS = ("permit", "pre_bind", "bind", "post_bind")
@@ -14,7 +15,7 @@ METHODS = ("permit", "pre_bind", "bind", "post_bind")
 _PERMIT = "None, a status, or a Wait"
 # The most seconds that a message of Duration may have: 10,000 years.
 _MOST_SECONDS = 315_576_000_000
-_PRE_BIND = "None, SKIP, a status, or a bind_pb2.PreBindResult"
+_PRE_BIND = "None, SKIP, a status, or a PreBindWait"
 _SKIPPING = "None, SKIP, or a status"
 
 
@@ -36,8 +37,7 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
                 answer = await self._invoker.call("permit", call, item)
                 result = response.results.add()
                 if isinstance(answer, Wait):
-                    result.status.code = status_pb2.CODE_WAIT
-                    result.status.plugin = self._invoker.name
+                    result.status.CopyFrom(self._waiting(answer.message))
                     result.timeout.FromNanoseconds(_nanoseconds(answer.seconds))
                 else:
                     result.status.CopyFrom(self._invoker.status_message(answer, _PERMIT))
@@ -68,9 +68,24 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
                 answer = await self._invoker.call("pre_bind", call, item)
                 if isinstance(answer, bind_pb2.PreBindResult):
                     response.results.append(answer)
+                elif isinstance(answer, PreBindWait):
+                    response.results.append(self._pre_bind_wait(answer))
                 else:
                     response.results.add(status=self._invoker.status_message(answer, _PRE_BIND))
         return response
+
+    def _pre_bind_wait(self, wait: PreBindWait) -> bind_pb2.PreBindResult:
+        """The message of a wait in PreBind. Raises: TypeError: its state has a value that JSON has not."""
+        result = bind_pb2.PreBindResult(
+            status=self._waiting(wait.message), wait_for=wait.objects, state=state.encode(wait.state)
+        )
+        result.timeout.FromNanoseconds(_nanoseconds(wait.seconds))
+        return result
+
+    def _waiting(self, message: str) -> status_pb2.Status:
+        """The status of a pod that waits; without a message it says nothing."""
+        messages = [message] if message else []
+        return status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=self._invoker.name, messages=messages)
 
     async def Bind(
         self, request: bind_pb2.BindRequest, context: aio.ServicerContext[Any, Any]

@@ -90,14 +90,38 @@ class SortKey:
 class Wait:
     """Permit's result for a pod that waits until `Handle.allow`; it is rejected after `seconds`, above 0.
 
-    The scheduler takes what is longer than 15 minutes, `math.inf` as well, for 15 minutes. Raises: ValueError.
+    The scheduler takes what is longer than 15 minutes, `math.inf` as well, for 15 minutes. `message` says for what it
+    waits; `trireme status` shows it. Raises: ValueError.
     """
 
     seconds: float
+    message: str = ""
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
             raise ValueError(f"a wait has more than 0 seconds, not {self.seconds}")
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindWait:
+    """PreBind's result for a pod that waits for `objects` to change, whereupon pre_bind is called again.
+
+    The `kind` of each is a field of `snapshot_pb2.ClusterObject`, such as `persistent_volume_claim`, or `pod`.
+    `seconds`, above 0, of a pod's first wait hold for all its waits in PreBind; then it fails. `message` says why it
+    waits; `trireme status` shows it, and so does the event of a pod that fails. `state` is for the next pre_bind, as
+    `read_state(item, type)`; without, it gets what this call got. Raises: ValueError.
+    """
+
+    objects: Sequence[snapshot_pb2.ObjectKey]
+    seconds: float
+    message: str = ""
+    state: object = b""
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"a wait has more than 0 seconds, not {self.seconds}")
+        if not self.objects:
+            raise ValueError("a wait of pre_bind names an object")
 
 
 def _make_reasons(reason: str, parameters: dict[str, object]) -> tuple[status.Reason, ...]:

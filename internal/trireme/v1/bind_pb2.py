@@ -30,7 +30,7 @@ from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x97\x01\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\x17\n\x0foutcome_unknown\x18\x05 \x01(\x08\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"H\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"`\n\x17PreBindPreFlightRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"@\n\x18PreBindPreFlightResponse\x12$\n\x08statuses\x18\x01 \x03(\x0b\x32\x12.trireme.v1.Status\"W\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xca\x03\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x12<\n\x13set_group_condition\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.SetGroupConditionH\x00\x12\x30\n\rundo_pre_bind\x18\x08 \x01(\x0b\x32\x17.trireme.v1.UndoPreBindH\x00\x12\x38\n\x11remove_claim_user\x18\t \x01(\x0b\x32\x1b.trireme.v1.RemoveClaimUserH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"\\\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\x12\x10\n\x08user_uid\x18\x05 \x01(\t\"Q\n\x0fRemoveClaimUser\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x10\n\x08user_uid\x18\x04 \x01(\t\"\x1c\n\x0bUndoPreBind\x12\r\n\x05state\x18\x01 \x01(\x0c\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"=\n\x11SetGroupCondition\x12(\n\tcondition\x18\x01 \x01(\x0b\x32\x15.trireme.v1.Condition2\xf4\x02\n\nBindPlugin\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12]\n\x10PreBindPreFlight\x12#.trireme.v1.PreBindPreFlightRequest\x1a$.trireme.v1.PreBindPreFlightResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x97\x01\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\x17\n\x0foutcome_unknown\x18\x05 \x01(\x08\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"Z\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08messages\x18\x03 \x03(\t\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"`\n\x17PreBindPreFlightRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"@\n\x18PreBindPreFlightResponse\x12$\n\x08statuses\x18\x01 \x03(\x0b\x32\x12.trireme.v1.Status\"W\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xca\x03\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x12<\n\x13set_group_condition\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.SetGroupConditionH\x00\x12\x30\n\rundo_pre_bind\x18\x08 \x01(\x0b\x32\x17.trireme.v1.UndoPreBindH\x00\x12\x38\n\x11remove_claim_user\x18\t \x01(\x0b\x32\x1b.trireme.v1.RemoveClaimUserH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"\\\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\x12\x10\n\x08user_uid\x18\x05 \x01(\t\"Q\n\x0fRemoveClaimUser\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x10\n\x08user_uid\x18\x04 \x01(\t\"\x1c\n\x0bUndoPreBind\x12\r\n\x05state\x18\x01 \x01(\x0c\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"=\n\x11SetGroupCondition\x12(\n\tcondition\x18\x01 \x01(\x0b\x32\x15.trireme.v1.Condition2\xf4\x02\n\nBindPlugin\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12]\n\x10PreBindPreFlight\x12#.trireme.v1.PreBindPreFlightRequest\x1a$.trireme.v1.PreBindPreFlightResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,47 +45,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PERMITRESULT']._serialized_start=434
   _globals['_PERMITRESULT']._serialized_end=567
   _globals['_PERMITWAIT']._serialized_start=569
-  _globals['_PERMITWAIT']._serialized_end=641
-  _globals['_PERMITRESPONSE']._serialized_start=643
-  _globals['_PERMITRESPONSE']._serialized_end=702
-  _globals['_PREBINDPREFLIGHTREQUEST']._serialized_start=704
-  _globals['_PREBINDPREFLIGHTREQUEST']._serialized_end=800
-  _globals['_PREBINDPREFLIGHTRESPONSE']._serialized_start=802
-  _globals['_PREBINDPREFLIGHTRESPONSE']._serialized_end=866
-  _globals['_PREBINDREQUEST']._serialized_start=868
-  _globals['_PREBINDREQUEST']._serialized_end=955
-  _globals['_PREBINDRESULT']._serialized_start=958
-  _globals['_PREBINDRESULT']._serialized_end=1109
-  _globals['_PREBINDRESPONSE']._serialized_start=1111
-  _globals['_PREBINDRESPONSE']._serialized_end=1172
-  _globals['_BINDREQUEST']._serialized_start=1174
-  _globals['_BINDREQUEST']._serialized_end=1258
-  _globals['_BINDRESULT']._serialized_start=1260
-  _globals['_BINDRESULT']._serialized_end=1323
-  _globals['_BINDRESPONSE']._serialized_start=1325
-  _globals['_BINDRESPONSE']._serialized_end=1380
-  _globals['_POSTBINDREQUEST']._serialized_start=1382
-  _globals['_POSTBINDREQUEST']._serialized_end=1470
-  _globals['_POSTBINDRESPONSE']._serialized_start=1472
-  _globals['_POSTBINDRESPONSE']._serialized_end=1490
-  _globals['_ACTION']._serialized_start=1493
-  _globals['_ACTION']._serialized_end=1951
-  _globals['_EVICT']._serialized_start=1953
-  _globals['_EVICT']._serialized_end=2069
-  _globals['_NOMINATE']._serialized_start=2071
-  _globals['_NOMINATE']._serialized_end=2100
-  _globals['_CLEARNOMINATION']._serialized_start=2102
-  _globals['_CLEARNOMINATION']._serialized_end=2119
-  _globals['_DEALLOCATE']._serialized_start=2121
-  _globals['_DEALLOCATE']._serialized_end=2213
-  _globals['_REMOVECLAIMUSER']._serialized_start=2215
-  _globals['_REMOVECLAIMUSER']._serialized_end=2296
-  _globals['_UNDOPREBIND']._serialized_start=2298
-  _globals['_UNDOPREBIND']._serialized_end=2326
-  _globals['_SETCONDITION']._serialized_start=2328
-  _globals['_SETCONDITION']._serialized_end=2445
-  _globals['_SETGROUPCONDITION']._serialized_start=2447
-  _globals['_SETGROUPCONDITION']._serialized_end=2508
-  _globals['_BINDPLUGIN']._serialized_start=2511
-  _globals['_BINDPLUGIN']._serialized_end=2883
+  _globals['_PERMITWAIT']._serialized_end=659
+  _globals['_PERMITRESPONSE']._serialized_start=661
+  _globals['_PERMITRESPONSE']._serialized_end=720
+  _globals['_PREBINDPREFLIGHTREQUEST']._serialized_start=722
+  _globals['_PREBINDPREFLIGHTREQUEST']._serialized_end=818
+  _globals['_PREBINDPREFLIGHTRESPONSE']._serialized_start=820
+  _globals['_PREBINDPREFLIGHTRESPONSE']._serialized_end=884
+  _globals['_PREBINDREQUEST']._serialized_start=886
+  _globals['_PREBINDREQUEST']._serialized_end=973
+  _globals['_PREBINDRESULT']._serialized_start=976
+  _globals['_PREBINDRESULT']._serialized_end=1127
+  _globals['_PREBINDRESPONSE']._serialized_start=1129
+  _globals['_PREBINDRESPONSE']._serialized_end=1190
+  _globals['_BINDREQUEST']._serialized_start=1192
+  _globals['_BINDREQUEST']._serialized_end=1276
+  _globals['_BINDRESULT']._serialized_start=1278
+  _globals['_BINDRESULT']._serialized_end=1341
+  _globals['_BINDRESPONSE']._serialized_start=1343
+  _globals['_BINDRESPONSE']._serialized_end=1398
+  _globals['_POSTBINDREQUEST']._serialized_start=1400
+  _globals['_POSTBINDREQUEST']._serialized_end=1488
+  _globals['_POSTBINDRESPONSE']._serialized_start=1490
+  _globals['_POSTBINDRESPONSE']._serialized_end=1508
+  _globals['_ACTION']._serialized_start=1511
+  _globals['_ACTION']._serialized_end=1969
+  _globals['_EVICT']._serialized_start=1971
+  _globals['_EVICT']._serialized_end=2087
+  _globals['_NOMINATE']._serialized_start=2089
+  _globals['_NOMINATE']._serialized_end=2118
+  _globals['_CLEARNOMINATION']._serialized_start=2120
+  _globals['_CLEARNOMINATION']._serialized_end=2137
+  _globals['_DEALLOCATE']._serialized_start=2139
+  _globals['_DEALLOCATE']._serialized_end=2231
+  _globals['_REMOVECLAIMUSER']._serialized_start=2233
+  _globals['_REMOVECLAIMUSER']._serialized_end=2314
+  _globals['_UNDOPREBIND']._serialized_start=2316
+  _globals['_UNDOPREBIND']._serialized_end=2344
+  _globals['_SETCONDITION']._serialized_start=2346
+  _globals['_SETCONDITION']._serialized_end=2463
+  _globals['_SETGROUPCONDITION']._serialized_start=2465
+  _globals['_SETGROUPCONDITION']._serialized_end=2526
+  _globals['_BINDPLUGIN']._serialized_start=2529
+  _globals['_BINDPLUGIN']._serialized_end=2901
 # @@protoc_insertion_point(module_scope)

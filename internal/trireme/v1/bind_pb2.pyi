@@ -111,7 +111,9 @@ class PermitResult(_message.Message):
     WAITS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> _status_pb2.Status:
-        """REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error."""
+        """REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error. With CODE_WAIT its messages, if it has any, say why the pod
+        waits.
+        """
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
@@ -146,21 +148,27 @@ class PermitWait(_message.Message):
 
     PLUGIN_FIELD_NUMBER: _builtins.int
     TIMEOUT_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """REQUIRED. The plugin."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """REQUIRED. For how long at most; then the pod is refused in this plugin's name."""
 
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. Why it waits, for people: the messages of the plugin's status. Unset: the plugin does not say."""
+
     def __init__(
         self,
         *,
         plugin: _builtins.str = ...,
         timeout: _duration_pb2.Duration | None = ...,
+        messages: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["plugin", b"plugin", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "plugin", b"plugin", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

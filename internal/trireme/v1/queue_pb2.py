@@ -27,7 +27,7 @@ from trireme.v1 import plugin_pb2 as trireme_dot_v1_dot_plugin__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/queue.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/status.proto\"X\n\x11PreEnqueueRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x1d\n\x04pods\x18\x02 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\x06\":\n\x12PreEnqueueResponse\x12$\n\x08statuses\x18\x01 \x03(\x0b\x32\x12.trireme.v1.Status\"W\n\x10QueueSortRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x1d\n\x04pods\x18\x02 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\x06\"&\n\x07SortKey\x12\r\n\x05level\x18\x01 \x03(\x12\x12\x0c\n\x04rest\x18\x02 \x03(\x12\"6\n\x11QueueSortResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.trireme.v1.SortKey\"\xa6\x01\n\x13QueueingHintRequest\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\'\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x18.trireme.v1.ClusterEvent\x12\x10\n\x08old_json\x18\x03 \x01(\x0c\x12\x10\n\x08new_json\x18\x04 \x01(\x0c\x12\x1d\n\x04pods\x18\x05 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x13\n\x0b\x63onfig_hash\x18\x06 \x01(\x06\"7\n\x14QueueingHintResponse\x12\x1f\n\x05hints\x18\x01 \x03(\x0e\x32\x10.trireme.v1.Hint*A\n\x04Hint\x12\x14\n\x10HINT_UNSPECIFIED\x10\x00\x12\x0e\n\nHINT_QUEUE\x10\x01\x12\x13\n\x0fHINT_QUEUE_SKIP\x10\x02\x32\xf8\x01\n\x0cQueueService\x12K\n\nPreEnqueue\x12\x1d.trireme.v1.PreEnqueueRequest\x1a\x1e.trireme.v1.PreEnqueueResponse\x12H\n\tQueueSort\x12\x1c.trireme.v1.QueueSortRequest\x1a\x1d.trireme.v1.QueueSortResponse\x12Q\n\x0cQueueingHint\x12\x1f.trireme.v1.QueueingHintRequest\x1a .trireme.v1.QueueingHintResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/queue.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/status.proto\"X\n\x11PreEnqueueRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x1d\n\x04pods\x18\x02 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\x06\":\n\x12PreEnqueueResponse\x12$\n\x08statuses\x18\x01 \x03(\x0b\x32\x12.trireme.v1.Status\"W\n\x10QueueSortRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x1d\n\x04pods\x18\x02 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\x06\"&\n\x07SortKey\x12\r\n\x05level\x18\x01 \x03(\x12\x12\x0c\n\x04rest\x18\x02 \x03(\x12\"\\\n\x11QueueSortResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.trireme.v1.SortKey\x12$\n\x08statuses\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Status\"\xa6\x01\n\x13QueueingHintRequest\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\'\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x18.trireme.v1.ClusterEvent\x12\x10\n\x08old_json\x18\x03 \x01(\x0c\x12\x10\n\x08new_json\x18\x04 \x01(\x0c\x12\x1d\n\x04pods\x18\x05 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x13\n\x0b\x63onfig_hash\x18\x06 \x01(\x06\"7\n\x14QueueingHintResponse\x12\x1f\n\x05hints\x18\x01 \x03(\x0e\x32\x10.trireme.v1.Hint*A\n\x04Hint\x12\x14\n\x10HINT_UNSPECIFIED\x10\x00\x12\x0e\n\nHINT_QUEUE\x10\x01\x12\x13\n\x0fHINT_QUEUE_SKIP\x10\x02\x32\xf8\x01\n\x0cQueueService\x12K\n\nPreEnqueue\x12\x1d.trireme.v1.PreEnqueueRequest\x1a\x1e.trireme.v1.PreEnqueueResponse\x12H\n\tQueueSort\x12\x1c.trireme.v1.QueueSortRequest\x1a\x1d.trireme.v1.QueueSortResponse\x12Q\n\x0cQueueingHint\x12\x1f.trireme.v1.QueueingHintRequest\x1a .trireme.v1.QueueingHintResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,8 +35,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.queue_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
-  _globals['_HINT']._serialized_start=672
-  _globals['_HINT']._serialized_end=737
+  _globals['_HINT']._serialized_start=710
+  _globals['_HINT']._serialized_end=775
   _globals['_PREENQUEUEREQUEST']._serialized_start=111
   _globals['_PREENQUEUEREQUEST']._serialized_end=199
   _globals['_PREENQUEUERESPONSE']._serialized_start=201
@@ -46,11 +46,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SORTKEY']._serialized_start=350
   _globals['_SORTKEY']._serialized_end=388
   _globals['_QUEUESORTRESPONSE']._serialized_start=390
-  _globals['_QUEUESORTRESPONSE']._serialized_end=444
-  _globals['_QUEUEINGHINTREQUEST']._serialized_start=447
-  _globals['_QUEUEINGHINTREQUEST']._serialized_end=613
-  _globals['_QUEUEINGHINTRESPONSE']._serialized_start=615
-  _globals['_QUEUEINGHINTRESPONSE']._serialized_end=670
-  _globals['_QUEUESERVICE']._serialized_start=740
-  _globals['_QUEUESERVICE']._serialized_end=988
+  _globals['_QUEUESORTRESPONSE']._serialized_end=482
+  _globals['_QUEUEINGHINTREQUEST']._serialized_start=485
+  _globals['_QUEUEINGHINTREQUEST']._serialized_end=651
+  _globals['_QUEUEINGHINTRESPONSE']._serialized_start=653
+  _globals['_QUEUEINGHINTRESPONSE']._serialized_end=708
+  _globals['_QUEUESERVICE']._serialized_start=778
+  _globals['_QUEUESERVICE']._serialized_end=1026
 # @@protoc_insertion_point(module_scope)

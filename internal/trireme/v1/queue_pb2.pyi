@@ -178,20 +178,29 @@ class QueueSortResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KEYS_FIELD_NUMBER: _builtins.int
+    STATUSES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SortKey]:
         """REQUIRED. One key a pod. A pod that does not change has the same key for as long as the plugin's version and
-        configuration stay.
+        configuration stay. The key of a pod whose status is an error is not read.
+        """
+
+    @_builtins.property
+    def statuses(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Status]:
+        """OPTIONAL. One status a pod: CODE_SUCCESS, or CODE_ERROR for a pod that the plugin has no key for. That pod waits and
+        is called about again, or is ordered by its priority, as if the call had failed for it alone; the others have their
+        keys. Unset: there is a key for each pod.
         """
 
     def __init__(
         self,
         *,
         keys: _abc.Iterable[Global___SortKey] | None = ...,
+        statuses: _abc.Iterable[_status_pb2.Status] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "statuses", b"statuses"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

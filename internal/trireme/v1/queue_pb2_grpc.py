@@ -67,7 +67,8 @@ class QueueServiceServicer:
     def QueueSort(self, request, context):
         """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
         queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-        pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+        plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
         plugin orders the pods of all profiles.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

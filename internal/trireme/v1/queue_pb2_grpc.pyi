@@ -40,7 +40,8 @@ class QueueServiceStub:
     QueueSort: _grpc.UnaryUnaryMultiCallable[_queue_pb2.QueueSortRequest, _queue_pb2.QueueSortResponse]
     """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
     queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-    pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+    pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+    plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
     plugin orders the pods of all profiles.
     """
     QueueingHint: _grpc.UnaryUnaryMultiCallable[_queue_pb2.QueueingHintRequest, _queue_pb2.QueueingHintResponse]
@@ -60,7 +61,8 @@ class QueueServiceAsyncStub(QueueServiceStub):
     QueueSort: _aio.UnaryUnaryMultiCallable[_queue_pb2.QueueSortRequest, _queue_pb2.QueueSortResponse]  # type: ignore[assignment]
     """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
     queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-    pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+    pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+    plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
     plugin orders the pods of all profiles.
     """
     QueueingHint: _aio.UnaryUnaryMultiCallable[_queue_pb2.QueueingHintRequest, _queue_pb2.QueueingHintResponse]  # type: ignore[assignment]
@@ -89,7 +91,8 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_queue_pb2.QueueSortResponse, _abc.Awaitable[_queue_pb2.QueueSortResponse]]:
         """QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
         queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-        pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+        plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
         plugin orders the pods of all profiles.
         """
 

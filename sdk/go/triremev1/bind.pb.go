@@ -165,7 +165,8 @@ func (x *PermitRequest) GetItems() []*BindItem {
 // PermitResult is the answer for one pod.
 type PermitResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error.
+	// REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error. With CODE_WAIT its messages, if it has any, say why the pod
+	// waits.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Of several plugins that
 	// let it wait: the shortest.
@@ -233,7 +234,9 @@ type PermitWait struct {
 	// REQUIRED. The plugin.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// REQUIRED. For how long at most; then the pod is refused in this plugin's name.
-	Timeout       *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// OPTIONAL. Why it waits, for people: the messages of the plugin's status. Unset: the plugin does not say.
+	Messages      []string `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,6 +281,13 @@ func (x *PermitWait) GetPlugin() string {
 func (x *PermitWait) GetTimeout() *durationpb.Duration {
 	if x != nil {
 		return x.Timeout
+	}
+	return nil
+}
+
+func (x *PermitWait) GetMessages() []string {
+	if x != nil {
+		return x.Messages
 	}
 	return nil
 }
@@ -1534,11 +1544,12 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\fPermitResult\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12,\n" +
-	"\x05waits\x18\x03 \x03(\v2\x16.trireme.v1.PermitWaitR\x05waits\"Y\n" +
+	"\x05waits\x18\x03 \x03(\v2\x16.trireme.v1.PermitWaitR\x05waits\"u\n" +
 	"\n" +
 	"PermitWait\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x123\n" +
-	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"D\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1a\n" +
+	"\bmessages\x18\x03 \x03(\tR\bmessages\"D\n" +
 	"\x0ePermitResponse\x122\n" +
 	"\aresults\x18\x01 \x03(\v2\x18.trireme.v1.PermitResultR\aresults\"n\n" +
 	"\x17PreBindPreFlightRequest\x12'\n" +

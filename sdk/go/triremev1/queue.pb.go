@@ -312,8 +312,12 @@ func (x *SortKey) GetRest() []int64 {
 type QueueSortResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. One key a pod. A pod that does not change has the same key for as long as the plugin's version and
-	// configuration stay.
-	Keys          []*SortKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// configuration stay. The key of a pod whose status is an error is not read.
+	Keys []*SortKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// OPTIONAL. One status a pod: CODE_SUCCESS, or CODE_ERROR for a pod that the plugin has no key for. That pod waits and
+	// is called about again, or is ordered by its priority, as if the call had failed for it alone; the others have their
+	// keys. Unset: there is a key for each pod.
+	Statuses      []*Status `protobuf:"bytes,2,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +355,13 @@ func (*QueueSortResponse) Descriptor() ([]byte, []int) {
 func (x *QueueSortResponse) GetKeys() []*SortKey {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *QueueSortResponse) GetStatuses() []*Status {
+	if x != nil {
+		return x.Statuses
 	}
 	return nil
 }
@@ -513,9 +524,10 @@ const file_trireme_v1_queue_proto_rawDesc = "" +
 	"configHash\"3\n" +
 	"\aSortKey\x12\x14\n" +
 	"\x05level\x18\x01 \x03(\x12R\x05level\x12\x12\n" +
-	"\x04rest\x18\x02 \x03(\x12R\x04rest\"<\n" +
+	"\x04rest\x18\x02 \x03(\x12R\x04rest\"l\n" +
 	"\x11QueueSortResponse\x12'\n" +
-	"\x04keys\x18\x01 \x03(\v2\x13.trireme.v1.SortKeyR\x04keys\"\xd9\x01\n" +
+	"\x04keys\x18\x01 \x03(\v2\x13.trireme.v1.SortKeyR\x04keys\x12.\n" +
+	"\bstatuses\x18\x02 \x03(\v2\x12.trireme.v1.StatusR\bstatuses\"\xd9\x01\n" +
 	"\x13QueueingHintRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12.\n" +
 	"\x05event\x18\x02 \x01(\v2\x18.trireme.v1.ClusterEventR\x05event\x12\x19\n" +
@@ -570,20 +582,21 @@ var file_trireme_v1_queue_proto_depIdxs = []int32{
 	9,  // 1: trireme.v1.PreEnqueueResponse.statuses:type_name -> trireme.v1.Status
 	8,  // 2: trireme.v1.QueueSortRequest.pods:type_name -> trireme.v1.Pod
 	4,  // 3: trireme.v1.QueueSortResponse.keys:type_name -> trireme.v1.SortKey
-	10, // 4: trireme.v1.QueueingHintRequest.event:type_name -> trireme.v1.ClusterEvent
-	8,  // 5: trireme.v1.QueueingHintRequest.pods:type_name -> trireme.v1.Pod
-	0,  // 6: trireme.v1.QueueingHintResponse.hints:type_name -> trireme.v1.Hint
-	1,  // 7: trireme.v1.QueueService.PreEnqueue:input_type -> trireme.v1.PreEnqueueRequest
-	3,  // 8: trireme.v1.QueueService.QueueSort:input_type -> trireme.v1.QueueSortRequest
-	6,  // 9: trireme.v1.QueueService.QueueingHint:input_type -> trireme.v1.QueueingHintRequest
-	2,  // 10: trireme.v1.QueueService.PreEnqueue:output_type -> trireme.v1.PreEnqueueResponse
-	5,  // 11: trireme.v1.QueueService.QueueSort:output_type -> trireme.v1.QueueSortResponse
-	7,  // 12: trireme.v1.QueueService.QueueingHint:output_type -> trireme.v1.QueueingHintResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	9,  // 4: trireme.v1.QueueSortResponse.statuses:type_name -> trireme.v1.Status
+	10, // 5: trireme.v1.QueueingHintRequest.event:type_name -> trireme.v1.ClusterEvent
+	8,  // 6: trireme.v1.QueueingHintRequest.pods:type_name -> trireme.v1.Pod
+	0,  // 7: trireme.v1.QueueingHintResponse.hints:type_name -> trireme.v1.Hint
+	1,  // 8: trireme.v1.QueueService.PreEnqueue:input_type -> trireme.v1.PreEnqueueRequest
+	3,  // 9: trireme.v1.QueueService.QueueSort:input_type -> trireme.v1.QueueSortRequest
+	6,  // 10: trireme.v1.QueueService.QueueingHint:input_type -> trireme.v1.QueueingHintRequest
+	2,  // 11: trireme.v1.QueueService.PreEnqueue:output_type -> trireme.v1.PreEnqueueResponse
+	5,  // 12: trireme.v1.QueueService.QueueSort:output_type -> trireme.v1.QueueSortResponse
+	7,  // 13: trireme.v1.QueueService.QueueingHint:output_type -> trireme.v1.QueueingHintResponse
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_queue_proto_init() }

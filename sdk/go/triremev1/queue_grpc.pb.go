@@ -36,7 +36,8 @@ type QueueServiceClient interface {
 	PreEnqueue(ctx context.Context, in *PreEnqueueRequest, opts ...grpc.CallOption) (*PreEnqueueResponse, error)
 	// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
 	// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-	// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+	// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+	// plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
 	// plugin orders the pods of all profiles.
 	QueueSort(ctx context.Context, in *QueueSortRequest, opts ...grpc.CallOption) (*QueueSortResponse, error)
 	// QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
@@ -93,7 +94,8 @@ type QueueServiceServer interface {
 	PreEnqueue(context.Context, *PreEnqueueRequest) (*PreEnqueueResponse, error)
 	// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
 	// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-	// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+	// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+	// plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
 	// plugin orders the pods of all profiles.
 	QueueSort(context.Context, *QueueSortRequest) (*QueueSortResponse, error)
 	// QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for

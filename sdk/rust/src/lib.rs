@@ -54,7 +54,7 @@ pub use configuration::{ArgumentErrors, Configuration};
 pub use handle::Handle;
 pub use info::{Dependency, Event, Info, NodeData, Normalization, Point};
 pub use plugin::Plugin;
-pub use results::{Bound, Permit, PreBind, PreBindWait, PreFilter, Ready, SortKey, Status, Verdict};
+pub use results::{Bound, Permit, PermitWait, PreBind, PreBindWait, PreFilter, Ready, SortKey, Status, Verdict};
 pub use serving::{Options, main, main_with, serve, serve_with};
 pub use tls::TlsFiles;
 pub use tonic::async_trait;

@@ -192,12 +192,38 @@ impl Ready {
 }
 
 /// Permit's result for a pod that is not refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
     /// Bind it.
     Allow,
-    /// It waits until `Handle::allow`, so long at most; the scheduler takes what is longer than 15 minutes for 15 minutes.
-    Wait(Duration),
+    /// It waits until `Handle::allow`.
+    Wait(PermitWait),
+}
+
+/// How long Permit has a pod wait at most, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermitWait {
+    pub(crate) longest: Duration,
+    pub(crate) message: String,
+}
+
+impl PermitWait {
+    /// So long at most; then the pod is refused. The scheduler takes what is longer than 15 minutes for 15 minutes.
+    pub fn new(longest: Duration) -> Self {
+        Self { longest, message: String::new() }
+    }
+
+    /// Why it waits: `trireme status` shows it.
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+}
+
+impl From<PermitWait> for Permit {
+    fn from(wait: PermitWait) -> Self {
+        Self::Wait(wait)
+    }
 }
 
 /// PreBind's result for a pod that is not refused.
@@ -227,7 +253,7 @@ impl PreBindWait {
         Self { objects: objects.into(), longest, message: String::new(), state: None }
     }
 
-    /// Why it waits: it is part of the pod's event when the time is over.
+    /// Why it waits: `trireme status` shows it, and it is part of the pod's event when the time is over.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self

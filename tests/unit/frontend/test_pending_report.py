@@ -99,9 +99,30 @@ def test_a_permit(world: World) -> None:
     world.create("p", 3)
     world.answer_all()
     assert _waits(world, "p") == (
-        {"for": "permit", "plugins": [GUARD], "node": "n0"},
-        "waits for Guard to permit node n0",
+        {"for": "permit", "plugins": [GUARD], "node": "n0", "until": world.now() + 20.0},
+        "waits for Guard to permit node n0, until 13:47:00 UTC at the latest",
     )
+
+
+@pytest.mark.parametrize(
+    ("messages", "because"),
+    [
+        ({}, ""),
+        ({GUARD: "no budget"}, "no budget"),
+        ({GUARD: "no budget", "Harbour": "low tide"}, f"{GUARD}: no budget; Harbour: low tide"),
+    ],
+    ids=["no message", "one", "two"],
+)
+def test_why_and_how_long_a_pod_waits_on_permit(world: World, messages: dict[str, str], because: str) -> None:
+    """Else nobody knows what the plugin waits for, nor when the pod is refused if it does not come."""
+    world.permit_messages = messages
+    world.create("p", 3)
+    world.answer_all()
+    world.loop.advance(5.0)
+    waits, text = _waits(world, "p")
+    assert (waits["until"], waits.get("because", "")) == (world.now() + 15.0, because)
+    assert waits["plugins"] == (["Guard", "Harbour"] if "Harbour" in messages else ["Guard"])
+    assert text.partition(" at the latest")[2] == (f": {because}" if because else "")
 
 
 @pytest.mark.parametrize("phase", ["filter", "score", "bind"])
@@ -136,12 +157,20 @@ def test_what_pre_bind_waits_for(world: World, monkeypatch: pytest.MonkeyPatch) 
     world.create("p", 1)
     for _ in range(3):
         world.answer(world.pending_calls[0], "good")
-    wait = pre_binding.PreBindWait("Harbour", ["persistent_volume_claim ns/data"], "low tide")
+    wait = pre_binding.PreBindWait("Harbour", ["persistent_volume_claim ns/data"], "low tide", 30.0)
     monkeypatch.setattr(world.frontend.scheduling.binding._pre_binding, "wait_of", lambda uid: wait)
     waits, text = _waits(world, "p")
     objects = list(wait.objects)
-    assert waits == {"for": "preBind", "plugin": "Harbour", "objects": objects, "node": "n0", "because": "low tide"}
-    assert text == "waits for persistent_volume_claim ns/data before it is bound to node n0: Harbour: low tide"
+    assert waits == {
+        "for": "preBind",
+        "plugin": "Harbour",
+        "objects": objects,
+        "node": "n0",
+        "until": world.now() + 30.0,
+        "because": "low tide",
+    }
+    awaited = "waits for persistent_volume_claim ns/data before it is bound to node n0"
+    assert text == f"{awaited}, until 13:47:10 UTC at the latest: Harbour: low tide"
 
 
 def test_the_victims_of_a_preemption(world: World) -> None:
@@ -206,19 +235,24 @@ def test_a_pod_that_is_being_deleted(world: World) -> None:
     assert _waits(world, "p")[0] == {"for": "deletion"}
 
 
-def test_a_pod_waits_for_pre_enqueue_of_a_remote_plugin(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that no queue shows is with the plugin."""
-    monkeypatch.setattr(
-        world.frontend.scheduling.queue_executor.remote, "_gates", {PROFILE: [SimpleNamespace(name="Far")]}
-    )
+@pytest.mark.parametrize(
+    ("names", "agree"),
+    [(["Far"], "Far agrees"), (["Far", "Away"], "Far and Away agree"), (["A", "B", "C"], "A, B and C agree")],
+)
+def test_a_pod_waits_for_pre_enqueue_of_all_remote_plugins(
+    world: World, monkeypatch: pytest.MonkeyPatch, names: list[str], agree: str
+) -> None:
+    """A pod that no queue shows is with the plugins, each of which may hold it back."""
+    plugins = [SimpleNamespace(name=name) for name in names]
+    monkeypatch.setattr(world.frontend.scheduling.queue_executor.remote, "_gates", {PROFILE: plugins})
     monkeypatch.setattr(world.frontend.scheduling.queue_executor.remote, "execute", lambda instructions: None)
     world.create("p", 1)
     found = world.frontend.scheduling.queue.contents.get("ns/p")
     assert found is not None
     assert type(found.state) is states.PreEnqueuePending
     assert _waits(world, "p") == (
-        {"for": "preEnqueue", "plugins": ["Far"]},
-        "may enter the queue if Far agrees",
+        {"for": "preEnqueue", "plugins": names},
+        f"may enter the queue if {agree}",
     )
 
 

@@ -146,9 +146,7 @@ def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, fa
         world.create(name, 1)
     explained = status_report.explain(world.frontend_state(), "ns/p")
     assert explained is not None
-    assert explained["summary"] == (
-        "plugin Far could not be called: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC"
-    )
+    assert explained["summary"] == ("plugin Far failed: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC")
     (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
     assert (alike["pods"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
 

@@ -68,6 +68,7 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
         assert wait is not None
         assert wait.objects == ["persistent_volume_claim default/data", "persistent_volume disk"]
         assert wait.message in message
+        assert wait.seconds_left == pytest.approx(89.5)
         result = await running
         assert binding.wait_of("u") is None
         assert result == status.error("Harbour", text)
@@ -224,13 +225,14 @@ def test_a_plugin_that_a_pod_no_longer_waits_for_does_not_time_out(stops: str) -
     async def main(clock: Callable[[], float]) -> None:
         started = clock()
         waiting = waiting_pods.WaitingPods()
-        wait = asyncio.create_task(waiting.wait_until_allowed("u", "default/web", {"Quick": 5.0, "Patient": 60.0}))
+        plugins, messages = {"Quick": 5.0, "Patient": 60.0}, {"Quick": "soon", "Patient": "later"}
+        wait = asyncio.create_task(waiting.wait_until_allowed("u", "default/web", plugins, messages))
         await asyncio.sleep(4.0)
         if stops == "allowed":
             waiting.allow("u", "Quick")
         else:
             waiting.forget_plugins(lambda plugin: plugin == "Patient")
-        assert waiting.pods() == [waiting_pods.WaitingPod("default/web", "u", ("Patient",))]
+        assert waiting.pods() == [waiting_pods.WaitingPod("default/web", "u", ("Patient",), 56.0, {"Patient": "later"})]
         assert await wait == status.unschedulable(
             "Patient", "rejected due to timeout after waiting 1m0s at plugin Patient"
         )

@@ -74,6 +74,7 @@ class FrontendState:
             synced=self.synced,
             missing=self.phases.links.missing(),
             to_wall=self.to_wall,
+            wall_now=self.context.clocks.wall(),
         )
 
 

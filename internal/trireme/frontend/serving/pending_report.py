@@ -66,10 +66,11 @@ class PendingReport:
         synced: bool,
         missing: Sequence[str],
         to_wall: Callable[[float], float],
+        wall_now: float,
     ) -> None:
         """`leading`, `synced` and `missing` (the phases that cannot be called) are the present state.
 
-        `to_wall` converts the queue's clock to the wall clock.
+        `to_wall` converts the queue's clock to the wall clock, which shows `wall_now`.
         """
         self._queue = queue
         self._cache = cache
@@ -83,7 +84,8 @@ class PendingReport:
         self._synced = synced
         self._missing = tuple(missing)
         self._to_wall = to_wall
-        self._permits = {pod.uid: pod.plugins for pod in waiting.pods()}
+        self._wall_now = wall_now
+        self._permits = {pod.uid: pod for pod in waiting.pods()}
         self._leaving: dict[str, list[str]] | None = None
 
     def entry_of(self, pod: queued_pod.QueuedPodInfo) -> Json:
@@ -192,15 +194,14 @@ class PendingReport:
         if failed := self._failed_call(pod):
             until = self._to_wall(failed.until)
             waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
-            text = (
-                f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_time_of_day(until)}"
-            )
+            text = f"plugin {failed.plugin} failed: {failed.error}; is tried again at {_time_of_day(until)}"
             return waits, text
         plugins = self._remote_queue.pre_enqueue_plugins(pod.record.profile)
         sorter = self._remote_queue.sort_keys.plugin if self._remote_queue.sort_keys.lacks_key(pod) else ""
         if not plugins:
             return {"for": "queueSort", "plugin": sorter}, f"waits for plugin {sorter} to give it a place in the queue"
-        text = f"may enter the queue if {_alternatives_text(plugins)} agrees"
+        agree = "agrees" if len(plugins) == 1 else "agree"
+        text = f"may enter the queue if {_all_text(plugins)} {agree}"
         return {"for": "preEnqueue", "plugins": plugins}, f"{text}, and {sorter} gives it a place" if sorter else text
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
@@ -277,10 +278,9 @@ class PendingReport:
         """
         placed = self._cache.pod(pod.uid)
         node = "" if placed is None else placed.node_name
-        plugins = self._permits.get(pod.uid)
-        if plugins:
-            text = f"waits for {' and '.join(plugins)} to permit node {node}"
-            return {"for": "permit", "plugins": list(plugins), "node": node}, text
+        permit = self._permits.get(pod.uid)
+        if permit is not None and permit.plugins:
+            return self._waits_on_permit(permit, node)
         if placed is not None and not pod.record.pod.has_deferred_resize:
             if "bind" in self._missing:
                 return self._waits_for_service(("bind",))
@@ -294,14 +294,36 @@ class PendingReport:
         missing = [phase for phase in self._missing if phase != "bind"]
         return self._waits_for_service(missing) if missing else ({"for": "attempt"}, "is being tried")
 
+    def _waits_on_permit(self, wait: waiting_pods.WaitingPod, node: str) -> Waits:
+        """A pod that waits on Permit: for which plugins, until when, and what these say of it."""
+        until = self._wall_now + wait.seconds_left
+        waits: Json = {"for": "permit", "plugins": list(wait.plugins), "node": node, "until": round(until, 3)}
+        text = (
+            f"waits for {' and '.join(wait.plugins)} to permit node {node}, until {_time_of_day(until)} at the latest"
+        )
+        said = [
+            message if len(wait.plugins) == 1 else f"{plugin}: {message}" for plugin, message in wait.messages.items()
+        ]
+        if said:
+            waits["because"] = "; ".join(said)
+            text += f": {waits['because']}"
+        return waits, text
+
     def _waits_in_binding(self, uid: str, node: str) -> Waits:
         """A pod that is being bound, or that a PreBind plugin has wait for objects."""
         wait = self._binding.pre_bind_wait(uid)
         if wait is None:
             return {"for": "binding", "node": node}, f"is being bound to node {node}"
-        objects = list(wait.objects)
-        waits = {"for": "preBind", "plugin": wait.plugin, "objects": objects, "node": node}
-        text = f"waits for {', '.join(objects)} before it is bound to node {node}: {wait.plugin}"
+        objects, until = list(wait.objects), self._wall_now + wait.seconds_left
+        waits = {
+            "for": "preBind",
+            "plugin": wait.plugin,
+            "objects": objects,
+            "node": node,
+            "until": round(until, 3),
+        }
+        longest = f"until {_time_of_day(until)} at the latest"
+        text = f"waits for {', '.join(objects)} before it is bound to node {node}, {longest}: {wait.plugin}"
         if wait.message:
             waits["because"] = wait.message
             text += f": {wait.message}"
@@ -323,9 +345,9 @@ class PendingReport:
         return self._leaving.get(node, ())
 
 
-def _alternatives_text(names: Sequence[str]) -> str:
-    """The names joined by "or", as what may help a pod; "time to pass" if there are none."""
-    return " or ".join(names) if names else "time to pass"
+def _all_text(names: Sequence[str]) -> str:
+    """The names, all of which have to do something, as part of a sentence."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _time_of_day(moment: float) -> str:

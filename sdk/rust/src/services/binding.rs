@@ -39,14 +39,16 @@ fn checked(result: PreBind) -> Result<PreBind, crate::results::Status> {
     Ok(result)
 }
 
+/// The status of a pod that waits; an empty message says nothing.
+fn wait_status(message: String, plugin: &str) -> v1::Status {
+    let messages = if message.is_empty() { Vec::new() } else { vec![message] };
+    v1::Status { messages, ..coded(Code::Wait, plugin) }
+}
+
 /// The message of a wait, for an item with this state.
 fn waiting(wait: PreBindWait, plugin: &str, state: &[u8]) -> v1::PreBindResult {
-    let mut status = coded(Code::Wait, plugin);
-    if !wait.message.is_empty() {
-        status.messages.push(wait.message);
-    }
     v1::PreBindResult {
-        status: Some(status),
+        status: Some(wait_status(wait.message, plugin)),
         wait_for: wait.objects,
         timeout: Some(duration(wait.longest)),
         state: wait.state.unwrap_or_else(|| state.to_vec()),
@@ -62,14 +64,14 @@ impl<P: Plugin> BindPlugin for Server<P> {
             let (mut results, nobody) = (Vec::new(), v1::PodIdentity::default());
             for of in &request.items {
                 let answer = plugin.permit(&call, &item(of, &nobody)).await;
-                let answer = answer.and_then(|permit| match permit {
-                    Permit::Wait(longest) => waits(longest).map(|()| permit),
+                let answer = answer.and_then(|permit| match &permit {
+                    Permit::Wait(wait) => waits(wait.longest).map(|()| permit),
                     Permit::Allow => Ok(permit),
                 });
                 let (status, timeout) = match answer {
                     Err(status) => (status.to_message(shared.name()), None),
                     Ok(Permit::Allow) => (coded(Code::Success, shared.name()), None),
-                    Ok(Permit::Wait(longest)) => (coded(Code::Wait, shared.name()), Some(duration(longest))),
+                    Ok(Permit::Wait(wait)) => (wait_status(wait.message, shared.name()), Some(duration(wait.longest))),
                 };
                 results.push(v1::PermitResult { status: Some(status), timeout, ..Default::default() });
             }

@@ -4789,7 +4789,8 @@ pub struct PermitRequest {
 /// PermitResult is the answer for one pod.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PermitResult {
-    /// REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error.
+    /// REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error. With CODE_WAIT its messages, if it has any, say why the pod
+    /// waits.
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<Status>,
     /// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Of several plugins that
@@ -4809,6 +4810,9 @@ pub struct PermitWait {
     /// REQUIRED. For how long at most; then the pod is refused in this plugin's name.
     #[prost(message, optional, tag = "2")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
+    /// OPTIONAL. Why it waits, for people: the messages of the plugin's status. Unset: the plugin does not say.
+    #[prost(string, repeated, tag = "3")]
+    pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// PermitResponse answers in the order of the items.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -9703,9 +9707,14 @@ pub struct SortKey {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueSortResponse {
     /// REQUIRED. One key a pod. A pod that does not change has the same key for as long as the plugin's version and
-    /// configuration stay.
+    /// configuration stay. The key of a pod whose status is an error is not read.
     #[prost(message, repeated, tag = "1")]
     pub keys: ::prost::alloc::vec::Vec<SortKey>,
+    /// OPTIONAL. One status a pod: CODE_SUCCESS, or CODE_ERROR for a pod that the plugin has no key for. That pod waits and
+    /// is called about again, or is ordered by its priority, as if the call had failed for it alone; the others have their
+    /// keys. Unset: there is a key for each pod.
+    #[prost(message, repeated, tag = "2")]
+    pub statuses: ::prost::alloc::vec::Vec<Status>,
 }
 /// QueueingHintRequest is one event, and the pods that the plugin refused.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -9890,7 +9899,8 @@ pub mod queue_service_client {
         }
         /// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
         /// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-        /// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        /// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+        /// plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
         /// plugin orders the pods of all profiles.
         pub async fn queue_sort(
             &mut self,
@@ -9968,7 +9978,8 @@ pub mod queue_service_server {
         >;
         /// QueueSort gives each pod its position in the queue. Idempotent. Called once for a pod, when it is to enter the
         /// queue, and again when a field that the plugin reads, its configuration, its version or its instance changes. The
-        /// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. One
+        /// pod waits for the answer; on failure the call is repeated, or under Ignore the pod is ordered by its priority. A
+        /// plugin that fails about some of the pods says so by their statuses, so that the others do not wait for these. One
         /// plugin orders the pods of all profiles.
         async fn queue_sort(
             &self,
