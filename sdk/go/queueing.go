@@ -47,7 +47,7 @@ func (s queueServer) PreEnqueue(
 // The most numbers in each part of a key.
 const maxKeyNumbers = 16
 
-// QueueSort calls SortKey for each pod.
+// QueueSort calls SortKey for each pod; where that fails about a pod, its status says so, and the others have keys.
 func (s queueServer) QueueSort(
 	ctx context.Context, request *triremev1.QueueSortRequest,
 ) (*triremev1.QueueSortResponse, error) {
@@ -59,22 +59,43 @@ func (s queueServer) QueueSort(
 	if !ok {
 		return nil, s.unimplemented("SortKey")
 	}
-	response := &triremev1.QueueSortResponse{}
+	response, failed := &triremev1.QueueSortResponse{}, false
 	for _, message := range request.GetPods() {
 		pod, err := podFrom(message)
 		if err != nil {
 			return nil, status.Errorf(codes.InvalidArgument, "pods: %v", err)
 		}
-		key, err := plugin.SortKey(ctx, pod)
-		if err == nil {
-			err = checkKey(key)
-		}
+		key, err := sortKey(ctx, plugin, pod)
+		answer := &framework.Status{}
 		if err != nil {
-			return nil, s.failed("QueueSort: SortKey", err)
+			text := status.Convert(s.failed("QueueSort: SortKey", err)).Message()
+			logger().Error("a pod has no key", "plugin", s.name, "pod", pod.Namespace+"/"+pod.Name, "error", text)
+			answer, failed = framework.NewStatus(framework.Error, text), true
 		}
 		response.Keys = append(response.Keys, &triremev1.SortKey{Level: key.Level, Rest: key.Rest})
+		response.Statuses = append(response.Statuses, s.status("SortKey", answer, 0))
+	}
+	if !failed {
+		response.Statuses = nil
 	}
 	return response, nil
+}
+
+// sortKey calls SortKey for one pod; a panic is an error.
+func sortKey(ctx context.Context, plugin framework.SortKeyPlugin, pod *v1.Pod) (key framework.SortKey, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			key, err = framework.SortKey{}, fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	key, err = plugin.SortKey(ctx, pod)
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err != nil {
+		key = framework.SortKey{}
+	}
+	return key, err
 }
 
 // checkKey says what came and what is expected where a part of a key has another length than it may have.

@@ -254,6 +254,9 @@ type sorted struct {
 }
 
 func (s sorted) SortKey(_ context.Context, p *v1.Pod) (framework.SortKey, error) {
+	if p.Labels["rank"] == "panics" {
+		panic("out of ranks")
+	}
 	key, ok := s.keys[p.Labels["rank"]]
 	if !ok {
 		return key, errors.New("no key for " + p.Name)
@@ -261,8 +264,8 @@ func (s sorted) SortKey(_ context.Context, p *v1.Pod) (framework.SortKey, error)
 	return key, nil
 }
 
-// keysOf calls QueueSort for pods with these ranks.
-func keysOf(t *testing.T, plugin framework.Plugin, ranks ...string) ([]*triremev1.SortKey, error) {
+// queueSort calls QueueSort for pods with these ranks.
+func queueSort(t *testing.T, plugin framework.Plugin, ranks ...string) (*triremev1.QueueSortResponse, error) {
 	t.Helper()
 	client := triremev1.NewQueueServiceClient(served(t, Definition{Plugin: plugin}, Options{}))
 	asked := &triremev1.QueueSortRequest{Profile: "p"}
@@ -271,8 +274,7 @@ func keysOf(t *testing.T, plugin framework.Plugin, ranks ...string) ([]*triremev
 			Name: "pod-" + rank, Labels: map[string]string{"rank": rank},
 		}})
 	}
-	response, err := client.QueueSort(context.Background(), asked)
-	return response.GetKeys(), err
+	return client.QueueSort(context.Background(), asked)
 }
 
 // A key that reaches the scheduler otherwise than it was made puts pods in another order.
@@ -281,9 +283,10 @@ func TestKeysAreInTheOrderOfThePods(t *testing.T) {
 		"a": {Level: []int64{3}},
 		"b": {Level: []int64{math.MinInt64, math.MaxInt64}, Rest: make([]int64, 16)},
 	}
-	answer, err := keysOf(t, sorted{keys: keys}, "b", "a", "b")
-	if err != nil || len(answer) != 3 {
-		t.Fatalf("%v, %v", answer, err)
+	response, err := queueSort(t, sorted{keys: keys}, "b", "a", "b")
+	answer := response.GetKeys()
+	if err != nil || len(answer) != 3 || len(response.GetStatuses()) != 0 {
+		t.Fatalf("%v, %v", response, err)
 	}
 	for i, rank := range []string{"b", "a", "b"} {
 		if want := keys[rank]; !slices.Equal(answer[i].GetLevel(), want.Level) || !slices.Equal(answer[i].GetRest(), want.Rest) {
@@ -297,22 +300,34 @@ func TestKeysAreInTheOrderOfThePods(t *testing.T) {
 	}
 }
 
-// A mistake of the author that is not named keeps pods out of the queue without a reason that anybody can read.
+// A mistake of the author that is not named keeps pods out of the queue without a reason that anybody can read; one about
+// a pod must not keep the others out.
 func TestAWrongKeyIsAnErrorThatSaysWhatIsExpected(t *testing.T) {
 	keys := map[string]framework.SortKey{
 		"empty": {},
 		"long":  {Level: make([]int64, 17)},
 		"rest":  {Level: []int64{1}, Rest: make([]int64, 18)},
+		"good":  {Level: []int64{7}},
 	}
 	for rank, want := range map[string]string{
 		"empty":   "returned a Level of 0 numbers: must be 1 to 16",
 		"long":    "returned a Level of 17 numbers: must be 1 to 16",
 		"rest":    "returned a Rest of 18 numbers: must be at most 16",
 		"missing": "no key for pod-missing",
+		"panics":  "panic: out of ranks",
 	} {
-		_, err := keysOf(t, sorted{keys: keys}, rank)
-		if status.Code(err) != codes.Internal || status.Convert(err).Message() != "plugin P: QueueSort: SortKey: "+want {
-			t.Errorf("%s: %v", rank, err)
+		answer, err := queueSort(t, sorted{keys: keys}, "good", rank, "good")
+		if err != nil || len(answer.GetStatuses()) != 3 || len(answer.GetKeys()) != 3 {
+			t.Fatalf("%s: %v, %v", rank, answer, err)
+		}
+		failed := answer.GetStatuses()[1]
+		if failed.GetCode() != triremev1.Code_CODE_ERROR || failed.GetMessages()[0] != "plugin P: QueueSort: SortKey: "+want {
+			t.Errorf("%s: %v", rank, failed)
+		}
+		for _, i := range []int{0, 2} {
+			if answer.GetStatuses()[i].GetCode() != triremev1.Code_CODE_SUCCESS || answer.GetKeys()[i].GetLevel()[0] != 7 {
+				t.Errorf("beside %s: %v", rank, answer)
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ from trireme import sdk
 from trireme.rpc import grpc_server, listen_flags
 from trireme.sdk import metrics
 from trireme.snapshot import classes, snapshot
-from trireme.v1 import core_pb2, filter_pb2, meta_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import core_pb2, filter_pb2, meta_pb2, plugin_pb2, queue_pb2, score_pb2, snapshot_pb2, status_pb2
 
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 UNLIMITED = 2**31 - 1
@@ -24,6 +24,7 @@ SCORE = "/trireme.v1.ScorePlugin/Score"
 PRE_SCORE = "/trireme.v1.ScorePlugin/PreScore"
 GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
 NORMALIZE = "/trireme.v1.ScorePlugin/NormalizeScore"
+QUEUE_SORT = "/trireme.v1.QueueService/QueueSort"
 
 CONFIGURE = "/trireme.v1.PluginService/Configure"
 
@@ -35,6 +36,7 @@ REQUESTS: Mapping[str, Any] = {
     SCORE: score_pb2.ScoreRequest,
     PRE_SCORE: score_pb2.PreScoreRequest,
     NORMALIZE: score_pb2.NormalizeScoreRequest,
+    QUEUE_SORT: queue_pb2.QueueSortRequest,
 }
 
 Answer = Callable[[Any], Any]

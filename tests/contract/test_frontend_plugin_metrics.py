@@ -1,12 +1,15 @@
 """The frontend's own calls to remote plugins are in its metrics, so that an alert fires when they fail."""
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import metrics_document
+import plugin_servers
 import serving_frontend
 from plugin_servers import on_the_sdk
 
@@ -15,8 +18,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import remote_plugins
 from trireme.frontend.serving import serving_site
 from trireme.queueing import remote_calls
-from trireme.remote import remote_client
-from trireme.v1 import core_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, queue_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks
 
 
@@ -66,36 +68,78 @@ def _of_plugins(site: serving_site.FrontendSite) -> Mapping[tuple[str, ...], flo
     }
 
 
-async def test_a_plugin_whose_sort_key_raises_is_in_the_metrics_of_the_frontend(tmp_path: Path) -> None:
-    """Broken, nothing is scheduled any more, and no alert that the documents name fires."""
-    plugin, frontend = Sorting(), serving_frontend.FakeFrontend()
-    async with on_the_sdk(plugin, tmp_path) as address:
-        info = await remote_client.handshake("Sorting", address, deadline_seconds=10)
-        caller = frontend.remote_queue = _caller(
-            snapshot_pb2.RemotePlugin(
-                name="Sorting",
-                endpoints=[address],
-                deadline_ms=5000,
-                info=info,
-                breaker_failures=1,
-                breaker_open_ms=500,
-                failure_policy=snapshot_pb2.FAILURE_POLICY_FAIL,
-            )
+@contextlib.asynccontextmanager
+async def _calling(address: str, folder: Path) -> AsyncIterator[tuple[serving_site.FrontendSite, asyncio.Task[None]]]:
+    """The frontend's metrics, and a call about a pod that waits for its key."""
+    frontend = serving_frontend.FakeFrontend()
+    caller = frontend.remote_queue = _caller(
+        snapshot_pb2.RemotePlugin(
+            name="Sorting",
+            endpoints=[address],
+            deadline_ms=5000,
+            info=sdk.describe(Sorting()),
+            breaker_failures=1,
+            breaker_open_ms=500,
+            failure_policy=snapshot_pb2.FAILURE_POLICY_FAIL,
         )
-        site = metrics_document.site(tmp_path, frontend)
-        request = remote_calls.CallPreEnqueue(1, frontend.wait(serving_frontend.pod("a")))
-        calling = asyncio.create_task(caller.pre_enqueue_calls.call(request))
+    )
+    site = metrics_document.site(folder, frontend)
+    request = remote_calls.CallPreEnqueue(1, frontend.wait(serving_frontend.pod("a")))
+    calling = asyncio.create_task(caller.pre_enqueue_calls.call(request))
+    try:
         while ("trireme_plugin_held_pods",) not in _of_plugins(site):
             await asyncio.sleep(0.01)
+        yield site, calling
+    finally:
+        calling.cancel()
+        caller.configure(snapshot_pb2.Configuration())
+        await caller.background.close()
+
+
+async def test_a_plugin_whose_sort_key_raises_is_in_the_metrics_of_the_frontend(tmp_path: Path) -> None:
+    """Broken, nothing is scheduled any more, and no alert that the documents name fires."""
+    plugin = Sorting()
+    async with on_the_sdk(plugin, tmp_path) as address, _calling(address, tmp_path) as (site, calling):
+        failing = _of_plugins(site)
+        assert failing["trireme_plugin_held_pods",] == 1
+        # It answers, if only that it has no key: other pods may have theirs.
+        assert failing["trireme_plugin_breaker_open", "QueueSort"] == 0
+        plugin.broken = False
+        await calling
+        assert ("trireme_plugin_held_pods",) not in _of_plugins(site)
+
+
+async def test_a_plugin_that_fails_to_sort_is_in_the_metrics_of_the_frontend(tmp_path: Path) -> None:
+    """Broken, nobody sees that the plugin is not called, and how often it failed."""
+    served = plugin_servers.ScriptedPlugin({plugin_servers.QUEUE_SORT: lambda _: (grpc.StatusCode.INTERNAL, "down")})
+    address = f"unix:{tmp_path}/plugin.sock"
+    async with plugin_servers.scripted(address, served), _calling(address, tmp_path) as (site, calling):
         failing = _of_plugins(site)
         assert failing["trireme_plugin_breaker_open", "QueueSort"] == 1
         assert failing["trireme_plugin_calls_total", "failed"] == 1
         assert failing["trireme_plugin_held_pods",] == 1
-        plugin.broken = False
+        served.answers[plugin_servers.QUEUE_SORT] = lambda _: queue_pb2.QueueSortResponse(
+            keys=[queue_pb2.SortKey(level=[1])]
+        )
         await calling
         mended = _of_plugins(site)
         assert mended["trireme_plugin_breaker_open", "QueueSort"] == 0
         assert mended["trireme_plugin_calls_total", "answered"] == 1
         assert ("trireme_plugin_held_pods",) not in mended
+
+
+async def test_a_plugin_at_other_addresses_goes_on_to_sort(tmp_path: Path) -> None:
+    """Broken, a plugin whose Service has another replica is called by a connection that is closed."""
+    plugin = Sorting()
+    plugin.broken = False
+    async with on_the_sdk(plugin, tmp_path) as address:
+        config = snapshot_pb2.RemotePlugin(
+            name="Sorting", endpoints=[address], deadline_ms=5000, info=sdk.describe(plugin)
+        )
+        caller = _caller(config)
+        config.endpoints.append(f"unix:{tmp_path}/another.sock")
+        caller.configure(snapshot_pb2.Configuration(remote_plugins=[config]))
+        frontend = serving_frontend.FakeFrontend()
+        assert await caller.sort_keys.request(frontend.wait(serving_frontend.pod("a"))) == ""
         caller.configure(snapshot_pb2.Configuration())
         await caller.background.close()

@@ -14,7 +14,6 @@ import certificates
 import grpc
 import numpy as np
 import pytest
-from google.protobuf import duration_pb2
 from grpc import aio
 from plugin_servers import fill, on_the_sdk
 
@@ -369,6 +368,25 @@ async def test_a_plugin_orders_pods_by_what_it_reads_of_them(stack: Stack) -> No
     assert await queue.sort_keys("p", pods) == [((3,), ()), ((3, -1 << 63), ()), ((1, 2), (7,))]
 
 
+async def test_a_pod_whose_sort_key_fails_leaves_the_others_their_keys(stack: Stack) -> None:
+    """Broken, one odd pod keeps all those out of the queue that the plugin is called about with it."""
+
+    class Sorting:
+        info = sdk.Info("Sorting", pod_fields=("metadata.labels['rank']",))
+
+        def sort_key(self, pod: core_pb2.Pod, profile: str) -> int:
+            return int(pod.metadata.labels["rank"])
+
+    queue = (await stack.host(Sorting())).queue_sort
+    pods = [core_pb2.Pod(metadata={"name": rank, "labels": {"rank": rank}}) for rank in ("3", "odd", "1")]
+    first, odd, last = await queue.sort_keys("p", pods)
+    assert (first, last) == (((3,), ()), ((1,), ()))
+    text = "invalid literal for int() with base 10: 'odd'"
+    assert odd == status.error(
+        "Sorting", f"running QueueSort plugin: plugin Sorting: QueueSort: sort_key failed: ValueError: {text}"
+    )
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -391,7 +409,7 @@ async def test_a_key_that_is_none_is_an_error_that_says_so(stack: Stack, answer:
         def sort_key(self, pod: core_pb2.Pod, profile: str) -> object:
             return answer
 
-    failed = await (await stack.host(Sorting())).queue_sort.sort_keys("p", [POD])
+    (failed,) = await (await stack.host(Sorting())).queue_sort.sort_keys("p", [POD])
     assert isinstance(failed, status.Status)
     assert failed.plugin == "Sorting"
     assert f"plugin Sorting: QueueSort: sort_key returned {answer!r}: must be a whole number" in failed.message
@@ -471,17 +489,14 @@ class Binding:
         self.bound: list[str] = []
 
     def permit(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
-        waits = {"wait": sdk.Wait(90), "long": sdk.Wait(math.inf), "short": sdk.Wait(1e-12)}
+        waits = {"wait": sdk.Wait(90, "no quota left"), "long": sdk.Wait(math.inf), "short": sdk.Wait(1e-12)}
         return {**waits, "no": sdk.unschedulable("not now")}.get(item.pod.name)
 
     def pre_bind(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
         if item.state != b"licence 7":
             return sdk.SKIP
-        return bind_pb2.PreBindResult(
-            status=status_pb2.Status(code=status_pb2.CODE_WAIT),
-            wait_for=[snapshot_pb2.ObjectKey(kind="persistent_volume_claim", name="a")],
-            timeout=duration_pb2.Duration(seconds=5),
-        )
+        awaited = snapshot_pb2.ObjectKey(kind="persistent_volume_claim", name="a")
+        return sdk.PreBindWait([awaited], 5, "low tide", state={"licence": 7})
 
     async def bind(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
         if item.pod.name == "other":
@@ -511,6 +526,10 @@ def test_a_wait_that_does_not_end_after_some_time_is_refused(seconds: float) -> 
     """Broken, the scheduler refuses the answer, and the author does not see which line made it."""
     with pytest.raises(ValueError, match="more than 0 seconds"):
         sdk.Wait(seconds)
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        sdk.PreBindWait([snapshot_pb2.ObjectKey()], seconds)
+    with pytest.raises(ValueError, match="names an object"):
+        sdk.PreBindWait([], 5)
 
 
 async def test_the_steps_of_binding(stack: Stack) -> None:
@@ -527,6 +546,7 @@ async def test_the_steps_of_binding(stack: Stack) -> None:
     ]
     assert [result.status.code for result in permits] == expected
     assert permits[1].timeout.seconds == 90
+    assert [list(result.status.messages) for result in permits[1::2]] == [["no quota left"], []]
     assert permits[3].timeout.seconds == 315_576_000_000  # the most that the message may have
     assert permits[4].timeout.nanos == 1
 
@@ -534,6 +554,11 @@ async def test_the_steps_of_binding(stack: Stack) -> None:
     assert isinstance(done, list)
     assert [result.status.code for result in done] == [status_pb2.CODE_SKIP, status_pb2.CODE_WAIT]
     assert done[1].wait_for[0].name == "a"
+    assert (list(done[1].status.messages), done[1].timeout.seconds, done[1].state) == (
+        ["low tide"],
+        5,
+        b'{"licence":7}',
+    )
     flights = await bind.pre_bind_pre_flight(CYCLE, [item("a"), item("b")])
     assert isinstance(flights, list)
     assert [flight.code for flight in flights] == [status_pb2.CODE_SUCCESS] * 2

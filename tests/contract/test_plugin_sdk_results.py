@@ -166,8 +166,8 @@ _WRONG: list[tuple[str, Callable[[Stubs], Any], Any, str]] = [
         True,
         f"PreBindPreFlight: pre_bind_pre_flight returned True: must be {_SKIPPING}",
     ),
-    ("pre_bind", _pre_bind, 5, "PreBind: pre_bind returned 5: must be None, SKIP, a status, or a bind_pb2"),
-    ("bind", _bind, sdk.Wait(3), f"Bind: bind returned Wait(seconds=3): must be {_SKIPPING}"),
+    ("pre_bind", _pre_bind, 5, "PreBind: pre_bind returned 5: must be None, SKIP, a status, or a PreBindWait"),
+    ("bind", _bind, sdk.Wait(3), f"Bind: bind returned Wait(seconds=3, message=''): must be {_SKIPPING}"),
 ]
 # What a plugin with the method needs beside it.
 _BESIDE = {"pre_bind_pre_flight": "pre_bind", "normalize_scores": "score", "queueing_hint": "filter"}

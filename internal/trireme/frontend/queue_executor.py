@@ -4,13 +4,13 @@ The queue itself does no I/O. Its instructions go to `execute`, and the answers 
 stimuli.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import plugin_membership, remote_plugins, scheduler_metrics
+from trireme.frontend import plugin_membership, prepared_plugins, remote_plugins, scheduler_metrics
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing import (
@@ -54,6 +54,7 @@ class QueueExecutor:
         """
         self._completed = completed
         self._cache = cache
+        self._settings = settings
         self._membership = membership
         self._metrics = metrics
         self._now = clocks.now
@@ -91,7 +92,7 @@ class QueueExecutor:
             nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._mirror_nomination_in_cache),
             groups=groups,
         )
-        self._configure_sort_keys()
+        self._configure_sort_keys(settings.configuration, anew=True)
 
     def execute(self, instructions: remote_calls.Instructions) -> None:
         """Execute the queue's instructions after a stimulus, and wake the scheduler."""
@@ -114,7 +115,7 @@ class QueueExecutor:
         back. `on_event` wakes by the old registrations, and those of a new description apply from then on.
         """
         if name in self._completed.profiles[0].names(ExtensionPoint.QUEUE_SORT):
-            self._configure_sort_keys()
+            self._configure_sort_keys(self._settings.configuration, anew=True)
         absent = self._membership.is_rejected(name) or self._membership.is_unsynced(name)
         event = remote_plugins.PLUGIN_REJECTED if absent else remote_plugins.PLUGIN_JOINED
         started = self._metrics.clock()
@@ -134,7 +135,7 @@ class QueueExecutor:
         self.backoff.initial = float(completed.configuration.pod_initial_backoff_seconds)
         self.backoff.maximum = float(completed.configuration.pod_max_backoff_seconds)
         self._hints.registrations.replace(self.registrations())
-        self._configure_sort_keys()
+        self._configure_sort_keys(configuration, anew=False)
 
     def retry_all(self) -> None:
         """Try refused pods again, after their back-off; those in the queue pass PreEnqueue again."""
@@ -177,9 +178,26 @@ class QueueExecutor:
         out.metadata.uid = pending.parsed.uid
         return out
 
-    def _configure_sort_keys(self) -> None:
-        """Have the queue in the order of the remote QueueSort plugin, or without one in that of priorities."""
-        self.remote.sort_keys.configure(self.remote.queue_sort_plugin(), self.queue.contents.pods())
+    def _configure_sort_keys(self, configuration: snapshot_pb2.Configuration, *, anew: bool) -> None:
+        """Have the queue in the order of the remote QueueSort plugin, or without one in that of priorities.
+
+        Without `anew` pods keep their keys if the plugin, its description and its arguments are those of before.
+        """
+        plugin = self.remote.queue_sort_plugin()
+        basis = None if plugin is None else self._basis_of_sort_keys(configuration, plugin.name)
+        self.remote.sort_keys.configure(plugin, self.queue.contents.pods(), basis, anew=anew)
+
+    def _basis_of_sort_keys(self, configuration: snapshot_pb2.Configuration, name: str) -> Hashable:
+        """What the keys of this plugin depend on beside the pods: address, description, arguments and feature gates."""
+        completed = self._completed
+        own = completed.trireme.remote_plugin(name)
+        (entry,) = (each for each in configuration.remote_plugins if each.name == name)
+        return (
+            None if own is None else prepared_plugins.connection_key(own),
+            entry.info.SerializeToString(deterministic=True),
+            frozenset(each.args_json for each in entry.configurations),
+            frozenset(completed.gates.all().items()),
+        )
 
     def _sort_anew(self, key: str, uid: str) -> None:
         """Tell the queue that the pod has another sort key."""

@@ -187,6 +187,7 @@ class QueuePluginCaller:
             ]
             for profile in self._profiles
         }
+        self.sort_keys.reconnect(self.queue_sort_plugin())
         for client in before.values():
             self.background.start(client.connection.close())
         self.pre_enqueue_calls.retry_failed_now()

@@ -63,10 +63,12 @@ one_key_for_each_pod = check_factories.one_for_each(
     points=(rpcs.QUEUE_SORT_POINT,),
 )
 async def keys_have_a_level(session: Session) -> None:
-    """Each key has a level of 1 to 16 numbers, and at most 16 beside it."""
+    """Each key has a level of 1 to 16 numbers, and at most 16 beside it; that of a pod with an error is not read."""
     for each in await sample_requests.answered(session, rpcs.QUEUE_SORT):
         assert isinstance(each.response, queue_pb2.QueueSortResponse)
         for at, key in enumerate(each.response.keys):
+            if at < len(each.response.statuses) and each.response.statuses[at].code == status_pb2.CODE_ERROR:
+                continue
             if not 1 <= len(key.level) <= _MOST_NUMBERS:
                 text = f"keys[{at}].level has {len(key.level)} numbers; expected 1 to {_MOST_NUMBERS}"
                 raise outcomes.Violation(text, each)
@@ -85,6 +87,29 @@ async def keys_have_a_level(session: Session) -> None:
 async def a_pod_keeps_its_key(session: Session) -> None:
     """QueueSort answers a repeated call with the same keys."""
     await _require_equal_answers(session, rpcs.QUEUE_SORT)
+
+
+@specification(
+    "P224",
+    "QueueSort",
+    Sentence("QueueSortResponse.statuses", "OPTIONAL. One status a pod: CODE_SUCCESS, or CODE_ERROR for a pod"),
+    points=(rpcs.QUEUE_SORT_POINT,),
+)
+async def statuses_of_keys(session: Session) -> None:
+    """QueueSort answers no statuses or one for each pod: success, or an error with a message."""
+    for each in await sample_requests.answered(session, rpcs.QUEUE_SORT):
+        assert isinstance(each.request, queue_pb2.QueueSortRequest)
+        assert isinstance(each.response, queue_pb2.QueueSortResponse)
+        statuses, pods = each.response.statuses, len(each.request.pods)
+        if len(statuses) not in (0, pods):
+            raise outcomes.Violation(f"statuses has {len(statuses)} entries; expected none, or {pods}", each)
+        for at, one in enumerate(statuses):
+            if one.code not in (status_pb2.CODE_SUCCESS, status_pb2.CODE_ERROR):
+                name = status_pb2.Code.Name(one.code) if one.code in status_pb2.Code.values() else str(one.code)
+                text = f"statuses[{at}].code is {name}; expected CODE_SUCCESS or CODE_ERROR"
+                raise outcomes.Violation(text, each)
+            if one.code == status_pb2.CODE_ERROR and not "".join(one.messages):
+                raise outcomes.Violation(f"statuses[{at}].messages is empty; expected why there is no key", each)
 
 
 async def _require_equal_answers(session: Session, rpc: rpcs.Rpc) -> None:

@@ -8,7 +8,7 @@ Pods that need a key at the same time share a call, and while one is under way t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from trireme.framework import sort_key, status
@@ -43,6 +43,7 @@ class QueueSortKeys:
         self._sort_anew = sort_anew
         self._background = background
         self._plugin: remote_queue_sort.RemoteQueueSortPlugin | None = None
+        self._basis: Hashable = None
         self._epoch = 0
         self._wanted: dict[str, _Wanted] = {}
         self._calling = False
@@ -53,13 +54,22 @@ class QueueSortKeys:
         return "" if self._plugin is None else self._plugin.name
 
     def configure(
-        self, plugin: remote_queue_sort.RemoteQueueSortPlugin | None, pods: Iterable[queued_pod.QueuedPodInfo]
+        self,
+        plugin: remote_queue_sort.RemoteQueueSortPlugin | None,
+        pods: Iterable[queued_pod.QueuedPodInfo],
+        basis: Hashable = None,
+        *,
+        anew: bool = True,
     ) -> None:
         """Follow another plugin, configuration, version or instance; `pods` are those in the queue.
 
-        Without a plugin all of them are ordered by priority. With one they get new keys in the background.
+        Without a plugin all of them are ordered by priority. With one they get new keys in the background, or without
+        `anew` only if its keys depend on something else than before: `basis` is what they depend on beside the pod.
         """
         before, self._plugin = self._plugin, plugin
+        same, self._basis = basis is not None and basis == self._basis, basis
+        if same and not anew and before is not None and plugin is not None:
+            return
         self._epoch += 1
         if plugin is not None:
             for pod in pods:
@@ -68,6 +78,11 @@ class QueueSortKeys:
             for pod in pods:
                 pod.record.pod.given_sort_key = None
                 self._sort_anew(pod.key, pod.uid)
+
+    def reconnect(self, plugin: remote_queue_sort.RemoteQueueSortPlugin | None) -> None:
+        """Call the plugin that orders the queue by this connection from now on, if it is the same plugin."""
+        if plugin is not None and self.plugin == plugin.name:
+            self._plugin = plugin
 
     def lacks_key(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the plugin has to be called for the pod before it enters the queue."""
@@ -110,21 +125,21 @@ class QueueSortKeys:
     async def _call(self, profile: str, pods: Sequence[_Wanted]) -> None:
         """Call the plugin about pods of one profile, and tell who waits for their keys."""
         plugin, epoch = self._plugin, self._epoch
-        error = ""
+        errors = [""] * len(pods)
         try:
             if plugin is not None:
-                answer = await plugin.sort_keys(profile, [self._pod_of(wanted.pod) for wanted in pods])
-                if isinstance(answer, status.Status):
-                    error = answer.message
-                elif answer is not None:
-                    self._give(pods, answer, epoch)
+                answers = await plugin.sort_keys(profile, [self._pod_of(wanted.pod) for wanted in pods])
+                for at, (wanted, answer) in enumerate(zip(pods, answers, strict=True)):
+                    if isinstance(answer, status.Status):
+                        errors[at] = answer.message
+                    elif answer is not None:
+                        self._give(wanted, answer, epoch)
         finally:
-            for wanted in pods:
+            for wanted, error in zip(pods, errors, strict=True):
                 if not wanted.error.done():
                     wanted.error.set_result(error)
 
-    def _give(self, pods: Sequence[_Wanted], keys: Sequence[sort_key.SortKey], epoch: int) -> None:
-        """Keep the keys with their pods, and give these their places."""
-        for wanted, key in zip(pods, keys, strict=True):
-            wanted.pending.given_sort_key = pending_pod.GivenSortKey(key, wanted.pending.class_id, epoch)
-            self._sort_anew(wanted.pod.key, wanted.pod.uid)
+    def _give(self, wanted: _Wanted, key: sort_key.SortKey, epoch: int) -> None:
+        """Keep the key with its pod, and give this its place."""
+        wanted.pending.given_sort_key = pending_pod.GivenSortKey(key, wanted.pending.class_id, epoch)
+        self._sort_anew(wanted.pod.key, wanted.pod.uid)

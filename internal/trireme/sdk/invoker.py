@@ -136,14 +136,18 @@ class Invoker:
                 yield
             except (aio.AbortError, asyncio.CancelledError):
                 raise
-            except result_checks.InvalidResult as error:
-                text = f"plugin {self.name}: {rpc}: {method} {error}"
-                log.error("%s", text)
-                await context.abort(grpc.StatusCode.INTERNAL, text)
             except Exception as error:
-                text = f"plugin {self.name}: {rpc}: {method} failed: {type(error).__name__}: {error}"
-                log.exception("%s", text)
-                await context.abort(grpc.StatusCode.INTERNAL, text)
+                await context.abort(grpc.StatusCode.INTERNAL, self.failure(rpc, method, error))
+
+    def failure(self, rpc: str, method: str, error: Exception) -> str:
+        """Log that a method raised this, or returned what it may not (InvalidResult); returns what callers are told."""
+        if isinstance(error, result_checks.InvalidResult):
+            text = f"plugin {self.name}: {rpc}: {method} {error}"
+            log.error("%s", text)
+        else:
+            text = f"plugin {self.name}: {rpc}: {method} failed: {type(error).__name__}: {error}"
+            log.error("%s", text, exc_info=error)
+        return text
 
     def with_own_name(self, value: status.Status) -> status.Status:
         """The status with this plugin's name."""

@@ -9,7 +9,7 @@ from grpc import aio
 from trireme.framework import sort_key
 from trireme.sdk import result_checks, results
 from trireme.sdk.invoker import Invoker
-from trireme.v1 import queue_pb2, queue_pb2_grpc
+from trireme.v1 import queue_pb2, queue_pb2_grpc, status_pb2
 
 METHODS = ("pre_enqueue", "sort_key", "queueing_hint")
 
@@ -40,7 +40,7 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
     async def QueueSort(
         self, request: queue_pb2.QueueSortRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.QueueSortResponse:
-        """Call sort_key for each pod."""
+        """Call sort_key for each pod; where that fails about a pod, its status says so, and the others have keys."""
         await self._invoker.require(context, "sort_key")
         response = queue_pb2.QueueSortResponse()
         async with self._invoker.turn(context, "QueueSort", "sort_key"):
@@ -48,8 +48,15 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
             config = self._invoker.configurations.get(request.config_hash, request.profile)
             named = self._invoker.config_argument("sort_key", config)
             for pod in request.pods:
-                answer = await self._invoker.call("sort_key", pod, request.profile, **named)
-                response.keys.append(_sort_key_message(answer))
+                try:
+                    answer = await self._invoker.call("sort_key", pod, request.profile, **named)
+                    key, failure = _sort_key_message(answer), None
+                except Exception as error:
+                    key, failure = queue_pb2.SortKey(), self._invoker.failure("QueueSort", "sort_key", error)
+                response.keys.append(key)
+                response.statuses.append(self._invoker.status_message(failure and results.error(failure)))
+        if all(each.code == status_pb2.CODE_SUCCESS for each in response.statuses):
+            del response.statuses[:]
         return response
 
     async def QueueingHint(

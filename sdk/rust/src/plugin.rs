@@ -16,8 +16,8 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// The pod's position in the queue, of the pod and the arguments alone: it is called once, before the pod enters the
-    /// queue, and again only when a field of `Info::pod_fields`, the arguments, the version or the process changes. An
-    /// error fails the call about all its pods; they wait, and it is repeated.
+    /// queue, and again only when a field of `Info::pod_fields`, the arguments, the version or the process changes. A
+    /// pod with an error waits, and it is called about again; others are not affected.
     fn sort_key(&self, pod: &v1::Pod, _profile: &str) -> Result<SortKey, Status> {
         Ok(SortKey::by_priority(pod))
     }

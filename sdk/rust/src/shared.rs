@@ -1,5 +1,6 @@
 //! What the services of one plugin have in common.
 
+use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -127,7 +128,7 @@ impl<P: Send + Sync + 'static> Shared<P> {
         };
         let deadline = DEADLINE.try_with(|deadline| *deadline).ok().flatten();
         let mut task = AbortOnDrop(tokio::spawn(AssertUnwindSafe(DEADLINE.scope(deadline, work)).0));
-        (&mut task.0).await.unwrap_or_else(|error| Err(self.failed(step, &panic_text(error))))
+        (&mut task.0).await.unwrap_or_else(|error| Err(self.failed(step, &ended_text(error))))
     }
 
     pub(crate) fn failed(&self, step: &str, error: &str) -> Status {
@@ -136,8 +137,12 @@ impl<P: Send + Sync + 'static> Shared<P> {
     }
 }
 
-fn panic_text(error: JoinError) -> String {
-    let Ok(cause) = error.try_into_panic() else { return "was cancelled".into() };
+fn ended_text(error: JoinError) -> String {
+    error.try_into_panic().map_or_else(|_| "was cancelled".into(), panic_text)
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(cause: Box<dyn Any + Send>) -> String {
     let text = cause.downcast_ref::<&str>().map(|text| text.to_string());
     let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
     format!("panic: {}", text.unwrap_or_else(|| "of an unknown kind".into()))

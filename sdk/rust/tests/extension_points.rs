@@ -13,7 +13,7 @@ use trireme_sdk::v1::queue_service_client::QueueServiceClient;
 use trireme_sdk::v1::score_plugin_client::ScorePluginClient;
 use trireme_sdk::v1::{self, Code, Hint};
 use trireme_sdk::{
-    Bound, Call, Event, Info, Item, Node, Normalization, Permit, Placement, Plugin, Point, PreBind, PreBindWait,
+    Bound, Call, Event, Info, Item, Node, Normalization, Permit, PermitWait, Placement, Plugin, Point, PreBind, PreBindWait,
     PreFilter, Ready,
     SortKey, Status, Verdict, async_trait,
 };
@@ -46,6 +46,7 @@ impl Plugin for Everywhere {
             "empty" => Ok(SortKey::new([])),
             "long" => Ok(SortKey::new([0; 17])),
             "rest" => Ok(SortKey::new([0]).rest([0; 18])),
+            "panics" => panic!("out of ranks"),
             _ => Err(Status::error("no rank")),
         }
     }
@@ -109,9 +110,9 @@ impl Plugin for Everywhere {
 
     async fn permit(&self, _: &Call, item: &Item<'_>) -> Result<Permit, Status> {
         match item.pod.name.as_str() {
-            "waiting" => Ok(Permit::Wait(Duration::from_millis(1500))),
-            "endless" => Ok(Permit::Wait(Duration::ZERO)),
-            "patient" => Ok(Permit::Wait(Duration::MAX)),
+            "waiting" => Ok(PermitWait::new(Duration::from_millis(1500)).message("no quota left").into()),
+            "endless" => Ok(PermitWait::new(Duration::ZERO).into()),
+            "patient" => Ok(PermitWait::new(Duration::MAX).into()),
             "refused" => Err(Status::unschedulable("no quota")),
             _ => Ok(Permit::Allow),
         }
@@ -197,10 +198,13 @@ async fn keys_are_in_the_order_of_the_pods_and_wrong_ones_are_named() {
         ("long", "returned a level of 17 numbers: must be 1 to 16"),
         ("rest", "returned a rest of 18 numbers: must be at most 16"),
         ("other", "no rank"),
+        ("panics", "panic: out of ranks"),
     ] {
-        let error = queue.queue_sort(request(&["one", name])).await.unwrap_err();
-        assert_eq!(error.code(), tonic::Code::Internal);
-        assert_eq!(error.message(), format!("plugin Everywhere: QueueSort: sort_key: {problem}"));
+        let answer = queue.queue_sort(request(&["one", name, "parts"])).await.unwrap().into_inner();
+        let codes: Vec<_> = answer.statuses.iter().map(|status| status.code()).collect();
+        assert_eq!(codes, [Code::Success, Code::Error, Code::Success]);
+        assert_eq!(answer.statuses[1].messages, [format!("plugin Everywhere: QueueSort: sort_key: {problem}")]);
+        assert_eq!((answer.keys[0].level.as_slice(), answer.keys[2].level.len()), ([3].as_slice(), 2));
     }
 }
 
@@ -308,6 +312,7 @@ async fn binding_waits_skips_and_streams_its_results() {
     let results = bind.permit(request).await.unwrap().into_inner().results;
     let codes: Vec<_> = results.iter().map(|result| code(&result.status)).collect();
     assert_eq!(codes, [Code::Success, Code::Wait, Code::Unschedulable, Code::Error, Code::Wait]);
+    assert_eq!(results[1].status.as_ref().map(|status| status.messages.as_slice()), Some(["no quota left".to_string()].as_slice()));
     assert_eq!(results[4].timeout.as_ref().map(|timeout| timeout.seconds), Some(LONGEST_SECONDS));
     assert_eq!(results[1].timeout.as_ref().map(|timeout| (timeout.seconds, timeout.nanos)), Some((1, 500_000_000)));
     let request = v1::PreBindPreFlightRequest { cycle: cycle(Vec::new()), items: of(&["a", "idle"]) };

@@ -156,7 +156,9 @@ test("keys are in the order of the pods, each by its profile's configuration", a
   await call(configure, { ...configuration('{"first": 6}'), profile: "two" });
   const sorted = async (profile: string, ...names: string[]) => {
     const pods = names.map((name) => v1.Pod.fromPartial({ metadata: { name } }));
-    return (await call(queueSort, { profile, configHash: 9n, pods })).keys.map((key: v1.SortKey) => [key.level, key.rest]);
+    const answer = await call(queueSort, { profile, configHash: 9n, pods });
+    assert.deepEqual(answer.statuses, []);
+    return answer.keys.map((key: v1.SortKey) => [key.level, key.rest]);
   };
   assert.deepEqual(await sorted("one", "parts", "one", "large"), [
     [[1n, 2n], new Array(16).fill(7n)],
@@ -164,6 +166,22 @@ test("keys are in the order of the pods, each by its profile's configuration", a
     [[-(1n << 63n), (1n << 63n) - 1n], []],
   ]);
   assert.deepEqual([await sorted("one", "x"), await sorted("two", "x")], [[[[5n], []]], [[[6n], []]]]);
+});
+
+test("a pod whose key fails leaves the others their keys", async (t) => {
+  const plugin: Plugin = {
+    info: { name: "P" },
+    sortKey: async (pod) => {
+      if (pod.metadata!.name === "odd") throw new Error("no rank");
+      return 7;
+    },
+  };
+  const { call } = await started(t, plugin);
+  const pods = ["a", "odd", "b"].map((name) => v1.Pod.fromPartial({ metadata: { name } }));
+  const { keys, statuses } = await call(queueSort, { profile: "p", configHash: 0n, pods });
+  assert.deepEqual([keys[0].level, keys[1].level, keys[2].level], [[7n], [], [7n]]);
+  assert.deepEqual(statuses.map((each: v1.Status) => each.code), [v1.Code.SUCCESS, v1.Code.ERROR, v1.Code.SUCCESS]);
+  assert.match(statuses[1].messages[0], /^plugin P: .*sortKey.*no rank/);
 });
 
 test("a hint has the configuration of the pod's profile", async (t) => {

@@ -83,6 +83,12 @@ for (const [method, rpc, request, result, problem] of WRONG) {
     const info = { name: "P", ...(method === "queueingHint" ? { events: [{ resource: "Node", actions: ["Add"] }] } : {}) };
     const plugin = { info, ...BESIDE[method], [method]: () => result } as unknown as Plugin;
     const { call } = await started(t, plugin);
+    if (method === "sortKey") {
+      // The error is that of the pod, not of the call.
+      const [one] = (await call(rpc, request)).statuses;
+      assert.deepEqual([one.code, one.messages], [v1.Code.ERROR, [`plugin P: QueueSort: sortKey: ${problem}`]]);
+      return;
+    }
     const error = await errorOf(call(rpc, request));
     const name = RPCS[method] ?? method[0]!.toUpperCase() + method.slice(1);
     assert.deepEqual([error.code, error.details], [status.INTERNAL, `plugin P: ${name}: ${method}: ${problem}`]);

@@ -453,6 +453,37 @@ class KeyWithoutLevel(_SortsQueue):
         response.keys[-1].ClearField("level")
 
 
+class OneStatusForAllKeys(_SortsQueue):
+    """Has one status for the keys of all pods."""
+
+    violates = "P224"
+
+    def change(self, response: queue_pb2.QueueSortResponse) -> None:
+        response.statuses.add(code=status_pb2.CODE_SUCCESS)
+
+
+class RefusalOfKey(_SortsQueue):
+    """Refuses a pod where it is asked for its place in the queue."""
+
+    violates = "P224"
+
+    def change(self, response: queue_pb2.QueueSortResponse) -> None:
+        response.statuses.extend(status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in response.keys)
+        response.statuses[-1].code = status_pb2.CODE_UNSCHEDULABLE
+        response.statuses[-1].messages.append("not here")
+
+
+class ErrorOfKeyWithoutMessage(_SortsQueue):
+    """Has no key for a pod, and does not say why."""
+
+    violates = "P224"
+
+    def change(self, response: queue_pb2.QueueSortResponse) -> None:
+        response.statuses.extend(status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in response.keys)
+        response.statuses[-1].code = status_pb2.CODE_ERROR
+        response.keys[-1].ClearField("level")
+
+
 class KeyByCalls(_SortsQueue):
     """Orders pods by when it is called."""
 

@@ -8,6 +8,7 @@ from frontend_world_api import PROFILE
 
 from trireme.framework import sort_key, status
 from trireme.frontend.serving import plugin_metrics
+from trireme.remote import remote_queue_sort
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers.watch import EventKind
 
@@ -22,11 +23,11 @@ class Sorter:
         self.during_calls: list[Mapping[str, float]] = []
         self.world: World | None = None
 
-    async def sort_keys(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[sort_key.SortKey] | status.Status:
+    async def sort_keys(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[remote_queue_sort.Answer]:
         """As RemoteQueueSortPlugin has it."""
         assert self.world is not None
         self.during_calls.append(_held_pods(self.world))
-        return status.error(self.name, "down") if self.failing else [sort_key.SortKey((0,)) for _ in pods]
+        return [status.error(self.name, "down") if self.failing else sort_key.SortKey((0,)) for _ in pods]
 
 
 @pytest.fixture(name="world")

@@ -1,10 +1,13 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use serde_json::Value;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Server;
 use crate::info::Point;
 use crate::plugin::Plugin;
-use crate::results::{SortKey, coded};
+use crate::results::{self, SortKey, coded};
+use crate::shared::panic_text;
 use crate::v1::queue_service_server::QueueService;
 use crate::v1::{self, Code, Hint};
 
@@ -41,13 +44,25 @@ impl<P: Plugin> QueueService for Server<P> {
                 return Err(Status::unimplemented(format!("plugin {} has no Point::QueueSort", shared.name())));
             }
             let plugin = shared.plugin(request.config_hash, Some(&request.profile))?;
-            let keys = request.pods.iter().map(|pod| {
-                let key = plugin.sort_key(pod, &request.profile).map_err(|status| status.message().to_string());
-                key.and_then(SortKey::into_message)
-            });
-            let keys: Result<Vec<_>, String> = keys.collect();
-            let keys = keys.map_err(|error| shared.failed("QueueSort", &format!("sort_key: {error}")))?;
-            Ok(v1::QueueSortResponse { keys })
+            let mut response = v1::QueueSortResponse::default();
+            for pod in &request.pods {
+                // What fails about a pod, a panic too, leaves the others their keys.
+                let key = catch_unwind(AssertUnwindSafe(|| plugin.sort_key(pod, &request.profile)));
+                let key = key.map_err(panic_text).and_then(|key| key.map_err(|status| status.message().to_string()));
+                let (key, status) = match key.and_then(SortKey::into_message) {
+                    Ok(key) => (key, coded(Code::Success, shared.name())),
+                    Err(error) => {
+                        let failed = shared.failed("QueueSort", &format!("sort_key: {error}"));
+                        (v1::SortKey::default(), results::Status::error(failed.message()).to_message(shared.name()))
+                    }
+                };
+                response.keys.push(key);
+                response.statuses.push(status);
+            }
+            if response.statuses.iter().all(|status| status.code() == Code::Success) {
+                response.statuses.clear();
+            }
+            Ok(response)
         };
         self.0.run("QueueSort", work).await.map(Response::new)
     }

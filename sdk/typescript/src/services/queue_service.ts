@@ -12,9 +12,11 @@ import {
   type QueueServiceServer,
   type QueueSortRequest,
   type QueueSortResponse,
+  SortKey as KeyMessage,
   type SortKey as SortKeyMessage,
 } from "../generated/trireme/v1/queue.js";
 import type { Invoker, Turn } from "../invoker.js";
+import { failed, type Status, SUCCESS } from "../results.js";
 
 /** The implementation of QueueService. */
 export function queueService(invoker: Invoker): QueueServiceServer {
@@ -48,11 +50,21 @@ async function queueSort(invoker: Invoker, request: QueueSortRequest, turn: Turn
   invoker.requireConfiguration(request.configHash);
   const config = invoker.configurations.get(request.configHash, request.profile);
   const context = invoker.contextFor(request.profile, config, turn);
-  const keys = [];
+  const keys: SortKeyMessage[] = [];
+  const statuses: Status[] = [];
   for (const pod of request.pods) {
-    keys.push(await invoker.call("sortKey", async () => keyMessage(await invoker.plugin.sortKey!(pod, context))));
+    try {
+      keys.push(await invoker.call("sortKey", async () => keyMessage(await invoker.plugin.sortKey!(pod, context))));
+      statuses.push(SUCCESS);
+    } catch (error) {
+      // What fails about a pod leaves the others their keys.
+      turn.signal.throwIfAborted();
+      keys.push(KeyMessage.create());
+      statuses.push(failed((error as Error).message));
+    }
   }
-  return { keys };
+  const none = statuses.every((each) => each === SUCCESS);
+  return { keys, statuses: none ? [] : statuses.map((each) => each.toMessage(invoker.name)) };
 }
 
 const MAX_NUMBERS = 16;

@@ -10,6 +10,7 @@ import dev.trireme.v1.QueueSortResponse;
 import dev.trireme.v1.QueueingHintRequest;
 import dev.trireme.v1.QueueingHintResponse;
 import dev.trireme.v1.SortKey;
+import io.grpc.StatusRuntimeException;
 import java.util.List;
 
 /** Serves QueueService with a plugin's preEnqueue, sortKey and queueingHint. */
@@ -38,10 +39,20 @@ final class QueueHandlers {
     QueueSortResponse.Builder out = QueueSortResponse.newBuilder();
     Plugin.Context context = new Plugin.Context(
         request.getProfile(), invoker.configurations.get(request.getConfigHash(), request.getProfile()));
+    boolean failed = false;
     for (Pod pod : request.getPodsList()) {
-      out.addKeys(invoker.call("sortKey", () -> keyMessage(plugin.sortKey(pod, context))));
+      try {
+        out.addKeys(invoker.call("sortKey", () -> keyMessage(plugin.sortKey(pod, context))));
+        out.addStatuses(Status.SUCCESS.toMessage(invoker.name()));
+      } catch (StatusRuntimeException error) {
+        // What fails about a pod leaves the others their keys.
+        failed = true;
+        String text = error.getStatus().getDescription();
+        out.addKeys(SortKey.getDefaultInstance());
+        out.addStatuses(Status.failed(text == null ? error.toString() : text).toMessage(invoker.name()));
+      }
     }
-    return out.build();
+    return failed ? out.build() : out.clearStatuses().build();
   }
 
   private static SortKey keyMessage(Plugin.SortKey key) {

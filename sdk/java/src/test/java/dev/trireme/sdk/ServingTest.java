@@ -174,6 +174,9 @@ final class ServingTest {
 
     @Override
     public SortKey sortKey(Pod pod, Context context) {
+      if (pod.getMetadata().getName().equals("odd")) {
+        throw new IllegalStateException("no rank");
+      }
       SortKey key = SortKey.of(context.config(Number.class).longValue(), Long.MIN_VALUE);
       return pod.getMetadata().getName().equals("plain") ? key : key.thenBy(pod.getSpec().getPriority(), Long.MAX_VALUE);
     }
@@ -194,6 +197,24 @@ final class ServingTest {
         SortKey level = SortKey.newBuilder().addLevel(each.getValue()).addLevel(Long.MIN_VALUE).build();
         assertEquals(List.of(level.toBuilder().addRest(7).addRest(Long.MAX_VALUE).build(), level), keys);
       }
+    }
+  }
+
+  @Test
+  void aPodWhoseKeyFailsLeavesTheOthersTheirKeys() throws Exception {
+    try (Served served = new Served(new Sorting())) {
+      configure(served, "one", "{\"rank\": 1}");
+      QueueSortRequest.Builder request = QueueSortRequest.newBuilder().setConfigHash(9).setProfile("one");
+      for (String name : List.of("plain", "odd", "plain")) {
+        request.addPods(Pod.newBuilder().setMetadata(ObjectMeta.newBuilder().setName(name)));
+      }
+      var answer = served.call(Rpcs.QUEUE_SORT, request.build());
+      assertEquals(List.of(2, 0, 2), answer.getKeysList().stream().map(SortKey::getLevelCount).toList());
+      assertEquals(
+          List.of(dev.trireme.v1.Code.CODE_SUCCESS, dev.trireme.v1.Code.CODE_ERROR, dev.trireme.v1.Code.CODE_SUCCESS),
+          answer.getStatusesList().stream().map(dev.trireme.v1.Status::getCode).toList());
+      assertEquals(
+          "plugin P: sortKey: java.lang.IllegalStateException: no rank", answer.getStatuses(1).getMessages(0));
     }
   }
 

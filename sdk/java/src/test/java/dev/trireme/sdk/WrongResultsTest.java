@@ -163,9 +163,9 @@ final class WrongResultsTest {
   void aWrongKeyIsNamedWithWhatIsExpected(WrongKey each) throws Exception {
     try (Served served = new Served(new Sorting(each.key()))) {
       QueueSortRequest request = QueueSortRequest.newBuilder().addPods(Pod.getDefaultInstance()).build();
-      StatusRuntimeException error = served.error(Rpcs.QUEUE_SORT, request);
-      assertEquals(Code.INTERNAL, error.getStatus().getCode());
-      assertEquals("plugin P: QueueSort: sortKey: " + each.problem(), error.getStatus().getDescription());
+      var status = served.call(Rpcs.QUEUE_SORT, request).getStatuses(0);
+      assertEquals(dev.trireme.v1.Code.CODE_ERROR, status.getCode());
+      assertEquals("plugin P: QueueSort: sortKey: " + each.problem(), status.getMessages(0));
     }
   }
 
