@@ -1,7 +1,7 @@
 """A plugin that lets every node pass and scores all alike: what calling a remote plugin costs, without its own work.
 
-DEPENDS_ON in its environment says what it declares. How many calls it had, and about how many nodes, is in a file once
-it has ended.
+DEPENDS_ON and POD_FIELDS in its environment say what it declares. How many calls it had, and about how many nodes, is
+in a file once it has ended.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from trireme import sdk
 class Noop:
     """Filter and Score without any work."""
 
-    def __init__(self, depends_on: sdk.Dependency) -> None:
-        self.info = sdk.Info("Noop", depends_on=depends_on, pod_fields=("metadata.namespace",))
+    def __init__(self, depends_on: sdk.Dependency, pod_fields: Sequence[str]) -> None:
+        self.info = sdk.Info("Noop", depends_on=depends_on, pod_fields=pod_fields)
         self.calls = self.nodes = 0
 
     async def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
@@ -38,7 +38,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--counted", type=Path)
     options, rest = parser.parse_known_args()
-    plugin = Noop(sdk.Dependency[os.environ.get("DEPENDS_ON", "NODE")])
+    fields = os.environ.get("POD_FIELDS", "metadata.namespace")
+    plugin = Noop(sdk.Dependency[os.environ.get("DEPENDS_ON", "NODE")], fields.split(","))
     code = sdk.main(plugin, rest)
     if options.counted is not None:
         options.counted.write_text(f"{plugin.calls} {plugin.nodes}")
