@@ -114,7 +114,7 @@ class NodeSelectionBuilder:
             return _selections_of_views(_with_payload(table, slots, _VIEW_NODE, table.messages))
         if self._form == plugin_pb2.NODE_DATA_JSON:
             return _selections_of_views(_with_payload(table, slots, _VIEW_JSON, table.jsons))
-        return _selections_of_views(self._name_views(table, slots))
+        return _selections_of_names(self._name_views(table, slots))
 
     def names(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> bytes:
         """One selection of all the slots, by name alone (by slot for a plugin that follows the stream).
@@ -156,6 +156,13 @@ def _with_payload(
         )
         for name, payload in rows
     )
+
+
+def _selections_of_names(views: Sequence[bytes]) -> Iterator[tuple[slice, bytes]]:
+    """Join views of names to selections: a name has at most 253 bytes, so that their number alone bounds the size."""
+    for start in range(0, len(views), NODES_PER_CALL):
+        part = slice(start, min(start + NODES_PER_CALL, len(views)))
+        yield part, b"".join(views[part])
 
 
 def _selections_of_views(views: Iterable[bytes]) -> Iterator[tuple[slice, bytes]]:
