@@ -11,7 +11,7 @@ from recorded_service import Moody, recorded, replayed
 from remembering_insight import RememberingInsight
 
 from trireme import sdk
-from trireme.v1 import cycle_pb2, decision_pb2, filter_phase_pb2
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, decision_pb2, filter_phase_pb2, snapshot_pb2
 
 DEPENDENCIES = [
     pytest.param(sdk.Dependency.NODE, id="nodes alone"),
@@ -125,6 +125,38 @@ async def test_victims_of_a_group_of_several_classes_are_reprieved_again(
     counts, differences = await replayed(cluster, frames, header)
     assert differences == []
     assert (counts.calls["ReprievePodGroupVictims"], counts.remote, counts.incomplete) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("depends_on", DEPENDENCIES)
+async def test_a_nominated_pod_is_decided_and_explained_again(tmp_path: Path, depends_on: sdk.Dependency) -> None:
+    """FilterNominated calls no service, and leaves the pod to Filter: of that call the service's refusals are known."""
+    async with recorded(tmp_path, OddNodesClosed(depends_on)) as cluster:
+        # First the service refuses the node that the pod is nominated to, then not.
+        for number, admits in ((1, False), (2, True)):
+            pod, uid = cluster.pod(), f"p{number - 1}"
+            identity = cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid)
+            nomination = snapshot_pb2.Nomination(pod=identity, pod_class=IMPORTANT, slot=number)
+            cluster.builder.apply(nominations=[nomination])
+            about = PROFILE, IMPORTANT, cluster.generation
+            found = await cluster.evaluators.filter_nominated(*about, [pod], [number])
+            assert found.admitted == 0
+            filtered = await cluster.evaluators.filter(PROFILE, IMPORTANT, 1, cluster.generation, pod)
+            assert filtered.answer.admits(number) == admits
+            cluster.builder.apply(removed_nominations=[uid])
+        placed = snapshot_pb2.PodColumns(
+            row=[0], pod_class=[IMPORTANT], slot=[2], uid=["p1"], name=["p1"], start_time_s=[0], flags=[0]
+        )
+        cluster.builder.apply(pods=placed)
+        frames, header = cluster.frames(), cluster.header
+        explained = await RememberingInsight(cluster).follow().decision("p1")
+    counts, differences = await replayed(cluster, frames, header)
+    assert differences == []
+    assert (counts.calls, counts.remote, counts.incomplete) == ({"Filter": 2, "FilterNominated": 2}, 0, 0)
+    assert (explained.node_name, explained.kind) == ("n2", decision_explanation_pb2.DECISION_KIND_NOMINATED)
+    assert not explained.differs
+    assert not explained.feasible_at_most
+    assert {each.status.plugin: list(each.nodes) for each in explained.refusals} == {"Moody": ["n1", "n3"]}
+    assert [text for text in explained.not_known if "Moody" in text] == []
 
 
 @pytest.mark.parametrize("depends_on", DEPENDENCIES)
