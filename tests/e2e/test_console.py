@@ -373,6 +373,37 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
 
 
 @pytest.mark.usefixtures("axe")
+def test_a_folder_that_insight_records_in_is_looked_back_in(world: World, tmp_path: Path) -> None:
+    """The minutes before a page was opened would have to be exported first, and again for what came since."""
+    with _served_recording(world, world.recordings, tmp_path) as address, world.browser.page() as page:
+        page.goto(f"{address}/#/pending")
+        slider = page.get_by_role("slider", name="Moment")
+        end = int(slider.get_attribute("max") or 0)
+        assert chromium.accessibility_problems(page) == []
+        # What happens from now on is recorded, and the open page can go there; until then it stays where it is.
+        world.create_pod("looked-back-at", "100")
+        _wait(lambda: int(slider.get_attribute("max") or 0) > end, page.content)
+        rows = page.get_by_role("region", name=re.compile("Pods: Refused")).locator("tbody tr")
+        page.get_by_role("link", name=re.compile("Refused by NodeResourcesFit")).click()
+        _expect(rows.filter(has_text="looked-back-at")).to_have_count(0)
+
+        def is_shown_at_the_end() -> bool:
+            slider.focus()
+            page.keyboard.press("End")
+            return rows.filter(has_text="looked-back-at").count() == 1
+
+        _wait(is_shown_at_the_end, page.content)
+        slider.focus()
+        page.keyboard.press("Home")
+        _expect(rows.filter(has_text="looked-back-at")).to_have_count(0)
+        # Insight goes on recording into the same file.
+        checked = subprocess.run([*TRIREME, "record", "check", str(world.recordings)], check=True, capture_output=True)
+        assert b"Gaps        0" in checked.stdout
+    world.call("DELETE", "/api/v1/namespaces/default/pods/looked-back-at")
+    world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
+
+
+@pytest.mark.usefixtures("axe")
 def test_the_victims_of_a_group_are_listed_with_their_nodes(world: World, tmp_path: Path) -> None:
     """A live scheduler evicts them at once; before that, members would seem to preempt each for itself, or nobody."""
     file = tmp_path / "gang.trireme"

@@ -1,6 +1,7 @@
 """`trireme replay`: makes the decisions of a recording again, and says which differ now; or shows it as of a time.
 
-It reads a file that `trireme record export` has written, or one recording of insight, and reaches no scheduler.
+It reads a file that `trireme record export` has written, or one recording of insight, and reaches no scheduler. With
+--serve it also reads the folder in which insight is recording, which it leaves as it is.
 """
 
 import argparse
@@ -14,7 +15,12 @@ from trireme.cli import pod_names
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme replay` to the commands."""
     parser = commands.add_parser("replay", help="decide a recording's decisions again", description=__doc__)
-    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="a file of `trireme record export`")
+    parser.add_argument(
+        "file",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="a file of `trireme record export`; with --serve also the folder that insight records in",
+    )
     parser.add_argument(
         "--config",
         type=pathlib.Path,
@@ -55,6 +61,10 @@ def run(options: argparse.Namespace) -> int:
             print(f"Error: --serve: not together with {other}", file=sys.stderr)
             return 1
         return replay_site.run(options)
+    if options.file.is_dir():
+        text = "is a folder: join its recordings by `trireme record export`, or show them by --serve"
+        print(f"Error: {options.file}: {text}", file=sys.stderr)
+        return 1
     if options.action == "explain":
         return replay_explanation.run(options)
     if options.at is not None:

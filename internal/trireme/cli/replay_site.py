@@ -41,5 +41,5 @@ async def _serve(options: argparse.Namespace) -> None:
         with serving.listener(address, "--serve") as listener:
             url = f"http://{address.with_port(listener.getsockname()[1]).text}"
             async with plain_server.serve_application(site.application(), sock=listener):
-                print(f"the console of {options.file.name}: {url}/\nCtrl-C ends it", flush=True)
+                print(f"the console of {options.file.resolve().name}: {url}/\nCtrl-C ends it", flush=True)
                 await stopping.wait()

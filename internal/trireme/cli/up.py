@@ -144,6 +144,9 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
         for url in [process.announced for process in running if process.announced]:
             output.print_message(f"the console: {url}/")
             output.print_message(f"why a pod waits: curl {url}/v1/namespaces/NAMESPACE/pods/POD/explanation")
+        if options.record_dir is not None and options.insights:
+            recorded = shlex.quote(str(options.record_dir / ("insight" if options.insights == 1 else "insight-0")))
+            output.print_message(f"the console with a time slider: {program} replay {recorded} --serve")
         return await _show_status_until_stopped(options, layout, running, output, stopping)
     finally:
         output.set_status("")

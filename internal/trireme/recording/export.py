@@ -1,8 +1,4 @@
-"""Joins the segments of a folder to one file that begins with a full state.
-
-Between segments with nothing missing between them the later one's full state says nothing new, and is left out. At a
-gap, a frame that says so precedes it.
-"""
+"""Joins the segments of a folder to one file that begins with a full state (`joining`)."""
 
 import os
 import pathlib
@@ -12,14 +8,14 @@ from typing import BinaryIO
 
 from trireme.recording import (
     frame_totals,
+    joining,
     private_files,
     redaction,
     segment_folder,
     segment_format,
     segment_reader,
-    verification,
 )
-from trireme.v1 import recording_pb2, snapshot_pb2
+from trireme.v1 import recording_pb2
 
 
 class NothingToExportError(Exception):
@@ -120,7 +116,7 @@ class _Joined:
         self.result = Exported()
         self._file = file
         self._encoder: segment_format.FrameEncoder | None = None
-        self._before: verification.ReadSegment | None = None
+        self._join = joining.SegmentJoin()
         self._last_ns = 0
 
     def add(self, path: pathlib.Path) -> bool:
@@ -135,6 +131,7 @@ class _Joined:
             return False  # insight has deleted it since; the next one begins with a gap
         except segment_reader.RecordingError as error:
             self.result.problems.append(error)
+        self.result.gaps = self._join.gaps
         return self.result.totals.frames > frames
 
     def end(self) -> None:
@@ -145,60 +142,24 @@ class _Joined:
         self._file.write(self._encoder.encode(end.SerializeToString()))
 
     def _add_frames(self, reader: segment_reader.SegmentReader, header: recording_pb2.RecordingHeader) -> None:
-        """Add the frames of a segment: with its full state, once that is complete, at the beginning and behind a gap.
-
-        Raises: RecordingError, OSError.
-        """
-        readable = continues = verification.follows(header, self._before)
-        # Until it is read to its end, the segment after it begins with a gap.
-        self._before = None
-        state: list[recording_pb2.RecordedFrame] = []
+        """Add the frames of a segment. Raises: RecordingError, OSError."""
+        self._join.begin(header)
         for frame in reader.frames():
-            if frame.state_part and not continues:
-                state.append(frame)
-                if frame.state_part == recording_pb2.STATE_PART_LAST:
-                    self._begin_with(header, state)
-                    readable = True
-            elif readable and not frame.state_part and frame.WhichOneof("content") != "end":
-                self._write(frame)
-        if readable:
-            self._before = verification.ReadSegment(header, reader.ended)
-
-    def _begin_with(self, header: recording_pb2.RecordingHeader, state: Sequence[recording_pb2.RecordedFrame]) -> None:
-        """Begin the file with a full state, or go on with it behind a gap."""
-        if self._encoder is None:
-            self._begin(header)
-        else:
-            self._add_gap(header)
-        for frame in state:
-            self._write(frame)
-
-    def _begin(self, header: recording_pb2.RecordingHeader) -> None:
-        """Write the header."""
-        own = recording_pb2.RecordingHeader()
-        own.CopyFrom(header)
-        own.segment = own.dropped_messages = 0
-        own.continuous = False
-        content = segment_format.encode_header(own)
-        self._file.write(content)
-        self._encoder = segment_format.FrameEncoder(content)
-
-    def _add_gap(self, header: recording_pb2.RecordingHeader) -> None:
-        """Write that messages are missing, and the configuration behind the gap."""
-        gap = recording_pb2.RecordingGap(dropped_messages=header.dropped_messages)
-        self._write(recording_pb2.RecordedFrame(unix_time_ns=header.start_unix_ns, gap=gap))
-        self.result.gaps += 1
-        self._write(
-            recording_pb2.RecordedFrame(
-                unix_time_ns=header.start_unix_ns,
-                state_part=recording_pb2.STATE_PART_MORE,
-                message=snapshot_pb2.SyncRequest(hello=header.hello),
-            )
-        )
+            for joined in self._join.take(frame):
+                self._write(joined)
+        self._join.end(complete=reader.ended)
 
     def _write(self, frame: recording_pb2.RecordedFrame) -> None:
-        """Write a frame."""
-        assert self._encoder is not None
+        """Write a frame; before the first one, the header."""
+        if self._encoder is None:
+            own = recording_pb2.RecordingHeader()
+            assert self._join.header is not None  # there is a frame
+            own.CopyFrom(self._join.header)
+            own.segment = own.dropped_messages = 0
+            own.continuous = False
+            content = segment_format.encode_header(own)
+            self._file.write(content)
+            self._encoder = segment_format.FrameEncoder(content)
         self._file.write(self._encoder.encode(frame.SerializeToString()))
         self._last_ns = frame.unix_time_ns
         self.result.totals.add(frame)

@@ -25,6 +25,12 @@ def file_name(number: int) -> str:
     return f"recording-{number:010}.trireme"
 
 
+def next_number(folder: pathlib.Path, after: int) -> int | None:
+    """The lowest number of a segment above `after`; None: there is none. Raises: OSError."""
+    matches = (_NAME.fullmatch(path.name) for path in folder.iterdir())
+    return min((int(match[1]) for match in matches if match is not None and int(match[1]) > after), default=None)
+
+
 def segments(folder: pathlib.Path) -> Sequence[Segment]:
     """The segments in the folder, oldest first; other files are left out.
 

@@ -1,5 +1,6 @@
 """Reads the frames of one file: those that were written, or an error that says where the file is damaged."""
 
+import os
 import pathlib
 import zlib
 from collections.abc import Iterator
@@ -56,6 +57,28 @@ class SegmentReader:
             yield frame
         if self.ended and self._file.read(1):
             raise self._error("there are bytes behind the frame that ends the file")
+
+    def written_frames(self) -> Iterator[recording_pb2.RecordedFrame]:
+        """As `frames`, of a file that may still be written: yield those that are whole by now, and may be called again.
+
+        Raises: RecordingError, OSError.
+        """
+        while self.header is not None and self.torn_at is None and not self.ended and self._has_whole_frame():
+            frame = self._read_frame()
+            if frame is None:
+                return
+            self.ended = frame.WhichOneof("content") == "end"
+            yield frame
+
+    def _has_whole_frame(self) -> bool:
+        """Whether the file has as many bytes as the next frame takes."""
+        left = os.fstat(self._file.fileno()).st_size - self.offset
+        if left < segment_format.FRAME_HEAD_BYTES:
+            return False
+        lengths = os.pread(self._file.fileno(), segment_format.LENGTHS.size, self.offset)
+        stored, _ = segment_format.LENGTHS.unpack(lengths)
+        whole: int = segment_format.FRAME_HEAD_BYTES + min(stored, segment_format.LONGEST_MESSAGE)
+        return left >= whole + segment_format.CHECKSUM.size
 
     def _read_header(self) -> None:
         """Read the header, if it is whole. Raises: RecordingError."""

@@ -72,6 +72,16 @@ async def test_the_first_difference_ends_it(tmp_path: pathlib.Path, capsys: pyte
     assert (report["different"], report["placedPods"]) == (2, 6)
 
 
+async def test_a_folder_of_recordings_is_to_be_joined_first(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`Is a directory` says nothing of what to do."""
+    for arguments in ([], ["explain", "shop/cart"]):
+        assert await replay(str(tmp_path), *arguments) == 1
+        text = "is a folder: join its recordings by `trireme record export`, or show them by --serve"
+        assert capsys.readouterr().err == f"Error: {tmp_path}: {text}\n"
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [(b"no recording", "byte 0: this is no recording"), (b"\x89TRI", "the file ends within its header")],

@@ -1,0 +1,105 @@
+"""Reads the segments of a folder as one sequence of frames, while a process may be writing them.
+
+Nothing is written, locked or held up: the files are opened to be read, and only frames that are whole are read. A
+segment that is deleted while it is read is read to its end.
+"""
+
+import pathlib
+from collections.abc import Generator
+from typing import TypeAlias
+
+from trireme.recording import joining, segment_folder, segment_reader
+from trireme.v1 import recording_pb2
+
+# None: there is no further frame yet.
+_Frames: TypeAlias = Generator[recording_pb2.RecordedFrame | None, None, None]
+
+
+def start_of(folder: pathlib.Path, since_ns: int) -> segment_folder.Segment | None:
+    """The last segment with a full state that began by that time, else the first one that has one; None: none has.
+
+    Units: nanoseconds since 1970. Raises: OSError.
+    """
+    segments = segment_folder.segments(folder)
+    last = max((place for place, segment in enumerate(segments) if segment.start_ns <= since_ns), default=0)
+    for segment in (*reversed(segments[: last + 1]), *segments[last + 1 :]):
+        if _has_full_state(segment.path):
+            return segment
+    return None
+
+
+def _has_full_state(path: pathlib.Path) -> bool:
+    """Whether the segment's full state is there."""
+    try:
+        with path.open("rb") as file:
+            frames = segment_reader.SegmentReader(file, str(path)).written_frames()
+            return any(frame.state_part == recording_pb2.STATE_PART_LAST for frame in frames)
+    except (segment_reader.RecordingError, FileNotFoundError):
+        return False
+
+
+class FollowedFolder:
+    """The frames of the segments from one on, joined; `close` it."""
+
+    def __init__(self, folder: pathlib.Path, segment: segment_folder.Segment) -> None:
+        """`segment` is the first one, as of `start_of`."""
+        #: What was wrong with segments, which are read as far as they can be.
+        self.problems: list[segment_reader.RecordingError] = []
+        self._folder = folder
+        self._before = segment.number - 1
+        self._join = joining.SegmentJoin()
+        self._frames = self._read()
+
+    @property
+    def header(self) -> recording_pb2.RecordingHeader | None:
+        """The header of the first segment; None before its full state is read."""
+        return self._join.header
+
+    def next_frame(self) -> recording_pb2.RecordedFrame | None:
+        """The next frame; None: there is none yet. Raises: OSError."""
+        return next(self._frames, None)
+
+    def close(self) -> None:
+        """Close the file that is being read."""
+        self._frames.close()
+
+    def _read(self) -> _Frames:
+        """Yield the frames, and None each time that there is no further one, without end. Raises: OSError."""
+        while True:
+            number = segment_folder.next_number(self._folder, self._before)
+            if number is None:
+                yield None
+                continue
+            path = self._folder / segment_folder.file_name(number)
+            try:
+                yield from self._read_segment(path, number)
+            except FileNotFoundError:
+                pass  # its writer has deleted it; the next one begins with a gap
+            except segment_reader.RecordingError as error:
+                self.problems.append(error)
+            self._before = number
+
+    def _read_segment(self, path: pathlib.Path, number: int) -> _Frames:
+        """Yield the frames of a segment, and None each time that there may be more of it.
+
+        Raises: RecordingError, OSError.
+        """
+        with path.open("rb") as file:
+            # Its header is one write: a reader that comes before it looks again.
+            reader = segment_reader.SegmentReader(file, str(path))
+            while reader.header is None:
+                if segment_folder.next_number(self._folder, number) is not None:
+                    return
+                yield None
+                file.seek(0)
+                reader = segment_reader.SegmentReader(file, str(path))
+            self._join.begin(reader.header)
+            is_last = True
+            while is_last and not reader.ended and reader.torn_at is None:
+                # Asked before it is read: nothing is added to a segment once the next one has begun.
+                is_last = segment_folder.next_number(self._folder, number) is None
+                for frame in reader.written_frames():
+                    yield from self._join.take(frame)
+                if is_last and not reader.ended:
+                    yield None
+            self._join.end(complete=reader.ended)
