@@ -11,7 +11,15 @@ from recorded_service import Moody, recorded, replayed
 from remembering_insight import RememberingInsight
 
 from trireme import sdk
-from trireme.v1 import cycle_pb2, decision_explanation_pb2, decision_pb2, filter_phase_pb2, snapshot_pb2
+from trireme.insight import recorded_insight
+from trireme.v1 import (
+    cycle_pb2,
+    decision_explanation_pb2,
+    decision_pb2,
+    filter_phase_pb2,
+    insight_pb2,
+    snapshot_pb2,
+)
 
 DEPENDENCIES = [
     pytest.param(sdk.Dependency.NODE, id="nodes alone"),
@@ -174,3 +182,32 @@ async def test_an_explanation_of_a_preemption_has_what_the_service_said_behind_a
     assert not_known == []
     assert explained.node_name == decided.post_filter.results[0].answer.nominated_node
     assert {each.name for each in explained.candidates} == {"n0", "n2", "n4"}
+
+
+async def would_preempt(cluster: RecordedCluster) -> insight_pb2.ExplainResponse:
+    """What a recording of the cluster says at its end of a pod that waits, of the class that preempted."""
+    pod = cycle_pb2.PodIdentity(namespace="default", name="waits", uid="w")
+    state = snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE
+    queued = snapshot_pb2.QueuedPod(pod=pod, pod_class=IMPORTANT, profile=PROFILE, state=state, attempts=1)
+    cluster._record(snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(pods=[queued])))
+    insight = recorded_insight.RecordedInsight(cluster.header)
+    insight.follow(cluster.frames())
+    return await insight.explain(insight_pb2.ExplainRequest(pod=pod, preemption=True))
+
+
+async def test_what_the_service_said_of_nodes_holds_for_a_waiting_pod_while_they_are_the_same(tmp_path: Path) -> None:
+    """It would preempt on a node that the service refuses, or nothing be known as soon as any pod came or went."""
+    async with recorded(tmp_path, OddNodesClosed(sdk.Dependency.NODE)) as cluster:
+        await preempt(cluster)
+        (row,) = cluster.builder.place(SMALL, "n1")
+        cluster.builder.remove(row)
+        response = await would_preempt(cluster)
+        assert [text for text in response.not_known if "preempt" in text] == []
+        assert {each.name for each in response.preemption.candidates} == {"n0", "n2", "n4"}
+        # Of a node that came since the service has said nothing.
+        cluster.builder.set_node("n9", allocatable={"cpu": "4", "pods": "9"})
+        cluster.builder.place(SMALL, *["n9"] * 4)
+        response = await would_preempt(cluster)
+        assert not response.preemption.candidates
+        (text,) = (text for text in response.not_known if "preempt" in text)
+        assert text == "whom it would preempt: what Moody says of nodes that another plugin refused is not recorded"

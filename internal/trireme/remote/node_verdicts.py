@@ -63,11 +63,17 @@ class RecordedVerdicts:
         #: Whether the plugin's PreFilter skipped the class.
         self.skipped = message.skipped
         self._statuses = [wire_status.from_message(each) for each in message.statuses]
+        # Of which slots the verdicts hold; None: of all.
+        self._holding: arrays.BoolArray | None = None
         self._ends = np.cumsum(np.array(message.run_slots, dtype=np.int64))
         # Behind the last run nothing was read.
         self._verdicts = np.array([*message.run_verdicts, _NOT_READ], dtype=np.int64)
         if self._verdicts.max() >= _FIRST_STATUS + len(self._statuses):
             raise ValueError(f"run_verdicts: there is no status {self._verdicts.max() - _FIRST_STATUS}")
+
+    def hold_only(self, slots: arrays.BoolArray) -> None:
+        """Other slots have other nodes now, of which nothing is recorded. Shape: (slot,)."""
+        self._holding = slots
 
     def find(
         self, slots: arrays.SlotArray, table: interfaces.StatusTable
@@ -79,6 +85,10 @@ class RecordedVerdicts:
         if self.skipped:
             return np.zeros(slots.shape[0], dtype=np.int16), np.ones(slots.shape[0], dtype=np.bool_)
         found = self._verdicts[np.searchsorted(self._ends, slots, side="right")]
+        if self._holding is not None:
+            there = slots < self._holding.shape[0]
+            found[~there] = _NOT_READ
+            found[there] = np.where(self._holding[slots[there]], found[there], _NOT_READ)
         numbers = np.zeros(_FIRST_STATUS + len(self._statuses), dtype=np.int16)
         for number in np.unique(found[found >= _FIRST_STATUS]).tolist():
             numbers[number] = table.intern(self._statuses[number - _FIRST_STATUS])

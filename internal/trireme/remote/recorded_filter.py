@@ -32,10 +32,12 @@ class RecordedAnswer:
         self.filtering = False
         #: Whether the decision is on the cluster that this answer is about.
         self.is_of_now = True
+        #: The slots that have the same node as then; None: all. Shape: (slot,).
+        self.same_nodes: arrays.BoolArray | None = None
 
     def take(self, pod_class: int, about: decision_pb2.FilterDecision) -> None:
         """The decision that is made next. Raises: ValueError for columns that do not fit together."""
-        self.pod_class, self.is_of_now = pod_class, True
+        self.pod_class, self.is_of_now, self.same_nodes = pod_class, True, None
         self.pre_filter = wire_status.from_message(about.pre_filter) if about.HasField("pre_filter") else None
         self._recorded = self.columns = node_columns.from_message(about.columns) if about.HasField("columns") else None
 
@@ -130,6 +132,8 @@ class RecordedFilterPlugin:
             numbers = recorded.index[slots[left]]
             index[left] = own = self._own_numbers(recorded, table)[numbers]
             known[left] = (numbers == interfaces.PASSES) | (own != interfaces.PASSES)
+            if self._answer.same_nodes is not None:
+                known[left] &= self._answer.same_nodes[slots[left]]
         if not known.all():
             raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes that another plugin refused")
         return interfaces.Verdicts(index)

@@ -4,7 +4,7 @@ What filter plugins say of nodes as they are is in the recorded answer of Filter
 dry runs, and what dry runs read of the rest, is found here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -45,6 +45,19 @@ class RemoteAnswers:
         self.failure = wire_status.from_message(decision.place.failure) if failed else None
         for answer in decision.remote.answers:
             self._add(answer, answer.pod_class or decision.pod_class)
+
+    def take_verdicts(
+        self, decision: decision_pb2.Decision, plugins: Collection[str], same_nodes: arrays.BoolArray
+    ) -> None:
+        """Take what these plugins said of nodes in a decision on an earlier cluster, for the nodes that are the same.
+
+        Shape: same_nodes (slot,). Raises: ValueError for answers that do not fit together.
+        """
+        for answer in decision.remote.answers:
+            if answer.plugin in plugins and answer.HasField("nodes"):
+                key = answer.plugin, answer.pod_class or decision.pod_class
+                self._verdicts[key] = node_verdicts.RecordedVerdicts(answer.nodes)
+                self._verdicts[key].hold_only(same_nodes)
 
     def _add(self, answer: remote_answer_pb2.RemoteAnswer, pod_class: int) -> None:
         """Add one answer. Raises: ValueError."""

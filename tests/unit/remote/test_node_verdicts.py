@@ -49,6 +49,13 @@ def test_readings_in_any_order_are_found_again(seed: int) -> None:
     assert found(recorded(*readings), 60) == [expected.get(slot, "unknown") for slot in range(60)]
 
 
+def test_of_other_nodes_nothing_is_known() -> None:
+    """A node that came since would have the verdict on the one that had its slot."""
+    verdicts = recorded(([0, 1, 2], [None, CLOSED, FULL]))
+    verdicts.hold_only(np.array([True, False]))
+    assert found(verdicts, 4) == [None, "unknown", "unknown", "unknown"]
+
+
 def test_a_class_that_the_plugin_skips_passes_on_every_node() -> None:
     """Its dry runs would lack the answers of a plugin that nobody called."""
     collection = node_verdicts.VerdictCollection()

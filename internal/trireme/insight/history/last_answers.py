@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.evaluation import engine
+from trireme.evaluation.filtering import filter_chain
 from trireme.insight.history import cluster_history, decision_history
 from trireme.plugin_api import interfaces
 from trireme.remote import recorded_makers
@@ -58,7 +59,10 @@ async def last_answers(
     past = None if made is None or made.era != clusters.era else await _cluster_of(clusters, made)
     if made is not None and past is not None and filters and _take(recorded, made.decision):
         filter_profiles = plugins.recorded.filters
-        _take_dry_runs(recorded, (made, decisions.last_post_filter_of(profile, pod_class)), snap.generation)
+        post_filter = decisions.last_post_filter_of(profile, pod_class)
+        _take_dry_runs(recorded, (made, post_filter), snap.generation)
+        of_nodes = _plugins_of_nodes(filter_profiles.chains[profile])
+        await _take_verdicts_on_nodes(clusters, recorded, post_filter, snap, of_nodes)
         is_unanswered = _only_same_nodes(recorded, past, snap, filters)
         if made.decision.generation == snap.generation:
             not_known = []
@@ -98,6 +102,35 @@ def _take_dry_runs(
                 recorded.answers.take(made.decision)
 
 
+def _plugins_of_nodes(chain: filter_chain.FilterChain) -> Sequence[str]:
+    """The remote plugins whose verdicts hold as long as the nodes are the same."""
+    return [each.name for each in chain.asynchronous if each.depends_on is interfaces.Dependency.NODE]
+
+
+async def _take_verdicts_on_nodes(
+    clusters: cluster_history.ClusterHistory,
+    recorded: recorded_makers.RecordedMakers,
+    made: decision_history.Made | None,
+    snap: snapshot.Snapshot,
+    plugins: Sequence[str],
+) -> None:
+    """Have these plugins say in dry runs what they said in the last preemption for the class, of nodes as they were."""
+    if made is None or made.era != clusters.era or made.decision.generation == snap.generation:
+        return
+    past = await _cluster_of(clusters, made)
+    if past is not None:
+        with contextlib.suppress(ValueError):
+            recorded.answers.take_verdicts(made.decision, plugins, _same_nodes(past, snap, snap.nodes.capacity))
+
+
+def _same_nodes(past: snapshot.Snapshot, snap: snapshot.Snapshot, size: int) -> arrays.BoolArray:
+    """Which of so many slots have the node that they had. Shape: (slot,)."""
+    out = np.zeros(size, dtype=np.bool_)
+    for name, slot in past.nodes.slot_of_name.items():
+        out[slot : slot + 1] = snap.nodes.slot_of_name.get(name) == slot
+    return out
+
+
 def _only_same_nodes(
     recorded: recorded_makers.RecordedMakers, past: snapshot.Snapshot, snap: snapshot.Snapshot, filters: Sequence[str]
 ) -> arrays.BoolArray:
@@ -106,9 +139,7 @@ def _only_same_nodes(
     columns = recorded.answer.columns
     if columns is None:
         return np.zeros(snap.nodes.capacity, dtype=np.bool_)  # PreFilter refused all nodes
-    kept = np.zeros(columns.size, dtype=np.bool_)
-    for name, slot in past.nodes.slot_of_name.items():
-        kept[slot : slot + 1] = snap.nodes.slot_of_name.get(name) == slot
+    recorded.answer.same_nodes = kept = _same_nodes(past, snap, columns.size)
     # Behind another plugin's refusal nothing is known of what a remote one said.
     is_known = np.array([True, *(entry.plugin in filters for entry in columns.statuses)], dtype=np.bool_)
     size = min(columns.size, unanswered.size)
