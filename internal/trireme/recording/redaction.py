@@ -7,7 +7,7 @@ first pass, `Redaction` replaces them in a second one.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from google.protobuf import descriptor
@@ -21,13 +21,19 @@ _PACKAGE = "trireme.v1."
 _STRING, _BYTES = descriptor.FieldDescriptor.TYPE_STRING, descriptor.FieldDescriptor.TYPE_BYTES
 # A word that may be a name, or a label's key with its domain.
 _WORD = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._/]*[A-Za-z0-9])?")
+# What joins names to such a word.
+_SEPARATORS = ("/", "__", "_", ".")
 _QUOTED = re.compile(r'"[^"]*"')
 # The volume plugins that an annotation of a CSINode lists.
 _PLUGINS = re.compile(r"kubernetes\.io/[a-z-]+(?:,kubernetes\.io/[a-z-]+)*")
 # Names that the scheduler makes itself for claims of extended resources, of UIDs and numbers.
 _MADE_NAME = re.compile(r"<extended-resources>[-0-9a-f]+|container-\d+-request-\d+")
 # In the arguments of plugins, what stands under these names.
-_ARGUMENT_KEYS = {"key": Content.LABEL_KEY, "topologyKey": Content.LABEL_KEY, "values": Content.LABEL_VALUE}
+_ARGUMENT_KEYS = {
+    **dict.fromkeys(("key", "topologyKey", "presentLabels", "absentLabels"), Content.LABEL_KEY),
+    **dict.fromkeys(("presentLabelsPreference", "absentLabelsPreference"), Content.LABEL_KEY),
+    "values": Content.LABEL_VALUE,
+}
 _KUBERNETES = ("kubernetes.io", "k8s.io")
 
 # Returns the text to write for one of a content.
@@ -39,6 +45,8 @@ class Names:
 
     def __init__(self) -> None:
         self._found: set[str] = set()
+        #: Names of resources and others that stay, which have a domain.
+        self.kept: set[str] = set()
 
     def add(self, message: protobuf.Message) -> None:
         """Collect the names in a frame or a header, which stays as it is."""
@@ -52,9 +60,15 @@ class Names:
         return {name: f"x{number:0{width}}" for number, name in enumerate(sorted(self._found))}
 
     def _note(self, text: str, content: Content) -> str:
+        if content is Content.KEPT and "/" in text:
+            self.kept.add(text)
         for part in _parts_of(text, content):
             if not _is_kept(part, content):
                 self._found.add(part)
+                # Texts may name a host without its domain.
+                host = part.partition(".")[0]
+                if content is Content.NAME and host and not _is_kept(host, content):
+                    self._found.add(host)
         return text
 
 
@@ -63,6 +77,7 @@ class Redaction:
 
     def __init__(self, names: Names) -> None:
         self._replacements = names.replacements()
+        self._kept = names.kept
 
     def redact(self, message: protobuf.Message) -> None:
         """Replace the names in a frame or a header, in place; fields that this release does not know are left out.
@@ -90,14 +105,21 @@ class Redaction:
 
         def replacement(found: "re.Match[str]") -> str:
             word = found[0]
-            if word in redaction_rules.WORDS and not quoted:
+            if word in self._kept or (word in redaction_rules.WORDS and not quoted):
                 return word
-            whole = self._replacements.get(word)
-            if whole is not None:
-                return whole
-            return "/".join(self._replacements.get(part, part) for part in word.split("/"))
+            return self._replace_parts(word, _SEPARATORS)
 
         return _WORD.sub(replacement, text)
+
+    def _replace_parts(self, word: str, separators: Sequence[str]) -> str:
+        """The word replaced if it is a name, else what is between the separators, the first of which divides it first.
+
+        A text joins names in any way: a pod with its namespace, a value of two zones.
+        """
+        known = self._replacements.get(word)
+        if known is not None or not separators:
+            return word if known is None else known
+        return separators[0].join(self._replace_parts(part, separators[1:]) for part in word.split(separators[0]))
 
 
 def _parts_of(text: str, content: Content) -> list[str]:
@@ -147,6 +169,10 @@ def _change_text(message: protobuf.Message, field: Any, content: Content, change
     """Change a field of texts or bytes."""
     if content is Content.DROPPED:
         message.ClearField(field.name)
+        return
+    if content is Content.ARGUMENTS and getattr(message, "name", "") not in redaction_rules.PLUGINS_WITH_ARGUMENTS:
+        # Nobody but their author knows what is in them. Replays take the recorded answers of such a plugin.
+        setattr(message, field.name, b"{}")
         return
     value = getattr(message, field.name)
     changed = [_changed(each, content, change) for each in (value if field.is_repeated else [value])]

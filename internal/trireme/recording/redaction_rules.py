@@ -23,7 +23,7 @@ class Content(enum.Enum):
     #: The value of an annotation whose key is Kubernetes': replaced if it is a name, kept if it is a word or a list of
     #: volume plugins, else left out, as is the last applied configuration.
     ANNOTATION_VALUE = enum.auto()
-    #: The arguments of a plugin, JSON: names and labels in it are replaced.
+    #: The arguments of a plugin, JSON: labels in those of in-tree plugins are replaced, all others are left out.
     ARGUMENTS = enum.auto()
     #: Serialised decisions.
     DECISIONS = enum.auto()
@@ -133,6 +133,13 @@ COMMON = frozenset(
     # The field by which node selectors name a node, and what evictions for a group have for a node.
     | {"metadata.name", "cluster"}
 )
+
+
+PLUGINS_WITH_ARGUMENTS = frozenset(
+    {"DefaultPreemption", "DynamicResources", "InterPodAffinity", "NodeAffinity", "NodeLabel"}
+    | {"NodeResourcesBalancedAllocation", "NodeResourcesFit", "PodTopologySpread", "VolumeBinding"}
+)
+"""The in-tree plugins that have arguments, which hold numbers, names of resources, and labels."""
 
 
 def content_of(message: str, field: str) -> Content:

@@ -9,7 +9,8 @@ from recorded_decisions import IMPORTANT, SMALL, RecordedCluster
 from recordings import read
 from snapshot_views import pod_of
 
-from trireme.recording import export, redaction
+from trireme.recording import export, redaction, redaction_rules
+from trireme.registry import config_sides
 from trireme.replay import decision_replay
 from trireme.v1 import core_pb2, decision_pb2, filter_phase_pb2, policy_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -184,6 +185,66 @@ def test_labels_in_arguments_of_plugins_are_replaced_too() -> None:
     assert out["addedAffinity"] == {"key": "x0", "operator": "In", "values": ["x1"]}
     assert out["scoringStrategy"] == arguments["scoringStrategy"]
     assert header.hello.configuration.profiles[0].scheduler_name == "default-scheduler"
+
+
+def test_arguments_of_plugins_that_are_not_in_tree_are_left_out() -> None:
+    """A token in them would be in a bug report: nobody but the plugin's author knows what they hold."""
+    arguments = {"licenceServer": "https://lic.acme.example", "token": "s3cr3t", "weights": {"acme.example/team": 3}}
+    header = recording_pb2.RecordingHeader()
+    profile = header.hello.configuration.profiles.add(scheduler_name="default-scheduler")
+    profile.plugin_args.add(name="Licences", args_json=json.dumps(arguments).encode())
+    labels = {"presentLabels": ["acme.example/fleet"], "absentLabelsPreference": ["acme.example/spot"]}
+    profile.plugin_args.add(name="NodeLabel", args_json=json.dumps(labels).encode())
+    names = redaction.Names()
+    names.add(header)
+    redaction.Redaction(names).redact(header)
+    of_remote, of_in_tree = (each.args_json for each in header.hello.configuration.profiles[0].plugin_args)
+    assert of_remote == b"{}"
+    assert json.loads(of_in_tree) == {"presentLabels": ["x0"], "absentLabelsPreference": ["x1"]}
+
+
+def test_the_plugins_with_arguments_are_known() -> None:
+    """A replay without names would decide with other arguments than the scheduler had."""
+    assert set(config_sides.plugin_args()) == redaction_rules.PLUGINS_WITH_ARGUMENTS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node of team blue__payroll is reserved",
+        "payroll/blue__payroll",
+        "reserved by node-7",
+        "reserved by node-7_payroll",
+        "node-7.acme.example:8080 answers late",
+        "see node-7.payroll",
+        "image registry.acme.example/web:canary is not there",
+    ],
+)
+def test_names_that_a_text_joins_are_replaced(text: str) -> None:
+    """The text of a plugin names a host without its domain, a value of two parts, or a name within another word."""
+    node = core_pb2.Node(metadata={"name": "node-7.acme.example", "labels": {"acme.example/team": "blue__payroll"}})
+    node.status.images.add(names=["registry.acme.example/web:canary"])
+    decision = decision_pb2.Decision(number=1)
+    decision.filter.refusals.add(nodes=1).status.messages.append(text)
+    holder = recording_pb2.RecordedFrame()
+    holder.message.decisions.append(decision.SerializeToString())
+    found = one_redaction(frame(nodes=[snapshot_pb2.NodeEntry(node=node)]), holder)
+    out = decision_pb2.Decision.FromString(found[1].message.decisions[0])
+    (redacted,) = out.filter.refusals[0].status.messages
+    assert not re.search("node-7|payroll|blue|acme|canary", redacted)
+
+
+def test_names_of_resources_stay_in_texts() -> None:
+    """The replay's text would be another one where a container is called as the resource is without its domain."""
+    node = core_pb2.Node(metadata={"name": "gpu"})
+    node.status.allocatable["acme.example/gpu"].string = "4"
+    decision = decision_pb2.Decision(number=1)
+    decision.filter.refusals.add(nodes=1).status.messages.append("Insufficient acme.example/gpu")
+    holder = recording_pb2.RecordedFrame()
+    holder.message.decisions.append(decision.SerializeToString())
+    found = one_redaction(frame(nodes=[snapshot_pb2.NodeEntry(node=node)]), holder)
+    out = decision_pb2.Decision.FromString(found[1].message.decisions[0])
+    assert list(out.filter.refusals[0].status.messages) == ["Insufficient acme.example/gpu"]
 
 
 def test_a_decision_that_cannot_be_decoded_is_an_error() -> None:
