@@ -113,7 +113,7 @@ def build_scheduling(
         retries=preemption_retries.PreemptionRetries(executor.backoff.duration, executor.activate, now),
         history=preemption_history.PreemptionHistory(context.clocks.wall),
     )
-    gone = inbox.NoLongerPendingHandlers(cache, reporter, waiting, preemptions, cluster.waits)
+    gone = inbox.NoLongerPendingHandlers(cache, reporter, waiting, preemptions, in_pre_bind, cluster.waits)
     limit = _batch_limit(context, cluster)
     pacer = pacing.Pacer(context.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
     loop = _build_scheduler(

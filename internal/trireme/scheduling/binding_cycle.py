@@ -43,6 +43,8 @@ _NO_MESSAGES: Mapping[str, str] = {}
 
 # The kind of objects whose devices may have to be prepared.
 _CLAIM = "resource_claim"
+# Of a pod that was deleted while something was called for it.
+_REMOVED = status.unschedulable("", "removed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ class BindingCycle:
         async def bind_when_allowed() -> None:
             started = self._observer.clock()
             if self._cache.pod(assumed.pod.uid) is None:
-                result = status.unschedulable("", "removed")  # while Permit was called
+                result = _REMOVED  # while Permit was called
             else:
                 result, _ = await asyncio.gather(
                     self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits, messages),
@@ -297,7 +299,10 @@ class BindingCycle:
         result = failed or status.SUCCESS
         if work is True:
             await self._write_expected_nomination(assumed)
-            result = await self._in_pre_bind.run(assumed.pod.uid, self._run_pre_bind(cycle, assumed, item))
+            if self._cache.pod(assumed.pod.uid) is None:
+                result = _REMOVED  # while PreBindPreFlight was called
+            else:
+                result = await self._in_pre_bind.run(assumed.pod.uid, self._run_pre_bind(cycle, assumed, item))
             assumed = dataclasses.replace(assumed, prepared=True)
             self._observer.on_volume_stage_ended("bind", result)
         if failed is None:

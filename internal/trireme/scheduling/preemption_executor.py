@@ -436,7 +436,7 @@ class PreemptionExecutor:
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
         result = _EvictionResult.DELETED
         if self._waiting.preempt(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.cancel(
-            uid, f"preempted by {PREEMPTION_PLUGIN}"
+            uid, status.error("", f"preempted by {PREEMPTION_PLUGIN}")
         ):
             text += " (in kube-scheduler memory)."
             result = _EvictionResult.REQUEUED

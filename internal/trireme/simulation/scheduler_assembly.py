@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from trireme.cache import cluster_cache, object_waits
 from trireme.config import gates, model
+from trireme.framework import status
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing import assembly, backoff, nominator, pre_enqueue, queued_pod, scheduling_queue
 from trireme.queueing.groups import queued_group
@@ -319,6 +320,7 @@ class _Assembly:
         """A pending pod is gone."""
         self._reporter.forget(uid)
         self._waiting.reject(uid, "", "removed")
+        self._in_pre_bind.cancel(uid, status.unschedulable("", "removed"))
         self._preemptions.forget(uid)
 
     def _on_bound(self, uid: str) -> None:

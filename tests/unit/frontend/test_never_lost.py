@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import GUARD, World, one_node
+from frontend_world import GUARD, PREPARED_CPUS, World, one_node
 
 from trireme.extenders import reported_bound
 from trireme.frontend.serving import status_report
@@ -57,6 +57,26 @@ def test_a_pod_deleted_while_permit_is_called_does_not_wait(world: World) -> Non
     world.answer_all()
     assert world.frontend.scheduling.binding.binding_count == 0
     assert world.frontend.scheduling.queue.contents.in_flight_pods() == []
+
+
+@pytest.mark.parametrize("rpc", ["PreBindPreFlight", "PreBind"])
+def test_a_pod_deleted_in_pre_bind_does_not_wait(world: World, rpc: str) -> None:
+    """PreBind was called for it every ten seconds, until the plugin's timeout; then came an error, and Unreserve."""
+    world.create("prepared", PREPARED_CPUS)
+    while (call := world.pending_calls[0]).rpc != rpc:
+        world.answer(call, "good")
+    world.api.remove("pods", "prepared")
+    while not world.all_delivered:
+        world.deliver("pods", 1)
+    if rpc == "PreBindPreFlight":
+        world.answer(call, "good")
+    # What PreBind and Reserve did is undone; PreBind is not called again, and its answer is not waited for.
+    (undoing,) = (each for each in world.pending_rpcs() if each != rpc)
+    assert undoing in ("Apply", "Unreserve")
+    world.answer_all()
+    assert world.frontend.scheduling.binding.binding_count == 0
+    assert world.frontend.scheduling.queue.contents.in_flight_pods() == []
+    assert world.frontend.cluster.cache.statistics().assumed_pods == 0
 
 
 def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
