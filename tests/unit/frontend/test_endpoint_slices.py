@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from trireme.frontend.phase_clients import endpoint_slices
+from trireme.remote import remote_endpoint
 
 PORTS = [{"name": "grpc", "port": 7001}, {"name": "metrics", "port": 8080}]
 
@@ -71,3 +72,33 @@ def test_null_lists_are_read_as_empty() -> None:
     """Go writes an empty list as null; who stumbles over it follows nobody."""
     parsed = endpoint_slices.parse({"metadata": {}, "endpoints": None, "ports": None})
     assert endpoint_slices.replicas_of([parsed], "grpc") == endpoint_slices.ServiceReplicas([], [], listed=True)
+
+
+@pytest.mark.parametrize(
+    ("address_type", "address"),
+    [
+        ("IPv6", "fe80::1%eth0"),
+        ("IPv6", "10.0.0.2"),
+        ("IPv4", "fd00::2"),
+        ("IPv4", "not an address"),
+        ("IPv4", "10.0.0.2:80"),
+        ("FQDN", "a b.example"),
+        ("FQDN", "unix:/run/other.sock"),
+        ("Other", "unix:/run/other.sock"),
+    ],
+)
+def test_what_is_no_address_is_left_out(address_type: str, address: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Who may write an EndpointSlice would end the scheduler, or have it call a socket of its own machine."""
+    good = {"IPv4": "10.0.0.1", "IPv6": "fd00::1", "FQDN": "a.example", "Other": "a.example"}[address_type]
+    found = endpoint_slices.replicas_of([_slice(_at(address), _at(good), addressType=address_type)], "grpc")
+    (target,) = found.addresses
+    remote_endpoint.check_target(target, "address")
+    assert good in target
+    assert f"EndpointSlice kube-system/filter-x: {address!r} is left out: it is no {address_type}" in caplog.text
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536, "7001"])
+def test_what_is_no_port_is_left_out(port: Any) -> None:
+    """As an address that is none."""
+    found = endpoint_slices.replicas_of([_slice(_at("10.0.0.1"), ports=[{"name": "grpc", "port": port}])], "grpc")
+    assert found.addresses == []

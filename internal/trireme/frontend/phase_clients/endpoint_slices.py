@@ -5,6 +5,10 @@ followed, so it must be found before. What is terminating gets no calls from the
 is gone it is reported apart, because it may still work for an earlier leader.
 """
 
+import functools
+import ipaddress
+import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +17,10 @@ from trireme.config import discovered_endpoints
 from trireme_kube.client.informers import informer, resources, small_collection, watch
 from trireme_kube.client.rest import client
 
+log = logging.getLogger(__name__)
+
 SCHEME = discovered_endpoints.SCHEME
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +49,12 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
     """Read an EndpointSlice as the API sends it.
 
     An endpoint that is not ready, or is terminating, is in `uncallable`; an unset condition means ready. Ports are
-    found by name and by number.
+    found by name and by number. What is no address of the slice's type, or no port, is left out: somebody may have
+    written the slice by hand.
     """
     metadata = raw.get("metadata") or {}
-    ipv6 = raw.get("addressType") == "IPv6"
+    key = f"{metadata.get('namespace')}/{metadata.get('name')}"
+    host_of = _HOSTS.get(raw.get("addressType") or "IPv4", _host_of_name)
     addresses: list[str] = []
     uncallable: list[str] = []
     for endpoint in raw.get("endpoints") or ():
@@ -53,14 +62,41 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
         # What is unset means ready, and not terminating.
         idle = conditions.get("ready") is False or conditions.get("terminating")
         hosts = uncallable if idle else addresses
-        hosts.extend(f"[{address}]" if ipv6 else address for address in endpoint.get("addresses") or ())
+        for address in endpoint.get("addresses") or ():
+            host = host_of(address)
+            if host:
+                hosts.append(host)
+            else:
+                log.warning("EndpointSlice %s: %r is left out: it is no %s", key, address, raw.get("addressType"))
     ports: dict[str, int] = {}
     for port in raw.get("ports") or ():
-        if port.get("port"):
-            ports[str(port["port"])] = port["port"]
-            ports[port.get("name") or ""] = port["port"]
-    key = f"{metadata.get('namespace')}/{metadata.get('name')}"
+        number = port.get("port")
+        if isinstance(number, int) and 0 < number < 65536:
+            ports[str(number)] = number
+            ports[port.get("name") or ""] = number
     return EndpointSlice(key, tuple(addresses), tuple(uncallable), ports)
+
+
+def _host_of_ip(version: int, address: str) -> str:
+    """The IP address as the host of a gRPC target; empty if it is none of that version, or has a zone."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return ""
+    if parsed.version != version or "%" in address:
+        return ""
+    return address if version == 4 else f"[{address}]"
+
+
+def _host_of_name(address: str) -> str:
+    """The DNS name as the host of a gRPC target; empty if it is none."""
+    return address if _DNS_NAME.fullmatch(address) else ""
+
+
+_HOSTS: Mapping[str, Callable[[str], str]] = {
+    "IPv4": functools.partial(_host_of_ip, 4),
+    "IPv6": functools.partial(_host_of_ip, 6),
+}
 
 
 def replicas_of(slices: Iterable[EndpointSlice], port: str, *, listed: bool = True) -> ServiceReplicas:
