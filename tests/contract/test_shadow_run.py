@@ -7,8 +7,9 @@ import os
 import pathlib
 import threading
 import time
+import types
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import ports
@@ -247,6 +248,45 @@ def test_a_start_that_fails_is_one_line_and_a_code(
     assert code == 1
     assert len(errors) == 1
     assert text in errors[0]
+
+
+@contextlib.asynccontextmanager
+async def _silent_server() -> AsyncIterator[str]:
+    """An API server that takes requests and never answers; its URL."""
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(65536):
+            pass
+        writer.close()
+
+    server = await asyncio.start_server(read, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("flag", ["start_timeout", "duration"])
+async def test_a_server_that_never_answers_ends_the_start_in_time(flag: str, tmp_path: pathlib.Path) -> None:
+    """It waited for each request's own time limit, some minutes."""
+    async with _silent_server() as url, contextlib.AsyncExitStack() as stack:
+        observed = Observed(cast(EmbeddedCluster, types.SimpleNamespace(url=url)), tmp_path, **{flag: 0.3})
+        await observed.start(stack)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await asyncio.wait_for(observed._task, 15)
+        (error,) = caught.value.exceptions
+        assert f"cannot be listed at {url} within --{flag.replace('_', '-')} (0.3 s)" in str(error)
+
+
+async def test_a_stop_before_the_cluster_is_listed_leaves_the_last_report(tmp_path: pathlib.Path) -> None:
+    """A report about no nodes would replace it."""
+    async with _silent_server() as url, contextlib.AsyncExitStack() as stack:
+        observed = Observed(cast(EmbeddedCluster, types.SimpleNamespace(url=url)), tmp_path)
+        observed.page.write_text("of yesterday")
+        await observed.start(stack)
+        await asyncio.sleep(0)
+        observed._stopping.set()
+        await asyncio.wait_for(observed._task, 15)
+        assert observed.page.read_text() == "of yesterday"
+        assert observed.shown == []
 
 
 async def test_the_report_is_served_once_it_is_there(cluster: EmbeddedCluster, tmp_path: pathlib.Path) -> None:

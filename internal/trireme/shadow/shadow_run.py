@@ -114,35 +114,45 @@ class ShadowRun:
             tasks = [_keep(group, f"informer {entry.resource.name}", entry.run) for entry in self.informers]
             tasks.append(_keep(group, "comparison", self.inbox.run))
             try:
-                await self._wait_until_listed(stopping)
-                self.inbox.begin_judging()
-                if self.own is not None:
-                    self.own.begin()
-                    tasks.append(_keep(group, "own world", self.own.world.run_scheduler))
-                await self._check_migration()
-                await self._report_until_stopped(stopping, show)
+                if await self._wait_until_listed(stopping):
+                    self.inbox.begin_judging()
+                    if self.own is not None:
+                        self.own.begin()
+                        tasks.append(_keep(group, "own world", self.own.world.run_scheduler))
+                    await self._check_migration()
+                    await self._report_until_stopped(stopping, show)
+                else:
+                    log.warning("stopped before the cluster was listed: no report is written")
             finally:
                 for task in tasks:
                     task.cancel()
 
-    async def _wait_until_listed(self, stopping: asyncio.Event) -> None:
-        """Return once everything is listed that may be read, and applied. Raises: StartError."""
-        while not ((self.synced and self.inbox.is_empty) or stopping.is_set()):
+    async def _wait_until_listed(self, stopping: asyncio.Event) -> bool:
+        """Wait until everything is listed that may be read, and applied; False: stopped before. Raises: StartError."""
+        while not (self.synced and self.inbox.is_empty):
+            if stopping.is_set():
+                return False
             for entry in self.informers:
-                problem = entry.statistics().last_error
-                if not entry.synced and problem:
-                    self._check_start(entry, problem)
+                if not entry.synced:
+                    self._check_start(entry, entry.statistics().last_error)
             await _wait(stopping, _LOOK_SECONDS)
+        return True
 
     def _check_start(self, entry: informer.Informer[Any], problem: str) -> None:
-        """Check whether a collection that is not listed is worth waiting for. Raises: StartError: it is not."""
-        name = entry.resource.name
+        """Check whether a collection that is not listed is worth waiting for. Raises: StartError: it is not.
+
+        `problem` is its last error; empty: it has had no answer yet.
+        """
+        name, waited = entry.resource.name, self._clock() - self._began
         if self._refusal(entry):
             if name in _REQUIRED:
                 needs = f"shadow needs list and watch of {' and '.join(_REQUIRED)} (deploy/overlays/shadow has a role)"
                 raise StartError(f"{name} may not be read: {problem}; {needs}")
-        elif self._clock() - self._began > self._chosen.start_timeout:
-            raise StartError(f"{name} cannot be listed at {self._api.host}: {problem}")
+            return
+        for flag, seconds in (("--start-timeout", self._chosen.start_timeout), ("--duration", self._chosen.duration)):
+            if seconds and waited > seconds:
+                why = problem or "its list is not complete"
+                raise StartError(f"{name} cannot be listed at {self._api.host} within {flag} ({seconds:g} s): {why}")
 
     async def _check_migration(self) -> None:
         """Run the migration check once; a failure is a notice."""
