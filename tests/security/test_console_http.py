@@ -9,6 +9,7 @@ import pytest
 import yarl
 
 from trireme.insight.console import assets, views
+from trireme.v1 import core_pb2, snapshot_pb2
 
 VIEWS = [view.path.format(namespace="default", name="large") for view in views.VIEWS]
 TRAVERSALS = [
@@ -66,6 +67,30 @@ async def test_a_timeline_is_for_those_who_may_get_the_pod(tmp_path: Path) -> No
             assert (await served.get(f"/v1/namespaces/default/pods/{name}/timeline", "nobody"))[0] == 403
         code, document, _ = await served.get("/v1/namespaces/default/pods/pod-0/timeline", "developer")
         assert (code, document["node"]) == (200, "(a node)")
+
+
+async def test_names_of_what_is_gone_are_hidden_too(tmp_path: Path) -> None:
+    """A pod's reason stays as it was; its node's name would show as soon as an autoscaler removes the node."""
+    async with support.served(tmp_path) as served:
+        cluster = served.service.cluster
+        before, size = cluster.snap.generation, cluster.snap.nodes.size
+
+        def take(delta: snapshot_pb2.Delta) -> None:
+            cluster.apply(delta)
+            served.service.take(snapshot_pb2.SyncRequest(delta=delta))
+
+        node = core_pb2.Node(metadata={"name": "vault-7"})
+        entry = snapshot_pb2.NodeEntry(slot=size, node=node)
+        take(snapshot_pb2.Delta(from_generation=before, to_generation=before + 1, nodes=[entry]))
+        large = support.queued("large", 2)
+        large.reason = "Licences refused it at Reserve, on node vault-7"
+        cluster.apply_queue(snapshot_pb2.QueueDelta(pods=[large]))
+        take(snapshot_pb2.Delta(from_generation=before + 1, to_generation=before + 2, removed_slots=[size]))
+        for path in (support.PATH, support.PATH.replace("explanation", "timeline"), "/v1/pending"):
+            code, document, _ = await served.get(path, "developer")
+            assert code == 200
+            assert "vault" not in str(document)
+        assert "vault-7" in str((await served.get(support.PATH, "operator"))[1])
 
 
 async def test_names_are_hidden_from_those_who_may_list_neither(tmp_path: Path) -> None:

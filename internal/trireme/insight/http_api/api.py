@@ -53,8 +53,6 @@ class Page:
     path: requests.PodPath
     request: Callable[[], Any]
     rpc: Rpc
-    #: Whether it is about the past: names of nodes and pods that are gone are hidden as well.
-    past: bool = False
 
 
 def _pages(served: service.InsightService) -> Sequence[Page]:
@@ -62,7 +60,7 @@ def _pages(served: service.InsightService) -> Sequence[Page]:
     decision = decision_explanation_pb2.ExplainDecisionRequest
     return (
         Page(requests.PodPath("explanation"), insight_pb2.ExplainRequest, served.Explain),
-        Page(requests.PodPath("decision"), decision, served.ExplainDecision, past=True),
+        Page(requests.PodPath("decision"), decision, served.ExplainDecision),
     )
 
 
@@ -110,7 +108,7 @@ class HttpApi:
         self._clock = clock
         self._cluster = served.cluster
         self._past_names = served.remembered_names
-        self._console = console_pages.ConsolePages(served.console, callers)
+        self._console = console_pages.ConsolePages(served.console, callers, served.remembered_names)
         self._pages = _pages(served)
         self._simulate: Rpc = served.Simulate
         self._access = callers
@@ -191,8 +189,7 @@ class HttpApi:
         if len(getattr(message, "nodes", ())) and not viewer.lists_nodes:
             text = f'User "{user.name}" may not list nodes, so it may not name any: leave nodes out of the query'
             raise failures.HttpFailure(403, "Forbidden", f"nodes is forbidden: {text}")
-        past = {"past_names": self._past_names} if page.past else {}
-        names = visibility.NameReplacer(self._cluster, viewer, name, **past)
+        names = visibility.NameReplacer(self._cluster, viewer, name, self._past_names)
         try:
             answer = await page.rpc(message, _Call(user.name))
         except _CallFailed as error:

@@ -43,9 +43,13 @@ def reply_with_file(request: web.Request) -> http_site.Reply | None:
 class ConsolePages:
     """Answers requests for views."""
 
-    def __init__(self, state: console_state.ConsoleState, callers: access.Access) -> None:
+    def __init__(
+        self, state: console_state.ConsoleState, callers: access.Access, past_names: visibility.PastNames
+    ) -> None:
+        """`past_names` are not shown to who may not list nodes and pods either."""
         self._state = state
         self._access = callers
+        self._past_names = past_names
 
     async def reply_with_view(self, request: web.Request, user: User, *, pretty: bool) -> http_site.Reply | None:
         """The view at the path; None: it is another page. Raises: HttpFailure, ReviewError."""
@@ -86,7 +90,7 @@ class ConsolePages:
             if needed and not may:
                 text = f'User "{user.name}" may not list {kind} in the whole cluster, which this page needs'
                 raise failures.HttpFailure(403, "Forbidden", f"{view.path} is forbidden: {text}")
-        names = visibility.NameReplacer(self._state.cluster, viewer, own_pod)
+        names = visibility.NameReplacer(self._state.cluster, viewer, own_pod, self._past_names)
         return documents.Sight(viewer.lists_nodes, viewer.lists_pods, names.without_names)
 
 

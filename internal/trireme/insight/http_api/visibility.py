@@ -17,6 +17,9 @@ from trireme.insight import observed_cluster
 from trireme.insight.console.documents import SOME_NODE, SOME_POD
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 
+PastNames = Callable[[], tuple[frozenset[str], frozenset[str]]]
+"""Returns the names of nodes and of pods that the cluster had, as far as they are remembered."""
+
 MessageT = TypeVar("MessageT", bound=message.Message)
 
 # A name, behind the namespace or kind that it may be written with: web, default/web, node/n0.
@@ -160,11 +163,12 @@ class NameReplacer:
         cluster: observed_cluster.ObservedCluster,
         viewer: Viewer,
         own_pod: str,
-        past_names: Callable[[], tuple[frozenset[str], frozenset[str]]] = lambda: (frozenset(), frozenset()),
+        past_names: PastNames,
     ) -> None:
         """`own_pod` is the name of the pod that the caller may read.
 
-        `past_names` returns the names of nodes and pods that the texts may have beside those of the cluster now.
+        `past_names`: the texts may have these beside those of the cluster now, as a pod's reason stays that of its last
+        attempt.
         """
         self._cluster = cluster
         self._past_names = past_names

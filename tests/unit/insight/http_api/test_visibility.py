@@ -13,6 +13,11 @@ PODS = visibility.Viewer(lists_nodes=False, lists_pods=True)
 ALL = visibility.Viewer(lists_nodes=True, lists_pods=True)
 
 
+def _nothing_past() -> tuple[frozenset[str], frozenset[str]]:
+    """The cluster has always been as it is now."""
+    return frozenset(), frozenset()
+
+
 @pytest.fixture
 def cluster() -> observed_cluster.ObservedCluster:
     """Two nodes, the pod pod-0 on one, and the queued pods mine and theirs."""
@@ -44,7 +49,7 @@ def _answer() -> insight_pb2.ExplainResponse:
 
 
 def _shown(viewer: visibility.Viewer, cluster: observed_cluster.ObservedCluster) -> insight_pb2.ExplainResponse:
-    return visibility.limit(_answer(), viewer, visibility.NameReplacer(cluster, viewer, "mine"))
+    return visibility.limit(_answer(), viewer, visibility.NameReplacer(cluster, viewer, "mine", _nothing_past))
 
 
 def test_who_may_list_both_sees_the_answer_as_it_is(cluster: observed_cluster.ObservedCluster) -> None:
@@ -91,7 +96,7 @@ def test_the_node_of_a_placed_pod(
 ) -> None:
     """An answer without any node would not say that the pod has one."""
     answer = insight_pb2.ExplainResponse(node_name="n0")
-    names = visibility.NameReplacer(cluster, viewer, "mine")
+    names = visibility.NameReplacer(cluster, viewer, "mine", _nothing_past)
     assert visibility.limit(answer, viewer, names).node_name == name
 
 
@@ -117,7 +122,7 @@ def test_the_node_of_a_placed_pod(
 )
 def test_names_in_texts_are_replaced(cluster: observed_cluster.ObservedCluster, text: str, shown: str) -> None:
     """A plugin writes names as it likes."""
-    assert visibility.NameReplacer(cluster, NONE, "mine").without_names(text) == shown
+    assert visibility.NameReplacer(cluster, NONE, "mine", _nothing_past).without_names(text) == shown
 
 
 def test_a_field_that_nobody_listed_is_left_out(
