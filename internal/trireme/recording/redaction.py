@@ -24,6 +24,8 @@ _WORD = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._/]*[A-Za-z0-9])?")
 # What joins names to such a word.
 _SEPARATORS = ("/", "__", "_", ".")
 _QUOTED = re.compile(r'"[^"]*"')
+# The key of a label or annotation in the path of a field.
+_KEYS_IN_PATHS = re.compile(r"(?<=\[['\"])[^'\"]+(?=['\"]\])")
 # The volume plugins that an annotation of a CSINode lists.
 _PLUGINS = re.compile(r"kubernetes\.io/[a-z-]+(?:,kubernetes\.io/[a-z-]+)*")
 # Names that the scheduler makes itself for claims of extended resources, of UIDs and numbers.
@@ -128,6 +130,10 @@ def _parts_of(text: str, content: Content) -> list[str]:
         return []
     if content is Content.LABEL_KEY:
         return [text] if text else []
+    if content is Content.CONDITION:
+        return [text] if "/" in text else []
+    if content is Content.FIELD_PATH:
+        return _KEYS_IN_PATHS.findall(text)
     if content is Content.LABEL_VALUE:
         return [part for part in text.split("__") if part]
     if content is Content.IMAGE:
@@ -143,7 +149,7 @@ def _is_kept(part: str, content: Content) -> bool:
     """Whether the part stays: a number, a name that every cluster has, or a label of Kubernetes."""
     if part in redaction_rules.COMMON or part.isdecimal() or _MADE_NAME.fullmatch(part):
         return True
-    if content is not Content.LABEL_KEY:
+    if content not in (Content.LABEL_KEY, Content.CONDITION, Content.FIELD_PATH):
         return False
     domain, slash, _ = part.partition("/")
     return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in _KUBERNETES)

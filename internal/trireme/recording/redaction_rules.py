@@ -14,6 +14,10 @@ class Content(enum.Enum):
     NAME = enum.auto()
     #: Kept if its domain is Kubernetes', else replaced.
     LABEL_KEY = enum.auto()
+    #: As a label key if it has a domain, else kept.
+    CONDITION = enum.auto()
+    #: The path of a field: the label key in it, if there is one, is replaced.
+    FIELD_PATH = enum.auto()
     #: Replaced, by its parts between two underscores.
     LABEL_VALUE = enum.auto()
     #: Replaced, repository, tag and digest by themselves.
@@ -38,7 +42,7 @@ _BY_FIELD: Mapping[str, Content] = {
         (
             "uid", "user_uid", "share_id", "resource_version", "instance", "release", "version", "versions", "driver",
             "operator", "effect", "protocol", "phase", "reason", "type", "kind", "api_version", "api_group", "resource",
-            "resources", "actions", "code", "plugin", "plugins", "pod_fields", "fs_type", "qos_class", "restart_policy",
+            "resources", "actions", "code", "plugin", "plugins", "fs_type", "qos_class", "restart_policy",
             "preemption_policy", "when_unsatisfiable", "node_affinity_policy", "node_taints_policy", "volume_mode",
             "access_modes", "persistent_volume_reclaim_policy", "reclaim_policy", "volume_binding_mode", "caching_mode",
             "volume_lifecycle_modes", "bind_mount_options", "unhealthy_pod_eviction_policy", "allocation_mode",
@@ -53,6 +57,7 @@ _BY_FIELD: Mapping[str, Content] = {
     **dict.fromkeys(("topology_key", "topology_keys", "match_label_keys", "mismatch_label_keys"), Content.LABEL_KEY),
     "finalizers": Content.LABEL_KEY,
     "image": Content.IMAGE,
+    "pod_fields": Content.FIELD_PATH,
     "messages": Content.TEXT,
     "args_json": Content.ARGUMENTS,
     "decisions": Content.DECISIONS,
@@ -63,6 +68,10 @@ _BY_FIELD: Mapping[str, Content] = {
 _BY_MESSAGE: Mapping[str, Content] = {
     "ContainerImage.names": Content.IMAGE,
     "ImageVolumeSource.reference": Content.IMAGE,
+    **dict.fromkeys(
+        ("Condition.type", "NodeCondition.type", "PodCondition.type", "PodReadinessGate.condition_type"),
+        Content.CONDITION,
+    ),
     "Evict.message": Content.TEXT,
     "QueuedPod.reason": Content.TEXT,
     "Reason.ParametersEntry.key": Content.KEPT,

@@ -203,6 +203,30 @@ def test_arguments_of_plugins_that_are_not_in_tree_are_left_out() -> None:
     assert json.loads(of_in_tree) == {"presentLabels": ["x0"], "absentLabelsPreference": ["x1"]}
 
 
+def test_keys_in_paths_and_types_of_conditions_are_replaced() -> None:
+    """They have the domain of a company, as labels have."""
+    header = recording_pb2.RecordingHeader()
+    paths = [
+        "metadata.labels['payroll.acme.example/tier']",
+        "spec.containers.resources",
+        "metadata.labels['a.k8s.io/b']",
+    ]
+    header.hello.configuration.remote_plugins.add(name="P").info.pod_fields.extend(paths)
+    pod = pod_of()
+    for kind in ("payroll.acme.example/ready", "PodScheduled"):
+        pod.status.conditions.add(type=kind)
+    names = redaction.Names()
+    found = [header, frame(classes=[snapshot_pb2.PodClass(id=1, pod=pod)])]
+    for each in found:
+        names.add(each)
+    for each in found:
+        redaction.Redaction(names).redact(each)
+    assert not any("acme" in str(each) for each in found)
+    assert list(found[0].hello.configuration.remote_plugins[0].info.pod_fields)[1:] == paths[1:]
+    conditions = found[1].message.delta.classes[0].pod.status.conditions
+    assert [each.type for each in conditions][1:] == ["PodScheduled"]
+
+
 def test_the_plugins_with_arguments_are_known() -> None:
     """A replay without names would decide with other arguments than the scheduler had."""
     assert set(config_sides.plugin_args()) == redaction_rules.PLUGINS_WITH_ARGUMENTS
