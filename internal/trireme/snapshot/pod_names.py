@@ -28,6 +28,10 @@ class NamedPods(Protocol):
         """The names by row."""
         ...
 
+    def names_at(self, row: int) -> Names:
+        """UID and name of the pod in the row."""
+        ...
+
     def row_of(self, uid: str) -> int | None:
         """The row of the pod with this UID."""
         ...
@@ -55,11 +59,9 @@ class PodTableVersion(forkable_columns.ColumnVersion):
         """Save these rows, which are about to change; see `ColumnVersion.save`."""
         saved = super().save(at)
         if self._all is None:
-            uids, names = self._pods.uids, self._pods.names
             for row in saved.tolist():
-                uid = uids[row]
-                self._changed[row] = uid, names[row]
-                self._row_of_uid[uid] = row
+                found = self._changed[row] = self._pods.names_at(row)
+                self._row_of_uid[found[_UID]] = row
         return saved
 
     def copy_all(self) -> None:
@@ -78,7 +80,7 @@ class PodTableVersion(forkable_columns.ColumnVersion):
             return found
         if isinstance(self.newer, PodTableVersion):
             return self.newer.at(row)
-        return self._pods.uids[row], self._pods.names[row]
+        return self._pods.names_at(row)
 
     def rows_with(self, uid: str) -> Iterator[int]:
         """The rows that may hold the pod with this UID."""

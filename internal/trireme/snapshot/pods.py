@@ -113,6 +113,11 @@ class PodTable(forkable_columns.ForkableColumns):
             self._forked_names = None
         super().make_independent()
 
+    def names_at(self, row: int) -> pod_names.Names:
+        """UID and name of the pod in the row; both at once, for forks of forks ask one after the other."""
+        forked = self._forked_names
+        return (self.uids[row], self.names[row]) if forked is None else forked.at(row)
+
     def row_of(self, uid: str) -> int | None:
         """The row of the pod with this UID; None if there is none."""
         if self._forked_names is not None:

@@ -205,3 +205,18 @@ def test_an_independent_fork_shares_no_column_with_what_changes() -> None:
     assert live.snap.nodes.newest_version() is None
     live.remove(*range(100))
     assert _seen(fork.snap) == before
+
+
+def test_reading_a_fork_of_forks_takes_a_step_for_each() -> None:
+    """Two reads of the one before, for UID and name, took twice the time with each fork: minutes, and then years."""
+    branch = _Branch()
+    branch.set_node("n0", allocatable={"cpu": "4", "pods": "9"})
+    branch.add_class(1, pod_of(requesting(cpu="1")))
+    branch.place(1, *["n0"] * 9)
+    forks = [branch]
+    for _ in range(60):
+        forks.append(forks[-1].fork())
+        forks[-1].place(1, "n0")
+    last = forks[-1].snap.pods
+    assert (last.uids[0], last.names[0]) == (branch.snap.pods.uids[0], branch.snap.pods.names[0])
+    assert last.row_of(branch.snap.pods.uids[0]) == 0
