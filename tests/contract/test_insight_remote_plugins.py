@@ -44,6 +44,12 @@ class OddNodes:
         self.meanwhile()
         return [int(node.name.removeprefix("node-")) for node in nodes]
 
+    def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> None:
+        """Lets all pods in."""
+
+    def sort_key(self, pod: core_pb2.Pod, profile: str) -> int:
+        return 0
+
 
 class Insight:
     """A replica on three nodes whose one profile has the plugin alone."""
@@ -160,14 +166,14 @@ profiles:
     preEnqueue: {{enabled: [{{name: OddNodes}}]}}
     filter: {{enabled: [{{name: {name}}}]}}
     score: {{enabled: [{{name: OddNodes, weight: 2}}]}}
-    permit: {{enabled: [{{name: OddNodes}}]}}
+{more}
 """
 
 
-def under_configuration(folder: Path, name: str = "OddNodes") -> simulation_pb2.SimulateRequest:
-    """What `trireme simulate --config` asks of a file with the plugin at all points, and `name` at Filter."""
+def under_configuration(folder: Path, name: str = "OddNodes", more: str = "") -> simulation_pb2.SimulateRequest:
+    """What `trireme simulate --config` asks of a file with the plugin at its points, `name` at Filter, and `more`."""
     path = folder / "scheduler.yaml"
-    path.write_text(IN_FORCE.format(profile=phase_calls.PROFILE, name=name))
+    path.write_text(IN_FORCE.format(profile=phase_calls.PROFILE, name=name, more=more))
     parser = argparse.ArgumentParser()
     simulate_command.add_parser(parser.add_subparsers())
     question = simulate_command.make_question(parser.parse_args(["simulate", "--config", str(path)]))
@@ -191,3 +197,16 @@ async def test_a_plugin_that_the_scheduler_does_not_have_is_named(opened: Any, t
         await insight.service.Simulate(under_configuration(tmp_path, "OddNode"), phase_calls.context())
     assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "profiles: profile p: there is no plugin OddNode: it is not in-tree" in str(caught.value)
+
+
+async def test_a_point_that_a_plugin_does_not_serve_is_named(opened: Any, tmp_path: Path) -> None:
+    """A simulation without the plugin there would be believed, though no scheduler starts with such a file."""
+    insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
+    request = under_configuration(tmp_path, more="    permit: {enabled: [{name: OddNodes}]}")
+    with pytest.raises(phase_calls.Aborted) as caught:
+        await insight.service.Simulate(request, phase_calls.context())
+    assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert str(caught.value).endswith(
+        "profiles: profile p: plugin OddNodes is enabled at permit, which is not among those that it has: preEnqueue, "
+        "queueSort, filter, score"
+    )

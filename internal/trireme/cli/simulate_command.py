@@ -7,16 +7,17 @@ import argparse
 import functools
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import json_format
 
 from trireme.cli import frontend_connection, number_arguments, scenario_file, simulation_display
-from trireme.config import gates, inspection, loading, trireme_configuration
+from trireme.config import gates, inspection, loading, model, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration
 from trireme.registry.in_tree import IN_TREE
+from trireme.v1 import snapshot_pb2
 
 Json = dict[str, Any]
 
@@ -124,7 +125,7 @@ def make_question(options: argparse.Namespace) -> Json:
             scenario["withoutPendingPods"] = True
         question["scenario"] = scenario
     if options.config:
-        question["profiles"] = _profiles(options.config)
+        question.update(_profiles(options.config))
     if options.without_plugin:
         question["withoutPlugins"] = options.without_plugin
     return question
@@ -153,15 +154,35 @@ def _scale(text: str, namespace: str) -> Json:
     return {"kind": kind.lower(), "namespace": namespace, "name": name, "replicas": int(replicas)}
 
 
-def _profiles(path: str) -> list[Mapping[str, Any]]:
-    """The profiles of a KubeSchedulerConfiguration, as phases receive them. Raises: ConfigurationError.
+def _profiles(path: str) -> Json:
+    """The profiles of a KubeSchedulerConfiguration, as phases receive them, in the request's fields.
 
-    Insight knows the scheduler's remote plugins, and checks the names that are not in-tree.
+    Insight knows the scheduler's remote plugins, and checks the names that are not in-tree, and that those which the
+    file names at an extension point serve it.
+
+    Raises: ConfigurationError.
     """
     data, enabled = loading.read_file(path), inspection.feature_gates([])
     trireme = trireme_configuration.TriremeConfiguration(remote_plugins=tuple(_other_plugins(data, enabled)))
     found = inspection.inspect(data, trireme, enabled).profiles
-    return [json_format.MessageToDict(phase_configuration.profile_message(profile, frozenset())) for profile in found]
+    messages = [phase_configuration.profile_message(profile, frozenset()) for profile in found]
+    named = filter(None, map(_named_at_points, loading.load(data, enabled, lambda line: None).profiles))
+    return {
+        "profiles": [json_format.MessageToDict(each) for each in messages],
+        "namedAtPoints": [json_format.MessageToDict(each) for each in named],
+    }
+
+
+def _named_at_points(profile: model.Profile) -> snapshot_pb2.Profile | None:
+    """The plugins that are not in-tree and that the profile names at points, not by multiPoint; None: none."""
+    message = snapshot_pb2.Profile(scheduler_name=profile.scheduler_name)
+    for point, number in phase_configuration.POINTS.items():
+        enabled = profile.plugins.at(point).enabled or () if point in trireme_configuration.REMOTE_POINTS else ()
+        names = [entry.name for entry in enabled if entry.name not in IN_TREE]
+        if names:
+            plugins = [snapshot_pb2.WeightedPlugin(name=name) for name in names]
+            message.plugin_sets.add(extension_point=number, plugins=plugins)
+    return message if message.plugin_sets else None
 
 
 def _other_plugins(data: bytes, enabled: gates.FeatureGates) -> Iterator[trireme_configuration.RemotePlugin]:

@@ -62,6 +62,7 @@ class SimulateRequest(_message.Message):
     COMPACTION_FIELD_NUMBER: _builtins.int
     PROFILES_FIELD_NUMBER: _builtins.int
     WITHOUT_PLUGINS_FIELD_NUMBER: _builtins.int
+    NAMED_AT_POINTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scenario(self) -> Global___Scenario:
         """Changes, and what the scheduler does with all pending pods then."""
@@ -89,6 +90,13 @@ class SimulateRequest(_message.Message):
     def without_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. Plugins to leave out of all profiles, by name. One that no profile has: INVALID_ARGUMENT."""
 
+    @_builtins.property
+    def named_at_points(self) -> _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.Profile]:
+        """OPTIONAL. Of `profiles`, by scheduler_name: the plugin_sets with those plugins that the configuration names at the
+        extension point itself, not by multiPoint. A remote plugin has to serve these points, else: INVALID_ARGUMENT. Unset:
+        a remote plugin takes part where it serves the point, wherever it is named.
+        """
+
     def __init__(
         self,
         *,
@@ -98,10 +106,11 @@ class SimulateRequest(_message.Message):
         compaction: Global___Compaction | None = ...,
         profiles: _abc.Iterable[_snapshot_pb2.Profile] | None = ...,
         without_plugins: _abc.Iterable[_builtins.str] | None = ...,
+        named_at_points: _abc.Iterable[_snapshot_pb2.Profile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["compaction", b"compaction", "how_many", b"how_many", "question", b"question", "scenario", b"scenario", "single_pods", b"single_pods"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compaction", b"compaction", "how_many", b"how_many", "profiles", b"profiles", "question", b"question", "scenario", b"scenario", "single_pods", b"single_pods", "without_plugins", b"without_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compaction", b"compaction", "how_many", b"how_many", "named_at_points", b"named_at_points", "profiles", b"profiles", "question", b"question", "scenario", b"scenario", "single_pods", b"single_pods", "without_plugins", b"without_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["scenario", "single_pods", "how_many", "compaction"]  # noqa: Y015
     _WhichOneofArgType_question: _TypeAlias = _typing.Literal["question", b"question"]  # noqa: Y015

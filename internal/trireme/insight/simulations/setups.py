@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from trireme.framework import canaries
+from trireme.plugin_api import plugin_info_validation
 from trireme.registry import filter_profiles, score_profiles
 from trireme.registry.in_tree import IN_TREE
 from trireme.simulation import profiles, simulation
@@ -31,6 +32,8 @@ def wanted_configuration(
         names = [profile.scheduler_name for profile in request.profiles]
         if not all(names) or len(set(names)) < len(names):
             raise SetupError("profiles: each must have a schedulerName of its own")
+        for profile in request.named_at_points:
+            _check_named_points(profile, current.remote_plugins)
         for profile in out.profiles:
             _fit_remote_plugins(profile, current.remote_plugins)
     for name in request.without_plugins:
@@ -56,6 +59,20 @@ def make_setup(
         )
     except (LookupError, TypeError, ValueError) as error:
         raise SetupError(f"profiles: {error}: check them with `trireme config validate`") from error
+
+
+def _check_named_points(profile: snapshot_pb2.Profile, remotes: Iterable[snapshot_pb2.RemotePlugin]) -> None:
+    """Check that remote plugins serve the points at which a profile names them. Raises: SetupError naming both."""
+    served = {remote.name: remote.info.extension_points for remote in remotes}
+    for plugin_set in profile.plugin_sets:
+        for entry in plugin_set.plugins:
+            points = served.get(entry.name)
+            if points is None or plugin_set.extension_point in points:
+                continue
+            has = ", ".join(plugin_info_validation.point_name(point) for point in points)
+            named = plugin_info_validation.point_name(plugin_set.extension_point)
+            text = f"plugin {entry.name} is enabled at {named}, which is not among those that it has: {has}"
+            raise SetupError(f"profiles: profile {profile.scheduler_name}: {text}")
 
 
 def _fit_remote_plugins(profile: snapshot_pb2.Profile, remotes: Iterable[snapshot_pb2.RemotePlugin]) -> None:
