@@ -8,7 +8,9 @@ mkdir -p "$1"
 output=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR-$(cd ../.. && pwd)/build/sdk-rust-target}
-# Examples build it; to verify it here would compile everything twice.
+# To verify a crate cargo compiles what it has packed, in a folder of its own and so everything twice. Tests do that
+# instead, in tests/contract/test_plugin_examples.py: test_the_rust_sdk_passes_its_own_tests compiles and tests the
+# unpacked crate by itself, with the versions of its own lock file, and the examples depend on it as a stranger does.
 cargo package --quiet --no-verify --allow-dirty --package trireme-sdk
 cp "$CARGO_TARGET_DIR/package/trireme-sdk-0.1.0.crate" "$output"
 tar -xzf "$output/trireme-sdk-0.1.0.crate" -C "$output"
