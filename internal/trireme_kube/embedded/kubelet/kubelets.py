@@ -23,6 +23,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 KUBELET_ANNOTATION = "trireme.dev/kubelet"
 RUN_SECONDS_ANNOTATION = "trireme.dev/run-seconds"
 EXIT_CODE_ANNOTATION = "trireme.dev/exit-code"
+SLOWDOWN_ANNOTATION = "trireme.dev/slowdown-per-pod"
 _LEASE_SECONDS = 40
 _RENEWALS_PER_SECOND = 4
 
@@ -196,15 +197,22 @@ class Kubelets:
         self._registry.store_update(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 
     def _run_seconds(self, pod: Object) -> float | None:
-        """How long the pod runs; None: forever."""
-        metadata = pod["metadata"]
-        text = (metadata.get("annotations") or {}).get(RUN_SECONDS_ANNOTATION)
-        if text is not None:
-            try:
-                return float(text)
-            except ValueError:
-                return None
-        return self._pace.run if pod["spec"].get("restartPolicy", "Always") != "Always" else None
+        """How long the pod runs; None: forever. An annotation says by which part of that each other pod prolongs it."""
+        annotations = pod["metadata"].get("annotations") or {}
+        seconds = self._pace.run if pod["spec"].get("restartPolicy", "Always") != "Always" else None
+        if RUN_SECONDS_ANNOTATION in annotations:
+            seconds = _number(annotations[RUN_SECONDS_ANNOTATION])
+        slowdown = _number(annotations.get(SLOWDOWN_ANNOTATION, ""))
+        if seconds is None or not slowdown:
+            return seconds
+        return seconds * (1 + slowdown * (self._running_pods(pod["spec"]["nodeName"]) - 1))
+
+    def _running_pods(self, node: str) -> int:
+        """How many pods run on the node."""
+        pods = (record.object for record in self._store.scan(PODS))
+        return sum(
+            pod["spec"].get("nodeName") == node and (pod.get("status") or {}).get("phase") == "Running" for pod in pods
+        )
 
     def _running_status(self, pod: Object) -> Object:
         """Make the status of a pod that starts: ready at once, with an address, its init containers done."""
@@ -252,6 +260,14 @@ class Kubelets:
             _container_status(one, {"terminated": ended}) for one in pod["spec"]["containers"]
         ]
         return status
+
+
+def _number(text: str) -> float | None:
+    """The number of an annotation; None: it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _container_status(container: Object, state: Object) -> Object:

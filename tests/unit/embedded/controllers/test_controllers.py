@@ -10,7 +10,12 @@ from embedded_harness import Cluster, pod, true_conditions, workload
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
-from trireme_kube.embedded.kubelet.kubelets import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, KubeletPace
+from trireme_kube.embedded.kubelet.kubelets import (
+    KUBELET_ANNOTATION,
+    RUN_SECONDS_ANNOTATION,
+    SLOWDOWN_ANNOTATION,
+    KubeletPace,
+)
 from trireme_kube.embedded.registry.subresources import bind, evict
 
 Object = dict[str, Any]
@@ -59,6 +64,22 @@ def test_pods_that_are_not_restarted_end_and_others_run_on() -> None:
     assert cluster.get("pods", "bare")["status"]["phase"] == "Running"
     assert cluster.get("pods", "never")["status"]["phase"] == "Succeeded"
     assert cluster.get("pods", "on-failure")["status"]["phase"] == "Succeeded"
+    assert cluster.get("pods", "timed")["status"]["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize(("slowdown", "running"), [("0.5", "Running"), ("", "Succeeded"), ("much", "Succeeded")])
+def test_a_pod_takes_longer_on_a_busy_node_if_it_says_so(slowdown: str, running: str) -> None:
+    """Else no pod shows that its node is crowded, and a model of that has nothing to learn from."""
+    cluster = Cluster(1)
+    for number in range(4):
+        cluster.create("pods", pod(f"other-{number}"))
+    cluster.run(2)
+    timed = pod("timed")
+    timed["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "4", SLOWDOWN_ANNOTATION: slowdown}
+    cluster.create("pods", timed)
+    cluster.run(8)
+    assert cluster.get("pods", "timed")["status"]["phase"] == running
+    cluster.run(6)
     assert cluster.get("pods", "timed")["status"]["phase"] == "Succeeded"
 
 
