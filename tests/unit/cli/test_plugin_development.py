@@ -97,6 +97,19 @@ def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: 
     assert kinds == (["Component"] if language == "rust" else ["Deployment", "Service"])
 
 
+@pytest.mark.parametrize("language", sorted(set(init.languages()) - {"rust"}))
+def test_every_process_of_the_scheduler_may_call_a_new_plugin(tmp_path: Path, packages: Path, language: str) -> None:
+    """The tutorial's own Score would be refused in a cluster, with PERMISSION_DENIED."""
+    init.write("GPUPacking", language, tmp_path / "new", packages)
+    deployment, _ = yaml.safe_load_all((tmp_path / "new/deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (allowed,) = (each.partition("=")[2] for each in container["args"] if each.startswith("--allowed-identities="))
+    certificates = yaml.safe_load_all((_ROOT / "deploy/components/cert-manager/certificates.yaml").read_text())
+    names = {each["spec"].get("commonName") for each in certificates}
+    assert set(allowed.split(",")) == {f"trireme-{each}" for each in ("frontend", "filter", "score", "bind", "insight")}
+    assert set(allowed.split(",")) <= names
+
+
 @pytest.mark.parametrize("name", ["gpu", "My-Plugin", "", "1st", "A" * 64, "None"])
 def test_a_name_that_no_plugin_can_have_is_refused(tmp_path: Path, packages: Path, name: str) -> None:
     """Broken, the repository's code does not compile."""
