@@ -23,7 +23,7 @@ trap 'rm -rf "$new"' EXIT
 go build -o "$new/bin/" google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
 files=(apps bind bind_phase core cycle filter filter_phase frontend meta plugin policy queue resource scheduling
-  scheduler_status score score_phase snapshot status storage)
+  scheduler_status score score_copies score_phase snapshot status storage)
 paths=()
 for file in "${files[@]}"; do
   paths+=("trireme/v1/$file.proto")

@@ -16,7 +16,8 @@ class Noop:
     """Filter and Score without any work."""
 
     def __init__(self, depends_on: sdk.Dependency, pod_fields: Sequence[str]) -> None:
-        self.info = sdk.Info("Noop", depends_on=depends_on, pod_fields=pod_fields)
+        # Copies of the pod change no score here: there is nothing to count.
+        self.info = sdk.Info("Noop", depends_on=depends_on, pod_fields=pod_fields, score_copies=True)
         self.calls = self.nodes = 0
 
     async def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:

@@ -18,8 +18,8 @@ from trireme.v1 import filter_pb2, recording_pb2, snapshot_pb2, status_pb2
 class Moody:
     """Answers otherwise each time that it is called, so that nothing but its recorded answers gives the same again."""
 
-    def __init__(self, depends_on: sdk.Dependency, *, normalizes: bool) -> None:
-        self.info = sdk.Info("Moody", depends_on=depends_on)
+    def __init__(self, depends_on: sdk.Dependency, *, normalizes: bool, copies: bool = False) -> None:
+        self.info = sdk.Info("Moody", depends_on=depends_on, score_copies=copies)
         self._calls = itertools.count(1)
         if normalizes:
             self.normalize_scores = self._normalize_scores

@@ -84,6 +84,28 @@ async def test_decisions_with_a_service_are_made_again_without_it(
     assert b"n4" not in content
 
 
+async def test_batches_that_a_service_scored_ahead_are_placed_again_without_it(tmp_path: Path) -> None:
+    """Without its scores of nodes with copies on them, a recorded batch would end after its first pod."""
+    async with recorded(tmp_path, Moody(sdk.Dependency.NODE_PODS, normalizes=False, copies=True)) as cluster:
+        for number in (SMALL, LARGE, SMALL, SMALL, IMPORTANT, SMALL):
+            await cluster.schedule(number, 4)
+        frames, decisions = cluster.frames(), cluster.decisions()
+    assert max(len(each.place.slots) for each in decisions) > 2
+    assert any(answer.scores.copied for each in decisions for answer in each.remote.answers)
+    counts, differences = await replayed(cluster, frames, cluster.header)
+    assert differences == []
+    assert (counts.same, counts.remote) == (len(decisions), 0)
+
+    for frame in frames:
+        found = [decision_pb2.Decision.FromString(content) for content in frame.message.decisions]
+        for answer in (answer for each in found for answer in each.remote.answers):
+            answer.scores.copied[:] = [100 - score for score in answer.scores.copied]
+        frame.message.ClearField("decisions")
+        frame.message.decisions.extend(each.SerializeToString() for each in found)
+    counts, differences = await replayed(cluster, frames, cluster.header)
+    assert {each.call for each in differences} == {"Place"}
+
+
 def changed(decision: decision_pb2.Decision) -> decision_pb2.Decision:
     """The decision, where the service answered otherwise."""
     out = decision_pb2.Decision()

@@ -53,23 +53,28 @@ class Filtered:
 class Cluster:
     """The frontend's cache, and one filter and one score service that follow it. `args`: of plugins, by name.
 
-    `filters` are the filter plugins, in order.
+    `filters` are the filter plugins, in order. `remote`: a plugin that is both an AsyncFilter and an AsyncScore.
     """
 
     args: Mapping[str, Json] = field(default_factory=dict)
     filters: Sequence[str] = FILTERS
     registry: class_registry.ClassRegistry = field(default_factory=class_registry.ClassRegistry)
+    remote: Any = None
 
     def __post_init__(self) -> None:
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.snap = snapshot.Snapshot()
-        self.filter = filter_service.FilterPhase(self.snap, no_remote_plugins)
-        self.score = score_service.ScorePhase(self.snap, no_remote_plugins)
+        make = no_remote_plugins if self.remote is None else self._make_remote
+        self.filter = filter_service.FilterPhase(self.snap, make)
+        self.score = score_service.ScorePhase(self.snap, make)
         self._loop = asyncio.new_event_loop()
         self._configure()
         self._placed = 0
         self._answers = class_answers.ClassAnswers()
         self.most_at_once = 0
+
+    def _make_remote(self, config: snapshot_pb2.RemotePlugin, profile: str) -> Any:
+        return self.remote
 
     def close(self) -> None:
         """Give back the event loop."""
@@ -278,7 +283,12 @@ class Cluster:
             profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_RESERVE).plugins.add(name=DEVICES)
         for name, args in self.args.items():
             profile.plugin_args.add(name=name, args_json=orjson.dumps(args))
-        configuration = snapshot_pb2.Configuration(profiles=[profile])
+        remotes = []
+        if self.remote is not None:
+            filters.plugins.add(name=self.remote.name)
+            scores.plugins.add(name=self.remote.name, weight=2)
+            remotes.append(snapshot_pb2.RemotePlugin(name=self.remote.name, endpoints=["unix:nowhere"]))
+        configuration = snapshot_pb2.Configuration(profiles=[profile], remote_plugins=remotes)
         hello = snapshot_pb2.Hello(
             fence=cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000), config_hash=HASH, configuration=configuration
         )

@@ -11,6 +11,7 @@ import numpy as np
 from trireme.evaluation import plugin_timer, request_errors
 from trireme.evaluation.scoring import (
     class_scores,
+    copy_search,
     group_placements,
     placement,
     placers,
@@ -188,29 +189,59 @@ class ScoreEngine:
         if known.open_count < 2:
             return _place_on_at_most_one_node(count, known, bool(constraints))
         timer = self._timers.timer_of_next_call()
-        cached = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
-        if isinstance(cached, status.Status):
-            return PlaceAnswer((), (), cached)
         requested, one_by_one = count, self.chains[cycle.profile].places_one_by_one
         if one_by_one:
             count, constraints = 1, ()
-        started = timer.now()
-        known.refresh_open_slots(self._snap.nodes)
-        made = await self._make_placer(
-            cycle, count, pod_class, known, constraints=constraints, extra_scores=extra_scores, seed=seed
+        placed = await self._place_with_scores(
+            cycle, count, pod_class, constraints=constraints, extra_scores=extra_scores, seed=seed, timer=timer
         )
-        if isinstance(made, status.Status):
-            return PlaceAnswer((), (), made)
-        placer, slots = made
-        choices = placer.place(count)
-        timer.record_point("Score", started)
+        if isinstance(placed, status.Status):
+            return PlaceAnswer((), (), placed)
+        slots, choices, is_cut_short = placed
         return PlaceAnswer(
-            slots=[int(slots[choice.node_number]) for choice in choices],
+            slots=slots,
             totals=[choice.total for choice in choices],
-            more=one_by_one and len(choices) == count < requested,
+            more=is_cut_short or (one_by_one and len(choices) == count < requested),
             timings=tuple(timer.timing_messages()),
-            evaluated=[name for name, column in cached.plugins.items() if not column.silent],
+            evaluated=[name for name, column in known.plugins.items() if not column.silent],
         )
+
+    async def _place_with_scores(
+        self,
+        cycle: cycle_pb2.Cycle,
+        count: int,
+        pod_class: classes.PodClass,
+        *,
+        constraints: Sequence[domain_rules.DomainConstraint],
+        extra_scores: Sequence[int],
+        seed: int,
+        timer: plugin_timer.PluginTimer,
+    ) -> tuple[Sequence[int], Sequence[placement.ChosenNode], bool] | status.Status:
+        """Bring the class's scores up to date and place by them; the status where a plugin fails.
+
+        Where a score with copies on the node turns out to be needed that nobody has found out, it is found out, and all
+        is placed again. Returns the slots, the choices, and whether they end where such a score stays unknown.
+        """
+        known = self._evaluator.columns_of(cycle.profile, pod_class)
+        search = copy_search.CopySearch(self._evaluator, cycle.profile, pod_class, count)
+        while True:
+            evaluated = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
+            if isinstance(evaluated, status.Status):
+                return evaluated
+            started = timer.now()
+            known.refresh_open_slots(self._snap.nodes)
+            made = await self._make_placer(
+                cycle, count, pod_class, known, constraints=constraints, extra_scores=extra_scores, seed=seed
+            )
+            if isinstance(made, status.Status):
+                return made
+            placer, slots = made
+            choices = placer.place(count)
+            timer.record_point("Score", started)
+            chosen = [int(slots[choice.node_number]) for choice in choices]
+            if placer.unknown is None or not await search.find(placer, slots, len(choices)):
+                search.remember(chosen)
+                return chosen, choices, placer.unknown is not None
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest

@@ -10,6 +10,7 @@ from trireme.v1 import plugin_pb2
 FEATURES = {
     "idempotent": "`PluginInfo.idempotent`: calls that change nothing may be hedged",
     "required-features": "`PluginInfo.required_features` is honoured",
+    "score-copies": "`PluginInfo.score_copies`: pods are placed in batches beside a Score that depends on NODE_PODS",
 }
 
 

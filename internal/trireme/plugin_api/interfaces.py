@@ -26,6 +26,9 @@ UNLIMITED = np.iinfo(np.int32).max
 
 PASSES = 0
 
+# A score that nobody has found out; lower than every raw score.
+UNKNOWN = np.iinfo(np.int64).min
+
 
 class Dependency(enum.IntEnum):
     """How long an answer about a node stays true; numbers as in trireme.v1.Dependency."""
@@ -407,6 +410,29 @@ class AsyncScore(Protocol):
         raw: arrays.Int64Array,
     ) -> "arrays.Int64Array | status.Status":
         """Raw scores of all feasible slots brought into 0 to 100; the status where that failed, and the pod with it."""
+        ...
+
+
+@runtime_checkable
+class AsyncCopyScore(AsyncScore, Protocol):
+    """An AsyncScore that may also find out what a node's score will be with copies of the pod on it.
+
+    Only for NODE_PODS: a placement changes the score of the node it goes to, and of no other.
+    """
+
+    @property
+    def scores_copies(self) -> bool:
+        """Whether it does."""
+        ...
+
+    async def prepare_copies(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
+    ) -> "arrays.Int64Array | None":
+        """Raw scores of these slots with one copy of the pod there, with two, …: `copies` of them.
+
+        `state` is that of `prepare`. Shape: (slot, copy). UNKNOWN from where on it cannot say; None: it cannot say
+        anything now.
+        """
         ...
 
 

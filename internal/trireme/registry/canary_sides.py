@@ -78,6 +78,7 @@ class _OneSideScore:
         self.name = plugin.name
         self.depends_on = plugin.depends_on
         self.normalization = plugin.normalization
+        self.scores_copies = isinstance(plugin, interfaces.AsyncCopyScore) and plugin.scores_copies
         self._plugin = plugin
 
     async def prepare(
@@ -93,6 +94,14 @@ class _OneSideScore:
     ) -> arrays.Int64Array:
         """As the plugin."""
         return self._plugin.score(pod_class, snap, state, slots)
+
+    async def prepare_copies(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
+    ) -> arrays.Int64Array | None:
+        """As the plugin; nothing where it does not score copies."""
+        if not isinstance(self._plugin, interfaces.AsyncCopyScore):
+            return None
+        return await self._plugin.prepare_copies(pod_class, snap, state, slots, copies)
 
     async def normalize(
         self,

@@ -146,4 +146,10 @@ def add_scores(
         if column is not None:
             about = collected.new_answer(name).scores
             about.silent = column.silent
-            about.raw.extend(() if column.silent else column.raw.tolist())
+            if column.silent:
+                continue
+            about.raw.extend(column.raw.tolist())
+            for slot in column.copies.slots():
+                about.copied_slots.append(slot)
+                about.copies.append(column.copies.known_copies(slot))
+                about.copied.extend(column.copies.row(slot).tolist())

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 #: The RPCs that change nothing.
-SAFE = frozenset({"PreFilter", "Filter", "FilterDryRun", "PreScore", "Score", "NormalizeScore"})
+SAFE = frozenset({"PreFilter", "Filter", "FilterDryRun", "PreScore", "Score", "ScoreCopies", "NormalizeScore"})
 
 Answer = TypeVar("Answer")
 

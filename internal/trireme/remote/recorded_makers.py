@@ -31,7 +31,9 @@ class RecordedMakers:
     def make_score(self, plugin: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncScore:
         """The plugin at Score, with PreScore and NormalizeScore."""
         normalization = interfaces.Normalization(plugin.info.normalization or interfaces.Normalization.NONE)
-        return recorded_plugins.RecordedScorePlugin(plugin.name, _depends_on(plugin), normalization, self.answers)
+        return recorded_plugins.RecordedScorePlugin(
+            plugin.name, _depends_on(plugin), normalization, self.answers, scores_copies=plugin.info.score_copies
+        )
 
     def make_reserver(self, plugin: snapshot_pb2.RemotePlugin) -> recorded_plugins.RecordedReservePlugin:
         """The plugin at Reserve."""

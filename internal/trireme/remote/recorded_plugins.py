@@ -63,6 +63,7 @@ class RemoteAnswers:
         """Add one answer. Raises: ValueError."""
         name, kind = answer.plugin, answer.WhichOneof("answer")
         if kind == "scores":
+            _check_copies(name, answer.scores)
             self._scores.setdefault(name, remote_answer_pb2.RemoteScores()).MergeFrom(answer.scores)
         elif kind == "dry_runs":
             statuses = [None, *(wire_status.from_message(each) for each in answer.dry_runs.statuses)]
@@ -119,6 +120,15 @@ class RemoteAnswers:
         return self._reservations[plugin, uid]
 
 
+def _check_copies(plugin: str, scores: remote_answer_pb2.RemoteScores) -> None:
+    """Raises: ValueError where the scores with copies do not fit together."""
+    if len(scores.copies) != len(scores.copied_slots) or sum(scores.copies) != len(scores.copied):
+        raise ValueError(
+            f"remote.scores: {plugin} has {len(scores.copied)} scores with copies of {len(scores.copied_slots)} slots, "
+            f"but copies has {len(scores.copies)} entries for {sum(scores.copies)}"
+        )
+
+
 class RecordedScorePlugin:
     """A remote score plugin. Its columns are not to be cached from one decision to the next."""
 
@@ -128,10 +138,13 @@ class RecordedScorePlugin:
         depends_on: interfaces.Dependency,
         normalization: interfaces.Normalization,
         answers: RemoteAnswers,
+        *,
+        scores_copies: bool = False,
     ) -> None:
         self.name = name
         self.depends_on = depends_on
         self.normalization = normalization
+        self.scores_copies = scores_copies
         self._answers = answers
 
     async def prepare(
@@ -160,6 +173,26 @@ class RecordedScorePlugin:
         out[: len(state.raw)] = state.raw
         chosen: arrays.Int64Array = out[slots]
         return chosen
+
+    async def prepare_copies(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: remote_answer_pb2.RemoteScores,
+        slots: arrays.SlotArray,
+        copies: int,
+    ) -> arrays.Int64Array | None:
+        """All recorded scores of the slots with copies there: where they end, the batch ended. Shape: (slot, copy)."""
+        ends = np.cumsum(np.array(state.copies, dtype=np.intp))
+        rows = {
+            slot: state.copied[int(end) - number : int(end)]
+            for slot, number, end in zip(state.copied_slots, state.copies, ends, strict=True)
+        }
+        out = np.full((slots.shape[0], max(state.copies, default=0)), interfaces.UNKNOWN, dtype=np.int64)
+        for at, slot in enumerate(slots.tolist()):
+            row = rows.get(slot, ())
+            out[at, : len(row)] = row
+        return out
 
     async def normalize(
         self,

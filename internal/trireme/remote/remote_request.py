@@ -14,7 +14,7 @@ import numpy as np
 from trireme.framework import canaries
 from trireme.plugin_api import interfaces, pod_fields
 from trireme.snapshot import arrays, classes, nodes
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_copies_pb2, score_pb2
 from trireme.wire import packing
 
 # The most nodes in one call, and bytes of them: a gRPC server accepts 4 MiB by default.
@@ -59,10 +59,16 @@ def filter_nodes(cycle_bytes: bytes, selection: bytes) -> bytes:
 
 
 def score(cycle_bytes: bytes, selection: bytes) -> bytes:
-    """Serialise a ScoreRequest, or a PreScoreRequest: they have the same fields."""
+    """Serialise a ScoreRequest, a PreScoreRequest or the first fields of others: they are the same."""
     return packing.delimited_field(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + packing.delimited_field(
         score_pb2.ScoreRequest.NODES_FIELD_NUMBER, selection
     )
+
+
+def score_copies(cycle_bytes: bytes, selection: bytes, copies: int) -> bytes:
+    """Serialise a ScoreCopiesRequest."""
+    number = score_copies_pb2.ScoreCopiesRequest.COPIES_FIELD_NUMBER
+    return score(cycle_bytes, selection) + packing.number_field(number, copies)
 
 
 def normalize_score(cycle_bytes: bytes, selection: bytes, scores: arrays.Int64Array) -> bytes:

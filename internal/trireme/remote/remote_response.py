@@ -12,7 +12,7 @@ import numpy as np
 from trireme.framework import canaries, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
-from trireme.v1 import filter_pb2, score_pb2, status_pb2
+from trireme.v1 import filter_pb2, score_copies_pb2, score_pb2, status_pb2
 from trireme.wire import node_columns, packing
 from trireme.wire import status as wire_status
 
@@ -141,12 +141,12 @@ def read_pre_score(response: score_pb2.PreScoreResponse, plugin: str) -> tuple[s
 
 
 def read_score(
-    response: score_pb2.ScoreResponse | score_pb2.NormalizeScoreResponse,
+    response: score_pb2.ScoreResponse | score_pb2.NormalizeScoreResponse | score_copies_pb2.ScoreCopiesResponse,
     plugin: str,
     count: int,
     normalization: interfaces.Normalization,
 ) -> arrays.Int64Array | status.Status:
-    """Read the scores of `count` nodes; a status if the plugin answered an error. Raises: ValueError naming the field.
+    """Read so many scores; a status if the plugin answered an error. Raises: ValueError naming the field.
 
     `normalization` says what scores may be: 0 to 100 with NONE, 0 and more where they are divided by the largest.
     """

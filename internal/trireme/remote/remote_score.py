@@ -9,6 +9,8 @@ PreScore's result is cached with the class while the plugin's results depend on 
 already scored costs no call.
 """
 
+import logging
+
 import numpy as np
 
 from trireme.framework import status
@@ -23,10 +25,13 @@ from trireme.remote import (
     shared_answers,
 )
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import plugin_pb2, score_pb2
+from trireme.v1 import plugin_pb2, score_copies_pb2, score_pb2
+
+log = logging.getLogger(__name__)
 
 _PRE_SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/PreScore", score_pb2.PreScoreResponse)
 _SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/Score", score_pb2.ScoreResponse)
+_SCORE_COPIES = remote_connection.Method("/trireme.v1.ScorePlugin/ScoreCopies", score_copies_pb2.ScoreCopiesResponse)
 _NORMALIZE = remote_connection.Method("/trireme.v1.ScorePlugin/NormalizeScore", score_pb2.NormalizeScoreResponse)
 
 PreScoreAnswer = tuple[status.Status, bytes]
@@ -62,6 +67,7 @@ class RemoteScorePlugin:
         self.name = client.name
         self.depends_on = client.depends_on
         self.normalization = client.normalization
+        self.scores_copies = client.info.score_copies
         self._client = client
         self._profile = profile
         self._shared: shared_answers.SharedAnswers[PreScoreAnswer, np.int64] = shared_answers.SharedAnswers(np.int64)
@@ -103,6 +109,38 @@ class RemoteScorePlugin:
         """The plugin's raw scores, as of its last call."""
         raw: arrays.Int64Array = state.raw[slots]
         return raw
+
+    async def prepare_copies(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: RemoteScoreState,
+        slots: arrays.SlotArray,
+        copies: int,
+    ) -> arrays.Int64Array | None:
+        """Call ScoreCopies about the slots; None if that failed: then pods are placed one by one, by Score."""
+        client = self._client
+        cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_score_state)
+        scores = np.zeros((slots.shape[0], copies), dtype=np.int64)
+
+        async def call_copies_part(part: slice, selection: bytes) -> None:
+            count = (part.stop - part.start) * copies
+
+            def read_scores(response: score_copies_pb2.ScoreCopiesResponse) -> arrays.Int64Array | status.Status:
+                return remote_response.read_score(response, self.name, count, self.normalization)
+
+            request = remote_request.score_copies(cycle, selection, copies)
+            answer = await client.connection.call(_SCORE_COPIES, request, read_scores)
+            if isinstance(answer, status.Status):
+                raise call_parts.PluginFailed(answer.message)
+            scores[part] = answer.reshape(-1, copies)
+
+        try:
+            await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call_copies_part)
+        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
+            log.debug("plugin %s: ScoreCopies failed, its pods are placed one by one: %s", self.name, error)
+            return None
+        return scores
 
     async def normalize(
         self,

@@ -53,6 +53,10 @@ With `NodeData.SNAPSHOT` the plugin follows the cluster as the scheduler's own p
 are the node and its pods, bound or assumed, and `call.cluster` has everything else. A call waits until the plugin's
 state is as new as the scheduler's. Methods must not modify that state.
 
+A score that depends on `Dependency.NODE_PODS` changes on the node that a pod is placed on. So that pods of a class are
+placed in batches all the same, `score` is also called for nodes as if copies of the pod were there: with SNAPSHOT they
+are in `node.pods`, and nothing needs to be done; with other forms of nodes see `Info.score_copies`.
+
 `Info` declares what results depend on, which decides how often the plugin is called: with `Dependency.NODE` once per
 node and class of pods. If a method raises, or returns what its step does not accept, the
 caller gets an error that names plugin, RPC and method, and applies the plugin's failure policy to the pod. `async`

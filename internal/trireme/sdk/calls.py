@@ -21,7 +21,9 @@ class Call:
     async method is cancelled (None: it did not say).
     `count` is how many pods of the class are pending: a filter need not count copies beyond it. `config` is what the
     plugin's `configure` returned for the profile. A dry run assumes that the pods in `removed_pods` are gone from the
-    node and those in `added_pods` are on it; `node.pods` is unchanged. `cluster` is the whole cluster, with SNAPSHOT.
+    node and those in `added_pods` are on it; `node.pods` is unchanged. Score gets copies of the pod in `added_pods` if
+    `Info.score_copies` says that it counts them; with SNAPSHOT they are in `node.pods` instead, and nowhere else.
+    `cluster` is the whole cluster, with SNAPSHOT.
     """
 
     pod: core_pb2.Pod

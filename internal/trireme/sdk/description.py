@@ -36,6 +36,10 @@ class Info:
     read at each handshake, every few seconds, so one that is a property may change it. A scheduler that lacks one of
     the `required_features`, additions to the contract, rejects the plugin and says which. `idempotent`: a call may be
     made twice, also at two replicas at once, without another effect than the two answers.
+
+    `score_copies`: score also answers for nodes with copies of the pod on them, so that pods of a class are placed in
+    batches although the score depends on NODE_PODS. With SNAPSHOT `node.pods` has the copies, and unset means that it
+    does; otherwise they are in `call.added_pods`, which score has to count, and unset means that it does not.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Info:
     events: Sequence[Event] = ()
     required_features: tuple[str, ...] = ()
     idempotent: bool = False
+    score_copies: bool | None = None
 
 
 class Plugin(Protocol):
@@ -102,6 +107,7 @@ def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
     )
     if hasattr(plugin, "normalize_scores"):
         out.normalization = plugin_pb2.NORMALIZATION_CUSTOM
+    out.score_copies = _scores_copies(info, out)
     for event in info.events:
         out.events_to_register.add(
             resource=event.resource, actions=event.actions, hint=hasattr(plugin, "queueing_hint")
@@ -111,3 +117,13 @@ def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
     except ValueError as error:
         raise ValueError(f"plugin {info.name}: {error}") from error
     return out
+
+
+def _scores_copies(info: Info, described: plugin_pb2.PluginInfo) -> bool:
+    """Whether ScoreCopies is served, so far as it would be called at all."""
+    if plugin_pb2.EXTENSION_POINT_SCORE not in described.extension_points:
+        return False
+    if info.score_copies is not None:
+        return info.score_copies
+    own = described.normalization == plugin_pb2.NORMALIZATION_CUSTOM
+    return info.node_data == NodeData.SNAPSHOT and info.depends_on == Dependency.NODE_PODS and not own

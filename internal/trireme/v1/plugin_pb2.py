@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17trireme/v1/plugin.proto\x12\ntrireme.v1\"?\n\x0c\x43lusterEvent\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63tions\x18\x02 \x03(\t\x12\x0c\n\x04hint\x18\x03 \x01(\x08\"\xff\x02\n\nPluginInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x34\n\x10\x65xtension_points\x18\x03 \x03(\x0e\x32\x1a.trireme.v1.ExtensionPoint\x12\x34\n\x12\x65vents_to_register\x18\x04 \x03(\x0b\x32\x18.trireme.v1.ClusterEvent\x12\x1c\n\x14max_concurrent_calls\x18\x05 \x01(\r\x12\x12\n\npod_fields\x18\x06 \x03(\t\x12\'\n\tnode_data\x18\x07 \x01(\x0e\x32\x14.trireme.v1.NodeData\x12*\n\ndepends_on\x18\x08 \x01(\x0e\x32\x16.trireme.v1.Dependency\x12\x30\n\rnormalization\x18\t \x01(\x0e\x32\x19.trireme.v1.Normalization\x12\x12\n\nidempotent\x18\n \x01(\x08\x12\x19\n\x11required_features\x18\x0b \x03(\t\"(\n\x14GetPluginInfoRequest\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x03(\t\"R\n\x15GetPluginInfoResponse\x12\'\n\x07plugins\x18\x01 \x03(\x0b\x32\x16.trireme.v1.PluginInfo\x12\x10\n\x08instance\x18\x02 \x01(\t\"\xd7\x01\n\x10\x43onfigureRequest\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x11\n\targs_json\x18\x04 \x01(\x0c\x12\x45\n\rfeature_gates\x18\x05 \x03(\x0b\x32..trireme.v1.ConfigureRequest.FeatureGatesEntry\x1a\x33\n\x11\x46\x65\x61tureGatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x08:\x02\x38\x01\";\n\x11\x43onfigureResponse\x12&\n\x06\x65rrors\x18\x01 \x03(\x0b\x32\x16.trireme.v1.FieldError\",\n\nFieldError\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x1c\n\x1aGetPluginStatisticsRequest\"L\n\x1bGetPluginStatisticsResponse\x12-\n\x07plugins\x18\x01 \x03(\x0b\x32\x1c.trireme.v1.PluginStatistics\"\xb2\x02\n\x10PluginStatistics\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x10\n\x08\x61nswered\x18\x02 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x04\x12\x0f\n\x07\x62reaker\x18\x04 \x01(\t\x12\x12\n\nlast_error\x18\x05 \x01(\t\x12\x11\n\tdurations\x18\x06 \x03(\x04\x12\x17\n\x0fshadow_compared\x18\x07 \x01(\x04\x12\x17\n\x0fshadow_differed\x18\x08 \x01(\x04\x12\x15\n\rshadow_failed\x18\t \x01(\x04\x12\x16\n\x0eshadow_skipped\x18\n \x01(\x04\x12\x1c\n\x14shadow_refused_nodes\x18\x0b \x01(\x04\x12\x0e\n\x06hedged\x18\x0c \x01(\x04\x12\x10\n\x08\x62ypassed\x18\r \x01(\x04\x12\x13\n\x0bover_budget\x18\x0e \x01(\x08*\xbe\x03\n\x0e\x45xtensionPoint\x12\x1f\n\x1b\x45XTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x45XTENSION_POINT_PRE_ENQUEUE\x10\x01\x12\x1e\n\x1a\x45XTENSION_POINT_QUEUE_SORT\x10\x02\x12\x1e\n\x1a\x45XTENSION_POINT_PRE_FILTER\x10\x03\x12\x1a\n\x16\x45XTENSION_POINT_FILTER\x10\x04\x12\x1f\n\x1b\x45XTENSION_POINT_POST_FILTER\x10\x05\x12\x1d\n\x19\x45XTENSION_POINT_PRE_SCORE\x10\x06\x12\x19\n\x15\x45XTENSION_POINT_SCORE\x10\x07\x12#\n\x1f\x45XTENSION_POINT_NORMALIZE_SCORE\x10\x08\x12\x1b\n\x17\x45XTENSION_POINT_RESERVE\x10\t\x12\x1a\n\x16\x45XTENSION_POINT_PERMIT\x10\n\x12\x1c\n\x18\x45XTENSION_POINT_PRE_BIND\x10\x0b\x12\x18\n\x14\x45XTENSION_POINT_BIND\x10\x0c\x12\x1d\n\x19\x45XTENSION_POINT_POST_BIND\x10\r*o\n\nDependency\x12\x1a\n\x16\x44\x45PENDENCY_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44\x45PENDENCY_NODE\x10\x01\x12\x18\n\x14\x44\x45PENDENCY_NODE_PODS\x10\x02\x12\x16\n\x12\x44\x45PENDENCY_CLUSTER\x10\x03*~\n\x08NodeData\x12\x19\n\x15NODE_DATA_UNSPECIFIED\x10\x00\x12\x13\n\x0fNODE_DATA_NAMES\x10\x01\x12\x16\n\x12NODE_DATA_MESSAGES\x10\x02\x12\x12\n\x0eNODE_DATA_JSON\x10\x03\x12\x16\n\x12NODE_DATA_SNAPSHOT\x10\x04*\x97\x01\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x16\n\x12NORMALIZATION_NONE\x10\x01\x12\x15\n\x11NORMALIZATION_MAX\x10\x02\x12\x1e\n\x1aNORMALIZATION_MAX_REVERSED\x10\x03\x12\x18\n\x14NORMALIZATION_CUSTOM\x10\x04\x32\x97\x02\n\rPluginService\x12T\n\rGetPluginInfo\x12 .trireme.v1.GetPluginInfoRequest\x1a!.trireme.v1.GetPluginInfoResponse\x12H\n\tConfigure\x12\x1c.trireme.v1.ConfigureRequest\x1a\x1d.trireme.v1.ConfigureResponse\x12\x66\n\x13GetPluginStatistics\x12&.trireme.v1.GetPluginStatisticsRequest\x1a\'.trireme.v1.GetPluginStatisticsResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17trireme/v1/plugin.proto\x12\ntrireme.v1\"?\n\x0c\x43lusterEvent\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63tions\x18\x02 \x03(\t\x12\x0c\n\x04hint\x18\x03 \x01(\x08\"\x95\x03\n\nPluginInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x34\n\x10\x65xtension_points\x18\x03 \x03(\x0e\x32\x1a.trireme.v1.ExtensionPoint\x12\x34\n\x12\x65vents_to_register\x18\x04 \x03(\x0b\x32\x18.trireme.v1.ClusterEvent\x12\x1c\n\x14max_concurrent_calls\x18\x05 \x01(\r\x12\x12\n\npod_fields\x18\x06 \x03(\t\x12\'\n\tnode_data\x18\x07 \x01(\x0e\x32\x14.trireme.v1.NodeData\x12*\n\ndepends_on\x18\x08 \x01(\x0e\x32\x16.trireme.v1.Dependency\x12\x30\n\rnormalization\x18\t \x01(\x0e\x32\x19.trireme.v1.Normalization\x12\x12\n\nidempotent\x18\n \x01(\x08\x12\x19\n\x11required_features\x18\x0b \x03(\t\x12\x14\n\x0cscore_copies\x18\x0c \x01(\x08\"(\n\x14GetPluginInfoRequest\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x03(\t\"R\n\x15GetPluginInfoResponse\x12\'\n\x07plugins\x18\x01 \x03(\x0b\x32\x16.trireme.v1.PluginInfo\x12\x10\n\x08instance\x18\x02 \x01(\t\"\xd7\x01\n\x10\x43onfigureRequest\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x11\n\targs_json\x18\x04 \x01(\x0c\x12\x45\n\rfeature_gates\x18\x05 \x03(\x0b\x32..trireme.v1.ConfigureRequest.FeatureGatesEntry\x1a\x33\n\x11\x46\x65\x61tureGatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x08:\x02\x38\x01\";\n\x11\x43onfigureResponse\x12&\n\x06\x65rrors\x18\x01 \x03(\x0b\x32\x16.trireme.v1.FieldError\",\n\nFieldError\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x1c\n\x1aGetPluginStatisticsRequest\"L\n\x1bGetPluginStatisticsResponse\x12-\n\x07plugins\x18\x01 \x03(\x0b\x32\x1c.trireme.v1.PluginStatistics\"\xb2\x02\n\x10PluginStatistics\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x10\n\x08\x61nswered\x18\x02 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x04\x12\x0f\n\x07\x62reaker\x18\x04 \x01(\t\x12\x12\n\nlast_error\x18\x05 \x01(\t\x12\x11\n\tdurations\x18\x06 \x03(\x04\x12\x17\n\x0fshadow_compared\x18\x07 \x01(\x04\x12\x17\n\x0fshadow_differed\x18\x08 \x01(\x04\x12\x15\n\rshadow_failed\x18\t \x01(\x04\x12\x16\n\x0eshadow_skipped\x18\n \x01(\x04\x12\x1c\n\x14shadow_refused_nodes\x18\x0b \x01(\x04\x12\x0e\n\x06hedged\x18\x0c \x01(\x04\x12\x10\n\x08\x62ypassed\x18\r \x01(\x04\x12\x13\n\x0bover_budget\x18\x0e \x01(\x08*\xbe\x03\n\x0e\x45xtensionPoint\x12\x1f\n\x1b\x45XTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x45XTENSION_POINT_PRE_ENQUEUE\x10\x01\x12\x1e\n\x1a\x45XTENSION_POINT_QUEUE_SORT\x10\x02\x12\x1e\n\x1a\x45XTENSION_POINT_PRE_FILTER\x10\x03\x12\x1a\n\x16\x45XTENSION_POINT_FILTER\x10\x04\x12\x1f\n\x1b\x45XTENSION_POINT_POST_FILTER\x10\x05\x12\x1d\n\x19\x45XTENSION_POINT_PRE_SCORE\x10\x06\x12\x19\n\x15\x45XTENSION_POINT_SCORE\x10\x07\x12#\n\x1f\x45XTENSION_POINT_NORMALIZE_SCORE\x10\x08\x12\x1b\n\x17\x45XTENSION_POINT_RESERVE\x10\t\x12\x1a\n\x16\x45XTENSION_POINT_PERMIT\x10\n\x12\x1c\n\x18\x45XTENSION_POINT_PRE_BIND\x10\x0b\x12\x18\n\x14\x45XTENSION_POINT_BIND\x10\x0c\x12\x1d\n\x19\x45XTENSION_POINT_POST_BIND\x10\r*o\n\nDependency\x12\x1a\n\x16\x44\x45PENDENCY_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44\x45PENDENCY_NODE\x10\x01\x12\x18\n\x14\x44\x45PENDENCY_NODE_PODS\x10\x02\x12\x16\n\x12\x44\x45PENDENCY_CLUSTER\x10\x03*~\n\x08NodeData\x12\x19\n\x15NODE_DATA_UNSPECIFIED\x10\x00\x12\x13\n\x0fNODE_DATA_NAMES\x10\x01\x12\x16\n\x12NODE_DATA_MESSAGES\x10\x02\x12\x12\n\x0eNODE_DATA_JSON\x10\x03\x12\x16\n\x12NODE_DATA_SNAPSHOT\x10\x04*\x97\x01\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x16\n\x12NORMALIZATION_NONE\x10\x01\x12\x15\n\x11NORMALIZATION_MAX\x10\x02\x12\x1e\n\x1aNORMALIZATION_MAX_REVERSED\x10\x03\x12\x18\n\x14NORMALIZATION_CUSTOM\x10\x04\x32\x97\x02\n\rPluginService\x12T\n\rGetPluginInfo\x12 .trireme.v1.GetPluginInfoRequest\x1a!.trireme.v1.GetPluginInfoResponse\x12H\n\tConfigure\x12\x1c.trireme.v1.ConfigureRequest\x1a\x1d.trireme.v1.ConfigureResponse\x12\x66\n\x13GetPluginStatistics\x12&.trireme.v1.GetPluginStatisticsRequest\x1a\'.trireme.v1.GetPluginStatisticsResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,36 +34,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_CONFIGUREREQUEST_FEATUREGATESENTRY']._loaded_options = None
   _globals['_CONFIGUREREQUEST_FEATUREGATESENTRY']._serialized_options = b'8\001'
-  _globals['_EXTENSIONPOINT']._serialized_start=1359
-  _globals['_EXTENSIONPOINT']._serialized_end=1805
-  _globals['_DEPENDENCY']._serialized_start=1807
-  _globals['_DEPENDENCY']._serialized_end=1918
-  _globals['_NODEDATA']._serialized_start=1920
-  _globals['_NODEDATA']._serialized_end=2046
-  _globals['_NORMALIZATION']._serialized_start=2049
-  _globals['_NORMALIZATION']._serialized_end=2200
+  _globals['_EXTENSIONPOINT']._serialized_start=1381
+  _globals['_EXTENSIONPOINT']._serialized_end=1827
+  _globals['_DEPENDENCY']._serialized_start=1829
+  _globals['_DEPENDENCY']._serialized_end=1940
+  _globals['_NODEDATA']._serialized_start=1942
+  _globals['_NODEDATA']._serialized_end=2068
+  _globals['_NORMALIZATION']._serialized_start=2071
+  _globals['_NORMALIZATION']._serialized_end=2222
   _globals['_CLUSTEREVENT']._serialized_start=39
   _globals['_CLUSTEREVENT']._serialized_end=102
   _globals['_PLUGININFO']._serialized_start=105
-  _globals['_PLUGININFO']._serialized_end=488
-  _globals['_GETPLUGININFOREQUEST']._serialized_start=490
-  _globals['_GETPLUGININFOREQUEST']._serialized_end=530
-  _globals['_GETPLUGININFORESPONSE']._serialized_start=532
-  _globals['_GETPLUGININFORESPONSE']._serialized_end=614
-  _globals['_CONFIGUREREQUEST']._serialized_start=617
-  _globals['_CONFIGUREREQUEST']._serialized_end=832
-  _globals['_CONFIGUREREQUEST_FEATUREGATESENTRY']._serialized_start=781
-  _globals['_CONFIGUREREQUEST_FEATUREGATESENTRY']._serialized_end=832
-  _globals['_CONFIGURERESPONSE']._serialized_start=834
-  _globals['_CONFIGURERESPONSE']._serialized_end=893
-  _globals['_FIELDERROR']._serialized_start=895
-  _globals['_FIELDERROR']._serialized_end=939
-  _globals['_GETPLUGINSTATISTICSREQUEST']._serialized_start=941
-  _globals['_GETPLUGINSTATISTICSREQUEST']._serialized_end=969
-  _globals['_GETPLUGINSTATISTICSRESPONSE']._serialized_start=971
-  _globals['_GETPLUGINSTATISTICSRESPONSE']._serialized_end=1047
-  _globals['_PLUGINSTATISTICS']._serialized_start=1050
-  _globals['_PLUGINSTATISTICS']._serialized_end=1356
-  _globals['_PLUGINSERVICE']._serialized_start=2203
-  _globals['_PLUGINSERVICE']._serialized_end=2482
+  _globals['_PLUGININFO']._serialized_end=510
+  _globals['_GETPLUGININFOREQUEST']._serialized_start=512
+  _globals['_GETPLUGININFOREQUEST']._serialized_end=552
+  _globals['_GETPLUGININFORESPONSE']._serialized_start=554
+  _globals['_GETPLUGININFORESPONSE']._serialized_end=636
+  _globals['_CONFIGUREREQUEST']._serialized_start=639
+  _globals['_CONFIGUREREQUEST']._serialized_end=854
+  _globals['_CONFIGUREREQUEST_FEATUREGATESENTRY']._serialized_start=803
+  _globals['_CONFIGUREREQUEST_FEATUREGATESENTRY']._serialized_end=854
+  _globals['_CONFIGURERESPONSE']._serialized_start=856
+  _globals['_CONFIGURERESPONSE']._serialized_end=915
+  _globals['_FIELDERROR']._serialized_start=917
+  _globals['_FIELDERROR']._serialized_end=961
+  _globals['_GETPLUGINSTATISTICSREQUEST']._serialized_start=963
+  _globals['_GETPLUGINSTATISTICSREQUEST']._serialized_end=991
+  _globals['_GETPLUGINSTATISTICSRESPONSE']._serialized_start=993
+  _globals['_GETPLUGINSTATISTICSRESPONSE']._serialized_end=1069
+  _globals['_PLUGINSTATISTICS']._serialized_start=1072
+  _globals['_PLUGINSTATISTICS']._serialized_end=1378
+  _globals['_PLUGINSERVICE']._serialized_start=2225
+  _globals['_PLUGINSERVICE']._serialized_end=2504
 # @@protoc_insertion_point(module_scope)

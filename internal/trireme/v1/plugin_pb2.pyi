@@ -228,6 +228,7 @@ class PluginInfo(_message.Message):
     NORMALIZATION_FIELD_NUMBER: _builtins.int
     IDEMPOTENT_FIELD_NUMBER: _builtins.int
     REQUIRED_FEATURES_FIELD_NUMBER: _builtins.int
+    SCORE_COPIES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """REQUIRED. The name that profiles use."""
     version: _builtins.str
@@ -248,6 +249,11 @@ class PluginInfo(_message.Message):
     """OPTIONAL. Whether a call may be made twice, also at the same time and at two replicas of the plugin, without any
     effect beyond the two answers, which are the same. Then calls that change nothing (PreFilter, Filter, FilterDryRun,
     PreScore, Score, NormalizeScore) may be hedged.
+    """
+    score_copies: _builtins.bool
+    """OPTIONAL. Whether it serves ScorePlugin.ScoreCopies; it counts if the plugin depends on NODE_PODS and does not
+    normalise by itself. Then pods of a class are placed in batches. Unset: beside a Score that depends on NODE_PODS they
+    are placed one at a time.
     """
     @_builtins.property
     def extension_points(self) -> _containers.RepeatedScalarFieldContainer[Global___ExtensionPoint.ValueType]:
@@ -283,10 +289,11 @@ class PluginInfo(_message.Message):
         normalization: Global___Normalization.ValueType = ...,
         idempotent: _builtins.bool = ...,
         required_features: _abc.Iterable[_builtins.str] | None = ...,
+        score_copies: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["depends_on", b"depends_on", "events_to_register", b"events_to_register", "extension_points", b"extension_points", "idempotent", b"idempotent", "max_concurrent_calls", b"max_concurrent_calls", "name", b"name", "node_data", b"node_data", "normalization", b"normalization", "pod_fields", b"pod_fields", "required_features", b"required_features", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depends_on", b"depends_on", "events_to_register", b"events_to_register", "extension_points", b"extension_points", "idempotent", b"idempotent", "max_concurrent_calls", b"max_concurrent_calls", "name", b"name", "node_data", b"node_data", "normalization", b"normalization", "pod_fields", b"pod_fields", "required_features", b"required_features", "score_copies", b"score_copies", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,7 @@ from trireme.v1 import remote_node_verdicts_pb2 as trireme_dot_v1_dot_remote__no
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrireme/v1/remote_answer.proto\x12\ntrireme.v1\x1a\x17trireme/v1/filter.proto\x1a%trireme/v1/remote_node_verdicts.proto\x1a\x17trireme/v1/status.proto\"L\n\rRemoteAnswers\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12)\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x18.trireme.v1.RemoteAnswer\"\xb4\x02\n\x0cRemoteAnswer\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x06scores\x18\x02 \x01(\x0b\x32\x18.trireme.v1.RemoteScoresH\x00\x12-\n\x08\x64ry_runs\x18\x03 \x01(\x0b\x32\x19.trireme.v1.RemoteDryRunsH\x00\x12\x33\n\x0bpost_filter\x18\x04 \x01(\x0b\x32\x1c.trireme.v1.RemotePostFilterH\x00\x12\x36\n\x0creservations\x18\x05 \x01(\x0b\x32\x1e.trireme.v1.RemoteReservationsH\x00\x12/\n\x05nodes\x18\x06 \x01(\x0b\x32\x1e.trireme.v1.RemoteNodeVerdictsH\x00\x12\x11\n\tpod_class\x18\x07 \x01(\rB\x08\n\x06\x61nswer\"Y\n\x0cRemoteScores\x12\x0e\n\x06silent\x18\x01 \x01(\x08\x12\x0b\n\x03raw\x18\x02 \x03(\x12\x12\x18\n\x10normalized_slots\x18\x03 \x03(\r\x12\x12\n\nnormalized\x18\x04 \x03(\x12\"]\n\rRemoteDryRuns\x12&\n\x04runs\x18\x01 \x03(\x0b\x32\x18.trireme.v1.RemoteDryRun\x12$\n\x08statuses\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Status\"Y\n\x0cRemoteDryRun\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x14\n\x0cremoved_rows\x18\x02 \x03(\r\x12\x15\n\radded_classes\x18\x03 \x03(\r\x12\x0e\n\x06status\x18\x04 \x01(\r\"D\n\x10RemotePostFilter\x12\x30\n\x08response\x18\x01 \x01(\x0b\x32\x1e.trireme.v1.PostFilterResponse\"P\n\x12RemoteReservations\x12\x0b\n\x03uid\x18\x01 \x03(\t\x12-\n\x0creservations\x18\x02 \x03(\x0b\x32\x17.trireme.v1.ReservationB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrireme/v1/remote_answer.proto\x12\ntrireme.v1\x1a\x17trireme/v1/filter.proto\x1a%trireme/v1/remote_node_verdicts.proto\x1a\x17trireme/v1/status.proto\"L\n\rRemoteAnswers\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12)\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x18.trireme.v1.RemoteAnswer\"\xb4\x02\n\x0cRemoteAnswer\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x06scores\x18\x02 \x01(\x0b\x32\x18.trireme.v1.RemoteScoresH\x00\x12-\n\x08\x64ry_runs\x18\x03 \x01(\x0b\x32\x19.trireme.v1.RemoteDryRunsH\x00\x12\x33\n\x0bpost_filter\x18\x04 \x01(\x0b\x32\x1c.trireme.v1.RemotePostFilterH\x00\x12\x36\n\x0creservations\x18\x05 \x01(\x0b\x32\x1e.trireme.v1.RemoteReservationsH\x00\x12/\n\x05nodes\x18\x06 \x01(\x0b\x32\x1e.trireme.v1.RemoteNodeVerdictsH\x00\x12\x11\n\tpod_class\x18\x07 \x01(\rB\x08\n\x06\x61nswer\"\x8f\x01\n\x0cRemoteScores\x12\x0e\n\x06silent\x18\x01 \x01(\x08\x12\x0b\n\x03raw\x18\x02 \x03(\x12\x12\x18\n\x10normalized_slots\x18\x03 \x03(\r\x12\x12\n\nnormalized\x18\x04 \x03(\x12\x12\x14\n\x0c\x63opied_slots\x18\x05 \x03(\r\x12\x0e\n\x06\x63opies\x18\x06 \x03(\r\x12\x0e\n\x06\x63opied\x18\x07 \x03(\x12\"]\n\rRemoteDryRuns\x12&\n\x04runs\x18\x01 \x03(\x0b\x32\x18.trireme.v1.RemoteDryRun\x12$\n\x08statuses\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Status\"Y\n\x0cRemoteDryRun\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x14\n\x0cremoved_rows\x18\x02 \x03(\r\x12\x15\n\radded_classes\x18\x03 \x03(\r\x12\x0e\n\x06status\x18\x04 \x01(\r\"D\n\x10RemotePostFilter\x12\x30\n\x08response\x18\x01 \x01(\x0b\x32\x1e.trireme.v1.PostFilterResponse\"P\n\x12RemoteReservations\x12\x0b\n\x03uid\x18\x01 \x03(\t\x12-\n\x0creservations\x18\x02 \x03(\x0b\x32\x17.trireme.v1.ReservationB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,14 +39,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REMOTEANSWERS']._serialized_end=211
   _globals['_REMOTEANSWER']._serialized_start=214
   _globals['_REMOTEANSWER']._serialized_end=522
-  _globals['_REMOTESCORES']._serialized_start=524
-  _globals['_REMOTESCORES']._serialized_end=613
-  _globals['_REMOTEDRYRUNS']._serialized_start=615
-  _globals['_REMOTEDRYRUNS']._serialized_end=708
-  _globals['_REMOTEDRYRUN']._serialized_start=710
-  _globals['_REMOTEDRYRUN']._serialized_end=799
-  _globals['_REMOTEPOSTFILTER']._serialized_start=801
-  _globals['_REMOTEPOSTFILTER']._serialized_end=869
-  _globals['_REMOTERESERVATIONS']._serialized_start=871
-  _globals['_REMOTERESERVATIONS']._serialized_end=951
+  _globals['_REMOTESCORES']._serialized_start=525
+  _globals['_REMOTESCORES']._serialized_end=668
+  _globals['_REMOTEDRYRUNS']._serialized_start=670
+  _globals['_REMOTEDRYRUNS']._serialized_end=763
+  _globals['_REMOTEDRYRUN']._serialized_start=765
+  _globals['_REMOTEDRYRUN']._serialized_end=854
+  _globals['_REMOTEPOSTFILTER']._serialized_start=856
+  _globals['_REMOTEPOSTFILTER']._serialized_end=924
+  _globals['_REMOTERESERVATIONS']._serialized_start=926
+  _globals['_REMOTERESERVATIONS']._serialized_end=1006
 # @@protoc_insertion_point(module_scope)

@@ -119,6 +119,9 @@ class RemoteScores(_message.Message):
     RAW_FIELD_NUMBER: _builtins.int
     NORMALIZED_SLOTS_FIELD_NUMBER: _builtins.int
     NORMALIZED_FIELD_NUMBER: _builtins.int
+    COPIED_SLOTS_FIELD_NUMBER: _builtins.int
+    COPIES_FIELD_NUMBER: _builtins.int
+    COPIED_FIELD_NUMBER: _builtins.int
     silent: _builtins.bool
     """OPTIONAL. The plugin had nothing to say about the class, or its failure was ignored."""
     @_builtins.property
@@ -133,6 +136,18 @@ class RemoteScores(_message.Message):
     def normalized(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """OPTIONAL. As long as `normalized_slots`: the scores, 0 to 100."""
 
+    @_builtins.property
+    def copied_slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. Where the plugin serves ScoreCopies: the slots that it was called about."""
+
+    @_builtins.property
+    def copies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. As long as `copied_slots`: for how many copies of the pod `copied` has a score of the slot."""
+
+    @_builtins.property
+    def copied(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. The raw scores with one copy on the node, with two, …: of the first slot, then of the second, …."""
+
     def __init__(
         self,
         *,
@@ -140,10 +155,13 @@ class RemoteScores(_message.Message):
         raw: _abc.Iterable[_builtins.int] | None = ...,
         normalized_slots: _abc.Iterable[_builtins.int] | None = ...,
         normalized: _abc.Iterable[_builtins.int] | None = ...,
+        copied_slots: _abc.Iterable[_builtins.int] | None = ...,
+        copies: _abc.Iterable[_builtins.int] | None = ...,
+        copied: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["normalized", b"normalized", "normalized_slots", b"normalized_slots", "raw", b"raw", "silent", b"silent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied", "copied_slots", b"copied_slots", "copies", b"copies", "normalized", b"normalized", "normalized_slots", b"normalized_slots", "raw", b"raw", "silent", b"silent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
 from trireme.v1 import filter_pb2 as trireme_dot_v1_dot_filter__pb2
+from trireme.v1 import score_copies_pb2 as trireme_dot_v1_dot_score__copies__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/score.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x17trireme/v1/status.proto\"]\n\x0fPreScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"E\n\x10PreScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05state\x18\x02 \x01(\x0c\"Z\n\x0cScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"C\n\rScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06scores\x18\x02 \x03(\x12\"s\n\x15NormalizeScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\x12\x0e\n\x06scores\x18\x03 \x03(\x12\"L\n\x16NormalizeScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06scores\x18\x02 \x03(\x12\x32\xeb\x01\n\x0bScorePlugin\x12\x45\n\x08PreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12W\n\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/score.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x1dtrireme/v1/score_copies.proto\x1a\x17trireme/v1/status.proto\"]\n\x0fPreScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"E\n\x10PreScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05state\x18\x02 \x01(\x0c\"Z\n\x0cScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"C\n\rScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06scores\x18\x02 \x03(\x12\"s\n\x15NormalizeScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\x12\x0e\n\x06scores\x18\x03 \x03(\x12\"L\n\x16NormalizeScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06scores\x18\x02 \x03(\x12\x32\xbb\x02\n\x0bScorePlugin\x12\x45\n\x08PreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12N\n\x0bScoreCopies\x12\x1e.trireme.v1.ScoreCopiesRequest\x1a\x1f.trireme.v1.ScoreCopiesResponse\x12W\n\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,18 +36,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.score_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
-  _globals['_PRESCOREREQUEST']._serialized_start=112
-  _globals['_PRESCOREREQUEST']._serialized_end=205
-  _globals['_PRESCORERESPONSE']._serialized_start=207
-  _globals['_PRESCORERESPONSE']._serialized_end=276
-  _globals['_SCOREREQUEST']._serialized_start=278
-  _globals['_SCOREREQUEST']._serialized_end=368
-  _globals['_SCORERESPONSE']._serialized_start=370
-  _globals['_SCORERESPONSE']._serialized_end=437
-  _globals['_NORMALIZESCOREREQUEST']._serialized_start=439
-  _globals['_NORMALIZESCOREREQUEST']._serialized_end=554
-  _globals['_NORMALIZESCORERESPONSE']._serialized_start=556
-  _globals['_NORMALIZESCORERESPONSE']._serialized_end=632
-  _globals['_SCOREPLUGIN']._serialized_start=635
-  _globals['_SCOREPLUGIN']._serialized_end=870
+  _globals['_PRESCOREREQUEST']._serialized_start=143
+  _globals['_PRESCOREREQUEST']._serialized_end=236
+  _globals['_PRESCORERESPONSE']._serialized_start=238
+  _globals['_PRESCORERESPONSE']._serialized_end=307
+  _globals['_SCOREREQUEST']._serialized_start=309
+  _globals['_SCOREREQUEST']._serialized_end=399
+  _globals['_SCORERESPONSE']._serialized_start=401
+  _globals['_SCORERESPONSE']._serialized_end=468
+  _globals['_NORMALIZESCOREREQUEST']._serialized_start=470
+  _globals['_NORMALIZESCOREREQUEST']._serialized_end=585
+  _globals['_NORMALIZESCORERESPONSE']._serialized_start=587
+  _globals['_NORMALIZESCORERESPONSE']._serialized_end=663
+  _globals['_SCOREPLUGIN']._serialized_start=666
+  _globals['_SCOREPLUGIN']._serialized_end=981
 # @@protoc_insertion_point(module_scope)

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from trireme.v1 import score_copies_pb2 as trireme_dot_v1_dot_score__copies__pb2
 from trireme.v1 import score_pb2 as trireme_dot_v1_dot_score__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -45,6 +46,11 @@ class ScorePluginStub:
                 request_serializer=trireme_dot_v1_dot_score__pb2.ScoreRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_score__pb2.ScoreResponse.FromString,
                 _registered_method=True)
+        self.ScoreCopies = channel.unary_unary(
+                '/trireme.v1.ScorePlugin/ScoreCopies',
+                request_serializer=trireme_dot_v1_dot_score__copies__pb2.ScoreCopiesRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_score__copies__pb2.ScoreCopiesResponse.FromString,
+                _registered_method=True)
         self.NormalizeScore = channel.unary_unary(
                 '/trireme.v1.ScorePlugin/NormalizeScore',
                 request_serializer=trireme_dot_v1_dot_score__pb2.NormalizeScoreRequest.SerializeToString,
@@ -71,6 +77,14 @@ class ScorePluginServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ScoreCopies(self, request, context):
+        """ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+        answer. Idempotent. Called where PluginInfo.score_copies is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def NormalizeScore(self, request, context):
         """NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent.
         """
@@ -90,6 +104,11 @@ def add_ScorePluginServicer_to_server(servicer, server):
                     servicer.Score,
                     request_deserializer=trireme_dot_v1_dot_score__pb2.ScoreRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_score__pb2.ScoreResponse.SerializeToString,
+            ),
+            'ScoreCopies': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScoreCopies,
+                    request_deserializer=trireme_dot_v1_dot_score__copies__pb2.ScoreCopiesRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_score__copies__pb2.ScoreCopiesResponse.SerializeToString,
             ),
             'NormalizeScore': grpc.unary_unary_rpc_method_handler(
                     servicer.NormalizeScore,
@@ -152,6 +171,33 @@ class ScorePlugin:
             '/trireme.v1.ScorePlugin/Score',
             trireme_dot_v1_dot_score__pb2.ScoreRequest.SerializeToString,
             trireme_dot_v1_dot_score__pb2.ScoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScoreCopies(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.ScorePlugin/ScoreCopies',
+            trireme_dot_v1_dot_score__copies__pb2.ScoreCopiesRequest.SerializeToString,
+            trireme_dot_v1_dot_score__copies__pb2.ScoreCopiesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ Scoring by a plugin: how good is each node for a class of pods."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from trireme.v1 import score_copies_pb2 as _score_copies_pb2
 from trireme.v1 import score_pb2 as _score_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -39,6 +40,10 @@ class ScorePluginStub:
     """
     Score: _grpc.UnaryUnaryMultiCallable[_score_pb2.ScoreRequest, _score_pb2.ScoreResponse]
     """Score returns raw scores. Idempotent."""
+    ScoreCopies: _grpc.UnaryUnaryMultiCallable[_score_copies_pb2.ScoreCopiesRequest, _score_copies_pb2.ScoreCopiesResponse]
+    """ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+    answer. Idempotent. Called where PluginInfo.score_copies is set.
+    """
     NormalizeScore: _grpc.UnaryUnaryMultiCallable[_score_pb2.NormalizeScoreRequest, _score_pb2.NormalizeScoreResponse]
     """NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent."""
 
@@ -53,6 +58,10 @@ class ScorePluginAsyncStub(ScorePluginStub):
     """
     Score: _aio.UnaryUnaryMultiCallable[_score_pb2.ScoreRequest, _score_pb2.ScoreResponse]  # type: ignore[assignment]
     """Score returns raw scores. Idempotent."""
+    ScoreCopies: _aio.UnaryUnaryMultiCallable[_score_copies_pb2.ScoreCopiesRequest, _score_copies_pb2.ScoreCopiesResponse]  # type: ignore[assignment]
+    """ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+    answer. Idempotent. Called where PluginInfo.score_copies is set.
+    """
     NormalizeScore: _aio.UnaryUnaryMultiCallable[_score_pb2.NormalizeScoreRequest, _score_pb2.NormalizeScoreResponse]  # type: ignore[assignment]
     """NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent."""
 
@@ -76,6 +85,16 @@ class ScorePluginServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_score_pb2.ScoreResponse, _abc.Awaitable[_score_pb2.ScoreResponse]]:
         """Score returns raw scores. Idempotent."""
+
+    @_abc_1.abstractmethod
+    def ScoreCopies(
+        self,
+        request: _score_copies_pb2.ScoreCopiesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_copies_pb2.ScoreCopiesResponse, _abc.Awaitable[_score_copies_pb2.ScoreCopiesResponse]]:
+        """ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+        answer. Idempotent. Called where PluginInfo.score_copies is set.
+        """
 
     @_abc_1.abstractmethod
     def NormalizeScore(

@@ -393,8 +393,12 @@ type PluginInfo struct {
 	// OPTIONAL. Features of the contract without which it cannot work, by the names that GetPluginInfoRequest.features
 	// has: a scheduler that lacks one rejects the plugin, and says which. Unset: it works with any scheduler.
 	RequiredFeatures []string `protobuf:"bytes,11,rep,name=required_features,json=requiredFeatures,proto3" json:"required_features,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// OPTIONAL. Whether it serves ScorePlugin.ScoreCopies; it counts if the plugin depends on NODE_PODS and does not
+	// normalise by itself. Then pods of a class are placed in batches. Unset: beside a Score that depends on NODE_PODS they
+	// are placed one at a time.
+	ScoreCopies   bool `protobuf:"varint,12,opt,name=score_copies,json=scoreCopies,proto3" json:"score_copies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PluginInfo) Reset() {
@@ -502,6 +506,13 @@ func (x *PluginInfo) GetRequiredFeatures() []string {
 		return x.RequiredFeatures
 	}
 	return nil
+}
+
+func (x *PluginInfo) GetScoreCopies() bool {
+	if x != nil {
+		return x.ScoreCopies
+	}
+	return false
 }
 
 // GetPluginInfoRequest says what the caller knows of the contract.
@@ -1050,7 +1061,7 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\fClusterEvent\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x18\n" +
 	"\aactions\x18\x02 \x03(\tR\aactions\x12\x12\n" +
-	"\x04hint\x18\x03 \x01(\bR\x04hint\"\x92\x04\n" +
+	"\x04hint\x18\x03 \x01(\bR\x04hint\"\xb5\x04\n" +
 	"\n" +
 	"PluginInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -1068,7 +1079,8 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"idempotent\x18\n" +
 	" \x01(\bR\n" +
 	"idempotent\x12+\n" +
-	"\x11required_features\x18\v \x03(\tR\x10requiredFeatures\"2\n" +
+	"\x11required_features\x18\v \x03(\tR\x10requiredFeatures\x12!\n" +
+	"\fscore_copies\x18\f \x01(\bR\vscoreCopies\"2\n" +
 	"\x14GetPluginInfoRequest\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\"e\n" +
 	"\x15GetPluginInfoResponse\x120\n" +

@@ -367,7 +367,7 @@ var File_trireme_v1_score_proto protoreflect.FileDescriptor
 const file_trireme_v1_score_proto_rawDesc = "" +
 	"\n" +
 	"\x16trireme/v1/score.proto\x12\n" +
-	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x17trireme/v1/status.proto\"k\n" +
+	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x1dtrireme/v1/score_copies.proto\x1a\x17trireme/v1/status.proto\"k\n" +
 	"\x0fPreScoreRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12/\n" +
 	"\x05nodes\x18\x02 \x01(\v2\x19.trireme.v1.NodeSelectionR\x05nodes\"T\n" +
@@ -386,10 +386,11 @@ const file_trireme_v1_score_proto_rawDesc = "" +
 	"\x06scores\x18\x03 \x03(\x12R\x06scores\"\\\n" +
 	"\x16NormalizeScoreResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12\x16\n" +
-	"\x06scores\x18\x02 \x03(\x12R\x06scores2\xeb\x01\n" +
+	"\x06scores\x18\x02 \x03(\x12R\x06scores2\xbb\x02\n" +
 	"\vScorePlugin\x12E\n" +
 	"\bPreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n" +
-	"\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12W\n" +
+	"\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12N\n" +
+	"\vScoreCopies\x12\x1e.trireme.v1.ScoreCopiesRequest\x1a\x1f.trireme.v1.ScoreCopiesResponse\x12W\n" +
 	"\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponseB:\n" +
 	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
@@ -416,6 +417,8 @@ var file_trireme_v1_score_proto_goTypes = []any{
 	(*Cycle)(nil),                  // 6: trireme.v1.Cycle
 	(*NodeSelection)(nil),          // 7: trireme.v1.NodeSelection
 	(*Status)(nil),                 // 8: trireme.v1.Status
+	(*ScoreCopiesRequest)(nil),     // 9: trireme.v1.ScoreCopiesRequest
+	(*ScoreCopiesResponse)(nil),    // 10: trireme.v1.ScoreCopiesResponse
 }
 var file_trireme_v1_score_proto_depIdxs = []int32{
 	6,  // 0: trireme.v1.PreScoreRequest.cycle:type_name -> trireme.v1.Cycle
@@ -429,12 +432,14 @@ var file_trireme_v1_score_proto_depIdxs = []int32{
 	8,  // 8: trireme.v1.NormalizeScoreResponse.status:type_name -> trireme.v1.Status
 	0,  // 9: trireme.v1.ScorePlugin.PreScore:input_type -> trireme.v1.PreScoreRequest
 	2,  // 10: trireme.v1.ScorePlugin.Score:input_type -> trireme.v1.ScoreRequest
-	4,  // 11: trireme.v1.ScorePlugin.NormalizeScore:input_type -> trireme.v1.NormalizeScoreRequest
-	1,  // 12: trireme.v1.ScorePlugin.PreScore:output_type -> trireme.v1.PreScoreResponse
-	3,  // 13: trireme.v1.ScorePlugin.Score:output_type -> trireme.v1.ScoreResponse
-	5,  // 14: trireme.v1.ScorePlugin.NormalizeScore:output_type -> trireme.v1.NormalizeScoreResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
+	9,  // 11: trireme.v1.ScorePlugin.ScoreCopies:input_type -> trireme.v1.ScoreCopiesRequest
+	4,  // 12: trireme.v1.ScorePlugin.NormalizeScore:input_type -> trireme.v1.NormalizeScoreRequest
+	1,  // 13: trireme.v1.ScorePlugin.PreScore:output_type -> trireme.v1.PreScoreResponse
+	3,  // 14: trireme.v1.ScorePlugin.Score:output_type -> trireme.v1.ScoreResponse
+	10, // 15: trireme.v1.ScorePlugin.ScoreCopies:output_type -> trireme.v1.ScoreCopiesResponse
+	5,  // 16: trireme.v1.ScorePlugin.NormalizeScore:output_type -> trireme.v1.NormalizeScoreResponse
+	13, // [13:17] is the sub-list for method output_type
+	9,  // [9:13] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
 	9,  // [9:9] is the sub-list for extension extendee
 	0,  // [0:9] is the sub-list for field type_name
@@ -447,6 +452,7 @@ func file_trireme_v1_score_proto_init() {
 	}
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_filter_proto_init()
+	file_trireme_v1_score_copies_proto_init()
 	file_trireme_v1_status_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ScorePlugin_PreScore_FullMethodName       = "/trireme.v1.ScorePlugin/PreScore"
 	ScorePlugin_Score_FullMethodName          = "/trireme.v1.ScorePlugin/Score"
+	ScorePlugin_ScoreCopies_FullMethodName    = "/trireme.v1.ScorePlugin/ScoreCopies"
 	ScorePlugin_NormalizeScore_FullMethodName = "/trireme.v1.ScorePlugin/NormalizeScore"
 )
 
@@ -36,6 +37,9 @@ type ScorePluginClient interface {
 	PreScore(ctx context.Context, in *PreScoreRequest, opts ...grpc.CallOption) (*PreScoreResponse, error)
 	// Score returns raw scores. Idempotent.
 	Score(ctx context.Context, in *ScoreRequest, opts ...grpc.CallOption) (*ScoreResponse, error)
+	// ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+	// answer. Idempotent. Called where PluginInfo.score_copies is set.
+	ScoreCopies(ctx context.Context, in *ScoreCopiesRequest, opts ...grpc.CallOption) (*ScoreCopiesResponse, error)
 	// NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent.
 	NormalizeScore(ctx context.Context, in *NormalizeScoreRequest, opts ...grpc.CallOption) (*NormalizeScoreResponse, error)
 }
@@ -68,6 +72,16 @@ func (c *scorePluginClient) Score(ctx context.Context, in *ScoreRequest, opts ..
 	return out, nil
 }
 
+func (c *scorePluginClient) ScoreCopies(ctx context.Context, in *ScoreCopiesRequest, opts ...grpc.CallOption) (*ScoreCopiesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScoreCopiesResponse)
+	err := c.cc.Invoke(ctx, ScorePlugin_ScoreCopies_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scorePluginClient) NormalizeScore(ctx context.Context, in *NormalizeScoreRequest, opts ...grpc.CallOption) (*NormalizeScoreResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(NormalizeScoreResponse)
@@ -89,6 +103,9 @@ type ScorePluginServer interface {
 	PreScore(context.Context, *PreScoreRequest) (*PreScoreResponse, error)
 	// Score returns raw scores. Idempotent.
 	Score(context.Context, *ScoreRequest) (*ScoreResponse, error)
+	// ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+	// answer. Idempotent. Called where PluginInfo.score_copies is set.
+	ScoreCopies(context.Context, *ScoreCopiesRequest) (*ScoreCopiesResponse, error)
 	// NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent.
 	NormalizeScore(context.Context, *NormalizeScoreRequest) (*NormalizeScoreResponse, error)
 	mustEmbedUnimplementedScorePluginServer()
@@ -106,6 +123,9 @@ func (UnimplementedScorePluginServer) PreScore(context.Context, *PreScoreRequest
 }
 func (UnimplementedScorePluginServer) Score(context.Context, *ScoreRequest) (*ScoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Score not implemented")
+}
+func (UnimplementedScorePluginServer) ScoreCopies(context.Context, *ScoreCopiesRequest) (*ScoreCopiesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ScoreCopies not implemented")
 }
 func (UnimplementedScorePluginServer) NormalizeScore(context.Context, *NormalizeScoreRequest) (*NormalizeScoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method NormalizeScore not implemented")
@@ -167,6 +187,24 @@ func _ScorePlugin_Score_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScorePlugin_ScoreCopies_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScoreCopiesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScorePluginServer).ScoreCopies(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScorePlugin_ScoreCopies_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScorePluginServer).ScoreCopies(ctx, req.(*ScoreCopiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ScorePlugin_NormalizeScore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(NormalizeScoreRequest)
 	if err := dec(in); err != nil {
@@ -199,6 +237,10 @@ var ScorePlugin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Score",
 			Handler:    _ScorePlugin_Score_Handler,
+		},
+		{
+			MethodName: "ScoreCopies",
+			Handler:    _ScorePlugin_ScoreCopies_Handler,
 		},
 		{
 			MethodName: "NormalizeScore",

@@ -81,7 +81,7 @@ WRONG = {
     "pod field": ({"pod_fields": ["spec.nope"]}, "pod_fields: spec.nope: "),
     "feature of a newer contract": (
         {"required_features": ["idempotent", "time-travel"]},
-        "required_features[1]: time-travel is not known to this scheduler, which has: idempotent, required-features; ",
+        "required_features[1]: time-travel is not known to this scheduler, which has: idempotent, required-features, ",
     ),
 }
 

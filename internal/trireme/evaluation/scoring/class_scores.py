@@ -31,6 +31,8 @@ class ClassScores:
     open: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     open_count: int = 0
     cached_ranking: ranking.Ranking | None = None
+    # The most copies that one node got of a batch, the last time: for so many, scores are found out ahead.
+    copies_on_a_node: int = 1
     # Slots that changed since they were ranked; None: all.
     unranked: list[arrays.SlotArray] | None = None
     # When nodes were looked at for `open`, and the slots with another capacity since; None: all.
@@ -44,7 +46,7 @@ class ClassScores:
         """Memory of the columns, in bytes."""
         own = self.capacity.nbytes + self.refused.nbytes + self.open.nbytes
         own += 0 if self.cached_ranking is None else self.cached_ranking.nbytes
-        return own + sum(column.raw.nbytes for column in self.plugins.values())
+        return own + sum(column.raw.nbytes + column.copies.nbytes for column in self.plugins.values())
 
     def refresh_open_slots(self, table: nodes.NodeTable) -> None:
         """Update which slots take pods of the class: filter admits them, and there is a node in this snapshot."""

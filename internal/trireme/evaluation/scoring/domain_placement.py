@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation.scoring import constraint_admission, placement, reachable_nodes
+from trireme.evaluation.scoring import constraint_admission, copy_scores, placement, reachable_nodes
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
@@ -71,19 +71,29 @@ class DomainPlacer:
         self._feasible = np.zeros(0, dtype=np.bool_)
         self._closed: arrays.BoolArray | None = None  # None: all are feasible
         self._open = 0
+        self._keys = np.zeros(0, dtype=np.int64)
+        #: What ended `place` before all pods had a node, if not that no more fit.
+        self.unknown: placement.UnknownScore | None = None
 
     def place(self, count: int) -> list[placement.ChosenNode]:
-        """The hosts of the next `count` pods, in order; fewer where no more fit."""
+        """The hosts of the next `count` pods, in order; fewer where no more fit, or where a score is not known."""
         choices: list[placement.ChosenNode] = []
         self._refresh_feasible()
-        while self._open and len(choices) < count:
-            keys = self._ranking_keys()
+        while self._open and len(choices) < count and self.unknown is None:
+            keys = self._keys = self._ranking_keys()
             node = int(keys.argmax())
             total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
             choices.append(placement.ChosenNode(int(self._nodes[node]), total))
             if len(choices) < count:
                 self._count_pod_on_node(node, keys, count)
         return choices
+
+    def likely_nodes(self, count: int) -> list[int]:
+        """The nodes that pods go to next, most likely, also in domains that others come before now."""
+        alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
+        open_ones = np.where(self._capacity > 0, alone, -1)
+        found = {*placement.highest_keys(self._keys, count), *placement.highest_keys(open_ones, count)}
+        return self._nodes[[node for node in sorted(found) if open_ones[node] >= 0]].tolist()
 
     def _count_pod_on_node(self, node: int, keys: arrays.Int64Array, count: int) -> None:
         """Count one pod on the node, and update the scores and the admission that this changes."""
@@ -96,8 +106,17 @@ class DomainPlacer:
             self._own_now[node] = row[placed]
         for each in self._joint:
             each.scores.place(node)
+        if self._capacity[node] > 0 and self._lacks_score(node):
+            self.unknown = placement.UnknownScore(int(self._nodes[node]), placed)
+            return
         if self._constraints.place(node) or self._capacity[node] == 0:
             self._refresh_feasible()
+
+    def _lacks_score(self, node: int) -> bool:
+        """Whether a score of the node, which was placed on last, is not known."""
+        if self._own_now[node] == interfaces.UNKNOWN:
+            return True
+        return any(isinstance(each.scores, copy_scores.CopyJointScores) and each.scores.unknown for each in self._joint)
 
     def _own_scores_by_copies(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
         """Return the node's own scores with one copy, two, …: a few, or `count` where a few were not enough.
@@ -113,8 +132,8 @@ class DomainPlacer:
         alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
         likely = {
             node,
-            *_nodes_with_highest_keys(keys, 2 * count),
-            *_nodes_with_highest_keys(np.where(keys < 0, -1, alone), 4 * count),
+            *placement.highest_keys(keys, 2 * count),
+            *placement.highest_keys(np.where(keys < 0, -1, alone), 4 * count),
         }
         new = [each for each in likely if each not in self._rows]
         self._rows.update(zip(new, self._own(self._nodes[new], min(count, _COPIES)), strict=True))
@@ -183,11 +202,3 @@ def _reachable_nodes(
         else:
             columns.append(each.raw)
     return reachable_nodes.find_reachable_nodes((alone << placement.TIE_BITS) + ties, columns, count)
-
-
-def _nodes_with_highest_keys(keys: arrays.Int64Array, count: int) -> list[int]:
-    """The nodes with the highest keys, in any order."""
-    if keys.shape[0] <= count:
-        return list(range(keys.shape[0]))
-    best: list[int] = np.argpartition(keys, -count)[-count:].tolist()
-    return best

@@ -35,7 +35,7 @@ class ScoredPlugin:
 
 
 # The weighted scores, of the plugins that a placement changes, of the n-th node with one more copy, two, …
-# (nodes, copies) → shape (node, copy).
+# (nodes, copies) → shape (node, copy). UNKNOWN where a plugin has to be called for it.
 OwnScores = Callable[[arrays.SlotArray, int], arrays.Int64Array]
 
 
@@ -45,6 +45,14 @@ class ChosenNode:
 
     node_number: int
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownScore:
+    """A score without which the next pod cannot be placed: of this node once it has so many copies more."""
+
+    node_number: int
+    copies: int
 
 
 def normalize_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization) -> arrays.Int64Array:
@@ -68,6 +76,14 @@ def scale_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization
 def apply_weight(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:
     """What a plugin's scores of 0 to 100 add to the totals. Shape: as `scores`, which it may be."""
     return scores if weight == 1 else scores * weight
+
+
+def highest_keys(keys: arrays.Int64Array, count: int) -> list[int]:
+    """The numbers of the `count` highest keys, or of all, in any order. Shape: keys (n,)."""
+    if keys.shape[0] <= count:
+        return list(range(keys.shape[0]))
+    best: list[int] = np.argpartition(keys, -count)[-count:].tolist()
+    return best
 
 
 def tie_order(slots: arrays.SlotArray) -> arrays.Int64Array:
@@ -123,14 +139,19 @@ class Placer:
         # The nodes that can be chosen before the totals of all change, ascending, and their keys.
         self._likely = np.zeros(0, dtype=np.intp)
         self._likely_keys = np.zeros(0, dtype=np.int64)
+        #: What ended `place` before all pods had a node, if not that no more fit.
+        self.unknown: UnknownScore | None = None
 
     def place(self, count: int) -> list[ChosenNode]:
-        """Choose the nodes of the next `count` pods, each seeing those before it; fewer where no more fit."""
+        """Choose the nodes of the next `count` pods, each seeing those before it; fewer where no more fit.
+
+        Also fewer where a score is not known by then (`unknown`).
+        """
         choices: list[ChosenNode] = []
         if not self._keys.size:
             return choices
         self._find_likely_nodes(count)
-        while len(choices) < count:
+        while len(choices) < count and self.unknown is None:
             at = int(self._likely_keys.argmax())
             key = int(self._likely_keys[at])
             if key < 0:
@@ -139,6 +160,10 @@ class Placer:
             if len(choices) < count:
                 self._count_copy_and_rerank(at, count, count - len(choices))
         return choices
+
+    def likely_nodes(self, count: int) -> list[int]:
+        """The nodes that pods go to next, most likely: so many at most."""
+        return [node for node in highest_keys(self._keys, count) if self._keys[node] >= 0]
 
     def _count_copy_and_rerank(self, at: int, count: int, left: int) -> None:
         """Count one copy more on the node at this place among the likely ones, and rank what that changes.
@@ -159,7 +184,10 @@ class Placer:
             row = self._rows.get(node)
             if row is None or row.shape[0] <= placed:
                 row = self._rows[node] = self._own(np.array([node]), count)[0]
-            after = row[placed]
+            after = int(row[placed])
+            if after == interfaces.UNKNOWN:
+                self.unknown = UnknownScore(node, placed)
+                return
             self._keys[node] += (after - self._own_now[node]) << TIE_BITS
             self._likely_keys[at] = self._keys[node]
             self._own_now[node] = after

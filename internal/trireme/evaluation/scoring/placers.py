@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trireme.evaluation.scoring import class_scores, domain_placement, placement, ranking, score_chain
+from trireme.evaluation.scoring import (
+    class_scores,
+    copy_scores,
+    domain_placement,
+    placement,
+    ranking,
+    score_chain,
+    score_column,
+)
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -22,9 +30,15 @@ def ranked_plugins(chain: score_chain.ScoreChain, cached: class_scores.ClassScor
     for plugin in plugins:
         column = cached.plugins[plugin.name]
         if not column.silent:
-            weight, own = chain.weights[plugin.name], plugin.name in chain.own_node
+            weight, own = chain.weights[plugin.name], plugin.name in chain.own_node or is_copied(chain, plugin.name)
             out.append(ranking.RankedPlugin(column, weight, plugin.normalization, own))
     return out
+
+
+def is_copied(chain: score_chain.ScoreChain, name: str) -> bool:
+    """Whether a plugin is called for scores with copies on the node, and no other node's score follows from them."""
+    plugin = chain.copying.get(name)
+    return plugin is not None and plugin.normalization == interfaces.Normalization.NONE
 
 
 class PlacerFactory:
@@ -49,7 +63,7 @@ class PlacerFactory:
     def affects_own_node_only(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
         """Whether all nodes are scored, and a placement changes nothing on another node than its own."""
         chain = self._chain
-        return not (constraints or chain.percentage or self._has_joint_plugin() or chain.custom_normalization)
+        return not (constraints or chain.percentage or self._scores_many_nodes() or chain.custom_normalization)
 
     def make_for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
         """Make the placer over these slots, the best ones, as many as there are pods: no other can be chosen."""
@@ -74,7 +88,7 @@ class PlacerFactory:
         `extra` is added to the plugins' scores where it is not empty (slot,); `custom` are the scores of plugins that
         normalise by themselves (node,).
         """
-        by_domain = bool(constraints) or self._has_joint_plugin()
+        by_domain = bool(constraints) or self._scores_many_nodes()
         # Of each plugin's scores a placement changes nothing (static), those of its own node (own), or those
         # of many nodes (joint).
         static: list[placement.ScoredPlugin] = []
@@ -82,10 +96,13 @@ class PlacerFactory:
         for plugin in self._chain.plugins:
             name, weight = plugin.name, self._chain.weights[plugin.name]
             column = self._cached.plugins[name]
-            if column.silent or name in self._chain.own_node:
+            if column.silent or name in self._chain.own_node or is_copied(self._chain, name):
                 continue
             if name in self._chain.joint:
-                scores = self._chain.joint[name].joint(self._class, self._snap, column.state, slots)
+                shared = self._chain.joint[name].joint(self._class, self._snap, column.state, slots)
+                joint.append(domain_placement.JointPlugin(weight, shared))
+            elif name in self._chain.copying:
+                scores = self._copy_joint_scores(column, plugin.normalization, slots)
                 joint.append(domain_placement.JointPlugin(weight, scores))
             elif name in custom:
                 none = interfaces.Normalization.NONE
@@ -109,9 +126,24 @@ class PlacerFactory:
             return domain_placement.DomainPlacer(nodes, joint, constraints, slots, count)
         return placement.Placer(nodes)
 
-    def _has_joint_plugin(self) -> bool:
-        """Whether a plugin has scores that many nodes share."""
-        return any(not self._cached.plugins[name].silent for name in self._chain.joint)
+    def _scores_many_nodes(self) -> bool:
+        """Whether by a plugin's scores a placement changes other nodes too: they share them, or their maximum."""
+        normalized = [name for name in self._chain.copying if not is_copied(self._chain, name)]
+        return any(not self._cached.plugins[name].silent for name in (*self._chain.joint, *normalized))
+
+    def _copy_joint_scores(
+        self,
+        column: score_column.ScoreColumn,
+        normalization: interfaces.Normalization,
+        slots: arrays.SlotArray,
+    ) -> copy_scores.CopyJointScores:
+        """The scores of a plugin that is called for those with copies and normalised by the highest one."""
+
+        def score_with_copies(node: int, copies: int) -> int:
+            row = column.copies.row(int(slots[node]))
+            return int(row[copies - 1]) if copies <= row.shape[0] else interfaces.UNKNOWN
+
+        return copy_scores.CopyJointScores(arrays.entries_at(column.raw, slots), normalization, score_with_copies)
 
     def _make_own_scores_function(self, slots: arrays.SlotArray) -> placement.OwnScores | None:
         """Return what computes the scores that depend on copies on the node itself; None if no plugin's do."""
@@ -120,6 +152,11 @@ class PlacerFactory:
             for name, plugin in self._chain.own_node.items()
             if not self._cached.plugins[name].silent
         ]
+        copied = [
+            (self._cached.plugins[name], self._chain.weights[name])
+            for name in self._chain.copying
+            if is_copied(self._chain, name) and not self._cached.plugins[name].silent
+        ]
 
         def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
             """The weighted sum of the plugins' scores of each node with 1, 2, … copies. Shape: (node, copy)."""
@@ -127,6 +164,10 @@ class PlacerFactory:
             for plugin, state, weight in own:
                 scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)
                 total += placement.apply_weight(scores, weight)
+            for column, weight in copied:
+                scores = column.copies.table(slots[nodes], column.raw[slots[nodes]], copies)
+                unknown = (scores == interfaces.UNKNOWN) | (total == interfaces.UNKNOWN)
+                total = np.where(unknown, interfaces.UNKNOWN, total + placement.apply_weight(scores, weight))
             return total
 
-        return own_scores if own else None
+        return own_scores if own or copied else None

@@ -5,6 +5,7 @@ ask an object for a protocol takes longer than many an answer.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from trireme.plugin_api import interfaces
 
@@ -30,6 +31,8 @@ class ScoreChain:
         self.joint = {each.name: each for each in self.synchronous if isinstance(each, interfaces.JointScorePlugin)}
         #: Those of which a placement changes the score of its own node alone.
         self.own_node = {each.name: each for each in self.synchronous if isinstance(each, interfaces.OwnNodeScore)}
+        #: Of the asynchronous ones those that are called for the scores of a node with copies of the pod on it.
+        self.copying = {each.name: each for each in self.asynchronous.values() if _is_called_for_copies(each)}
         #: All synchronous ones but the joint ones.
         self.plain = {each.name: each for each in self.synchronous if not isinstance(each, interfaces.JointScorePlugin)}
 
@@ -42,7 +45,20 @@ class ScoreChain:
     def places_one_by_one(self) -> bool:
         """Whether pods are placed one at a time: a placement may change scores that only a call can bring up to date.
 
-        Those of any node, or (NODE_PODS) of the pod's own.
+        Those of any node, or (NODE_PODS) of the pod's own, if the plugin is not called for them ahead.
         """
-        by_pods = any(plugin.depends_on >= interfaces.Dependency.NODE_PODS for plugin in self.asynchronous.values())
+        by_pods = any(
+            plugin.depends_on >= interfaces.Dependency.NODE_PODS and plugin.name not in self.copying
+            for plugin in self.asynchronous.values()
+        )
         return bool(self.percentage) or by_pods or self.custom_normalization
+
+
+def _is_called_for_copies(plugin: interfaces.AsyncScore) -> TypeGuard[interfaces.AsyncCopyScore]:
+    """Whether the plugin says what a placement changes: the score of its own node, which nobody else normalises."""
+    return (
+        isinstance(plugin, interfaces.AsyncCopyScore)
+        and plugin.scores_copies
+        and plugin.depends_on == interfaces.Dependency.NODE_PODS
+        and plugin.normalization != interfaces.Normalization.CUSTOM
+    )

@@ -5,13 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from trireme.evaluation.scoring import copy_scores
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, slot_changes, snapshot
 
 
 @dataclass(slots=True, eq=False)
 class ScoreColumn:
-    """One plugin's raw scores. Shape: (slot,). `silent`: the plugin has nothing to say about the class."""
+    """One plugin's raw scores. Shape: (slot,). `silent`: the plugin has nothing to say about the class.
+
+    `copies` are those with copies of the pod on the node, of plugins that have to be called for them.
+    """
 
     state: Any
     state_generation: int
@@ -20,6 +24,7 @@ class ScoreColumn:
     raw: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     # What all slots have that were ever written; None: not all the same.
     uniform: int | None = None
+    copies: copy_scores.CopyScores = field(default_factory=copy_scores.CopyScores)
 
     def ensure_capacity(self, size: int) -> None:
         """Make room for so many slots."""
@@ -30,6 +35,7 @@ class ScoreColumn:
         """Store a plugin's raw scores of these slots; `size` is how many slots there may be."""
         self.ensure_capacity(size)
         self.raw[slots] = raw
+        self.copies.drop(slots)
         if self.generation < 0:
             self.uniform = int(raw[0])
         if self.uniform is not None and (raw != self.uniform).any():

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.scoring import class_scores, score_chain, score_column
 from trireme.framework import status
@@ -70,6 +72,33 @@ class ScoreEvaluator:
             self._snap.check_incarnation(incarnation)
         failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer)
         return cached if failed is None else failed
+
+    async def find_copies(
+        self, profile: str, pod_class: classes.PodClass, slots: arrays.SlotArray, copies: int
+    ) -> None:
+        """Have the plugins that are called for that find the scores of these slots with up to so many copies there.
+
+        What they cannot say stays unknown. Raises: OutOfStepError where the snapshot was replaced meanwhile.
+        """
+        incarnation = self._snap.incarnation
+        cached = self.columns_of(profile, pod_class)
+        # What changes from here on is scored again before the next placement, and dropped then.
+        async with cached.preparing:
+            for plugin in self._chains[profile].copying.values():
+                column = cached.plugins[plugin.name]
+                if column.silent:
+                    continue
+                lacking = np.array([s for s in slots.tolist() if column.copies.known_copies(s) < copies], dtype=np.intp)
+                if lacking.size:
+                    scores = await plugin.prepare_copies(pod_class, self._snap, column.state, lacking, copies)
+                    self._snap.check_incarnation(incarnation)
+                    if scores is not None:
+                        column.copies.write(lacking, scores)
+
+    def knows_copies(self, profile: str, pod_class: classes.PodClass, slot: int, copies: int) -> bool:
+        """Whether all plugins that are called for that have said what the slot's score is with so many copies there."""
+        columns = [self.columns_of(profile, pod_class).plugins[name] for name in self._chains[profile].copying]
+        return all(column.silent or column.copies.known_copies(slot) >= copies for column in columns)
 
     def _refresh_synchronous_plugins(
         self,
