@@ -11,11 +11,11 @@ LIMIT = "example.com/pod-limit"
 
 
 class PodLimit:
-    """Counts the pods on nodes."""
+    """Counts the pods on nodes, and prefers those with room."""
 
     info = sdk.Info(
         "PodLimit",
-        version="1.0.0",
+        version="1.1.0",
         depends_on=sdk.Dependency.NODE_PODS,  # called again about a node whose pods have changed
         node_data=sdk.NodeData.SNAPSHOT,
         pod_fields=("metadata.namespace",),
@@ -30,6 +30,13 @@ class PodLimit:
         # In a dry run of preemption pods are taken to be gone, or there.
         count = len(node.pods) - len(call.removed_pods) + len(call.added_pods)
         return max(int(limit) - count, 0) or sdk.unschedulable("node(s) had as many pods as they may")
+
+    def score(self, call: sdk.Call, node: sdk.Node) -> int:
+        """How much of the limit is left, in percent; also with pods of a batch on the node that are not there yet."""
+        limit = node.labels.get(LIMIT, "")
+        if not limit.isdecimal():
+            return 100
+        return max(int(limit) - len(node.pods), 0) * 100 // max(int(limit), 1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@ package trireme
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -250,6 +251,28 @@ func (c *cluster) dryRun(run *triremev1.DryRun) *nodeInfo {
 		}
 	}
 	return info
+}
+
+// withCopies returns the nodes at the slots, each with one pod more of the class of this number, with two, … with so many.
+func (c *cluster) withCopies(numbers []uint32, class, copies uint32) []framework.NodeInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]framework.NodeInfo, 0, len(numbers)*int(copies))
+	for _, number := range numbers {
+		base := c.infoAt(number)
+		var added []framework.PodInfo
+		for i := range copies {
+			if of, ok := c.classes[class]; ok {
+				name := fmt.Sprintf("copy-%d", i)
+				added = append(added, &classPod{of: of, uid: name, name: name, node: base.name})
+			}
+			out = append(out, &nodeInfo{
+				name: base.name, message: base.message, json: base.json, generation: base.generation, gone: base.gone,
+				pods: slices.Concat(base.pods, added), added: slices.Clip(added),
+			})
+		}
+	}
+	return out
 }
 
 // List implements framework.NodeInfoLister.

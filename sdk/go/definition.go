@@ -79,6 +79,25 @@ type Definition struct {
 	// Idempotent: a call may be made twice, also at the same time and at two replicas, without any effect beyond the two
 	// answers, which are the same. Then the scheduler may hedge calls that change nothing.
 	Idempotent bool
+	// ScoreCopies: Score also answers for nodes with copies of the pod on them, so that pods of a class are placed in batches
+	// although the score depends on NodePods. With Snapshot the copies are among NodeInfo.GetPods, and nil means that it does,
+	// unless the plugin has a Filter that does not count (see framework.CapacityFilterPlugin). Otherwise they are
+	// NodeInfo.AddedPods alone, which Score has to count, and nil means that it does not.
+	ScoreCopies *bool
+}
+
+// scoresCopies returns whether ScoreCopies is served, so far as it would be called at all.
+func (d *Definition) scoresCopies(plugin framework.Plugin) bool {
+	if _, ok := plugin.(framework.ScorePlugin); !ok {
+		return false
+	}
+	if d.ScoreCopies != nil {
+		return *d.ScoreCopies
+	}
+	// A Filter that does not count lets one pod of a batch on each node, where more might fit.
+	_, filters := plugin.(framework.FilterPlugin)
+	_, counts := plugin.(framework.CapacityFilterPlugin)
+	return d.NodeData == Snapshot && d.DependsOn == NodePods && scoreExtensions(plugin) == nil && (counts || !filters)
 }
 
 // prototype makes the plugin whose methods say the extension points.
@@ -150,7 +169,7 @@ func (d *Definition) describe(ctx context.Context, plugin framework.Plugin) (*tr
 	info := &triremev1.PluginInfo{
 		Name: name, Version: d.Version, ExtensionPoints: points(plugin), MaxConcurrentCalls: uint32(d.MaxConcurrentCalls),
 		PodFields: d.PodFields, NodeData: d.NodeData, DependsOn: d.DependsOn, Normalization: d.Normalization,
-		Idempotent: d.Idempotent,
+		Idempotent: d.Idempotent, ScoreCopies: d.scoresCopies(plugin),
 	}
 	if name == "" {
 		return nil, errors.New("definition: the plugin's Name is empty")

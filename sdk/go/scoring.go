@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"trireme.dev/sdk/go/framework"
@@ -46,22 +47,75 @@ func (s scoreServer) Score(ctx context.Context, request *triremev1.ScoreRequest)
 	if !ok {
 		return nil, s.unimplemented("Score")
 	}
-	nodes := s.nodes(request.GetNodes())
+	scores, answer, err := call.scores(ctx, plugin, s.nodes(request.GetNodes()))
+	if err != nil {
+		return nil, err
+	}
+	return &triremev1.ScoreResponse{Status: answer, Scores: scores}, nil
+}
+
+// ScoreCopies calls Score for each node with one copy of the pod there, with two, and so on.
+func (s scoreServer) ScoreCopies(
+	ctx context.Context, request *triremev1.ScoreCopiesRequest,
+) (*triremev1.ScoreCopiesResponse, error) {
+	call, err := s.begin(ctx, request.GetCycle(), request.GetCycle().GetState())
+	if err != nil {
+		return nil, err
+	}
+	plugin, ok := call.plugin.(framework.ScorePlugin)
+	if !ok {
+		return nil, s.unimplemented("Score")
+	}
+	if request.GetCopies() == 0 {
+		return nil, status.Error(codes.InvalidArgument, "copies: 0, must be at least 1")
+	}
+	scores, answer, err := call.scores(ctx, plugin, call.withCopies(request))
+	if err != nil {
+		return nil, err
+	}
+	return &triremev1.ScoreCopiesResponse{Status: answer, Scores: scores}, nil
+}
+
+// scores calls Score for each node; the status where it is no success, or a score is outside its range.
+func (c *call) scores(
+	ctx context.Context, plugin framework.ScorePlugin, nodes []framework.NodeInfo,
+) ([]int64, *triremev1.Status, error) {
 	scores := make([]int64, len(nodes))
 	for i, node := range nodes {
 		if i%nodesBetweenChecks == 0 && ctx.Err() != nil {
-			return nil, status.FromContextError(ctx.Err()).Err()
+			return nil, nil, status.FromContextError(ctx.Err()).Err()
 		}
-		score, answer := plugin.Score(ctx, call.state, call.pod, node)
+		score, answer := plugin.Score(ctx, c.state, c.pod, node)
 		if !answer.IsSuccess() {
-			return &triremev1.ScoreResponse{Status: s.status("Score", answer, mayNotRefuse)}, nil
+			return nil, c.status("Score", answer, mayNotRefuse), nil
 		}
 		scores[i] = score
 	}
-	if wrong := s.check("Score", scores, s.info.GetPlugins()[0].GetNormalization()); wrong != nil {
-		return &triremev1.ScoreResponse{Status: wrong}, nil
+	if wrong := c.check("Score", scores, c.info.GetPlugins()[0].GetNormalization()); wrong != nil {
+		return nil, wrong, nil
 	}
-	return &triremev1.ScoreResponse{Status: s.status("Score", nil, 0), Scores: scores}, nil
+	return scores, c.status("Score", nil, 0), nil
+}
+
+// withCopies returns each node of the request with one copy of the pod, with two, …, one after the other. Copies are among
+// the node's pods if the plugin follows the cluster, and AddedPods always.
+func (c *call) withCopies(request *triremev1.ScoreCopiesRequest) []framework.NodeInfo {
+	if c.follower != nil {
+		return c.follower.withCopies(request.GetNodes().GetSlots(), request.GetCycle().GetPodClass(), request.GetCopies())
+	}
+	added := make([]framework.PodInfo, request.GetCopies())
+	for i := range added {
+		added[i] = podInfo{c.pod}
+	}
+	out := make([]framework.NodeInfo, 0, len(request.GetNodes().GetNodes())*len(added))
+	for _, view := range request.GetNodes().GetNodes() {
+		for copies := range added {
+			out = append(out, &nodeInfo{
+				name: view.GetName(), message: view.GetNode(), json: view.GetJson(), added: added[:copies+1],
+			})
+		}
+	}
+	return out
 }
 
 // NormalizeScore calls the method with the plugin's own scores.

@@ -247,6 +247,77 @@ func TestArgumentsBelongToAProfileAndWrongOnesAreNamed(t *testing.T) {
 	}
 }
 
+// crowded scores by the pods that a call adds to the node.
+type crowded struct{ base }
+
+func (crowded) Score(
+	_ context.Context, _ framework.CycleState, pod *v1.Pod, node framework.NodeInfo,
+) (int64, *framework.Status) {
+	for _, added := range node.AddedPods() {
+		if added.GetPod().Namespace != pod.Namespace {
+			return 0, framework.AsStatus(errors.New("another pod was added"))
+		}
+	}
+	return 90 - 20*int64(len(node.AddedPods())) - int64(len(node.Name())), nil
+}
+
+func (crowded) ScoreExtensions() framework.ScoreExtensions { return nil }
+
+// A batch is placed by what Score says of copies that are not there yet.
+func TestScoreIsCalledWithCopiesOfThePod(t *testing.T) {
+	counts := true
+	client := triremev1.NewScorePluginClient(
+		served(t, Definition{Plugin: crowded{}, DependsOn: NodePods, ScoreCopies: &counts}, Options{}),
+	)
+	request := &triremev1.ScoreCopiesRequest{
+		Cycle: &triremev1.Cycle{Pod: &triremev1.Pod{Metadata: &triremev1.ObjectMeta{Namespace: "shop"}}},
+		Nodes: &triremev1.NodeSelection{Nodes: []*triremev1.NodeView{{Name: "a"}, {Name: "bb"}}},
+	}
+	_, err := client.ScoreCopies(context.Background(), request)
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("no copies: %v", err)
+	}
+	request.Copies = 3
+	response, err := client.ScoreCopies(context.Background(), request)
+	if err != nil || !slices.Equal(response.GetScores(), []int64{69, 49, 29, 68, 48, 28}) {
+		t.Errorf("%v, %v", response, err)
+	}
+	request.Copies = 5
+	response, err = client.ScoreCopies(context.Background(), request)
+	if err != nil || response.GetStatus().GetCode() != triremev1.Code_CODE_ERROR || len(response.GetScores()) != 0 {
+		t.Errorf("a score below 0: %v, %v", response, err)
+	}
+}
+
+// A plugin that does not look at the copies must not be taken for one that does.
+func TestScoreCopiesIsAnnouncedWhereTheNodesPodsHaveThem(t *testing.T) {
+	yes, no := true, false
+	for name, each := range map[string]struct {
+		definition Definition
+		want       bool
+	}{
+		"follows":        {Definition{Plugin: crowded{}, DependsOn: NodePods, NodeData: Snapshot}, true},
+		"says no":        {Definition{Plugin: crowded{}, DependsOn: NodePods, NodeData: Snapshot, ScoreCopies: &no}, false},
+		"gets names":     {Definition{Plugin: crowded{}, DependsOn: NodePods}, false},
+		"says yes":       {Definition{Plugin: crowded{}, DependsOn: NodePods, ScoreCopies: &yes}, true},
+		"by the node":    {Definition{Plugin: crowded{}, DependsOn: Node, NodeData: Snapshot}, false},
+		"has no score":   {Definition{Plugin: counting{}, DependsOn: NodePods, NodeData: Snapshot, ScoreCopies: &yes}, false},
+		"does not count": {Definition{Plugin: notCounting{}, DependsOn: NodePods, NodeData: Snapshot}, false},
+	} {
+		info, err := each.definition.describe(context.Background(), each.definition.Plugin)
+		if err != nil || info.GetScoreCopies() != each.want {
+			t.Errorf("%s: %v, %v", name, info.GetScoreCopies(), err)
+		}
+	}
+}
+
+// notCounting has a Filter without a capacity beside its Score.
+type notCounting struct{ crowded }
+
+func (notCounting) Filter(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) *framework.Status {
+	return nil
+}
+
 // sorted orders pods by a label: the key of each, or that it has none.
 type sorted struct {
 	base

@@ -21,7 +21,18 @@ from contract_services import (
 from grpc import aio
 
 from trireme.remote import remote_client
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, plugin_pb2, snapshot_pb2, snapshot_pb2_grpc
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    filter_pb2_grpc,
+    plugin_pb2,
+    score_copies_pb2,
+    score_pb2,
+    score_pb2_grpc,
+    snapshot_pb2,
+    snapshot_pb2_grpc,
+)
 
 # The first test of a plugin builds it.
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
@@ -32,9 +43,10 @@ POD_LIMIT = "example.com/pod-limit"
 class Frontend:
     """A frontend's end of the stream to one plugin."""
 
-    def __init__(self, stream: Any, stub: Any, fence: cycle_pb2.Fence) -> None:
+    def __init__(self, stream: Any, stub: Any, fence: cycle_pb2.Fence, score_stub: Any = None) -> None:
         self._stream = stream
         self._stub = stub
+        self._score_stub = score_stub
         self._fence = fence
 
     async def send(self, from_generation: int, to_generation: int, **fields: Any) -> None:
@@ -74,8 +86,22 @@ class Frontend:
         response = await self._stub.FilterDryRun(request, timeout=DEADLINE)
         return _capacities(response.columns, len(runs), generation)
 
+    async def scores(self, generation: int, *slots: int) -> list[int]:
+        """How the plugin scores the nodes at the slots as they are."""
+        request = score_pb2.ScoreRequest(cycle=self._cycle(generation), nodes=filter_pb2.NodeSelection(slots=slots))
+        return list((await self._score_stub.Score(request, timeout=DEADLINE)).scores)
+
+    async def scores_of_copies(self, generation: int, copies: int, *slots: int) -> list[int]:
+        """How the plugin scores the nodes at the slots with one pod more, with two, … with so many."""
+        request = score_copies_pb2.ScoreCopiesRequest(
+            cycle=self._cycle(generation), nodes=filter_pb2.NodeSelection(slots=slots), copies=copies
+        )
+        return list((await self._score_stub.ScoreCopies(request, timeout=DEADLINE)).scores)
+
     def _cycle(self, generation: int) -> cycle_pb2.Cycle:
-        return cycle_pb2.Cycle(fence=self._fence, generation=generation, profile="default-scheduler", pod=CYCLE.pod)
+        return cycle_pb2.Cycle(
+            fence=self._fence, generation=generation, profile="default-scheduler", pod=CYCLE.pod, pod_class=1
+        )
 
 
 def _capacities(columns: filter_pb2.NodeColumns, count: int, generation: int) -> list[int]:
@@ -117,7 +143,7 @@ async def following(follower: Served, epoch: int, scheduler_id: str) -> AsyncIte
         stream = sync.Sync(timeout=DEADLINE * 2)
         hello = snapshot_pb2.Hello(fence=fence, config_hash=5, configuration=snapshot_pb2.Configuration())
         await stream.write(snapshot_pb2.SyncRequest(hello=hello))
-        frontend = Frontend(stream, stub, fence)
+        frontend = Frontend(stream, stub, fence, score_pb2_grpc.ScorePluginStub(channel))
         bare = snapshot_pb2.NodeEntry(slot=2, node=core_pb2.Node(metadata={"name": "n2"}))
         pod_class = snapshot_pb2.PodClass(id=1, pod=CYCLE.pod)
         await frontend.send(
@@ -165,6 +191,24 @@ async def test_a_follower_answers_dry_runs(follower: Served) -> None:
             filter_pb2.DryRun(slot=0, removed_rows=[0], added_classes=[1]),
         ]
         assert await frontend.dry_runs(3, *runs) == [3, 0, 1]
+
+
+async def test_a_follower_scores_nodes_with_copies_of_the_pod(follower: Served) -> None:
+    """Broken, a batch is placed by scores that its own pods have changed."""
+    info = await remote_client.handshake("PodLimit", follower.address, deadline_seconds=DEADLINE)
+    assert info.score_copies
+    async with following(follower, 10, "copies") as frontend:
+        before = await frontend.scores_of_copies(3, 3, 1, 0, 2)
+        assert before == [0, 0, 0, 0, 0, 0, 100, 100, 100]
+        await frontend.send(3, 4, nodes=[limited(0, 10)])
+        assert await frontend.scores(4, 0) == [90]
+        assert await frontend.scores_of_copies(4, 3, 0) == [80, 70, 60]
+        # What was said of pods that are not there is what Score says once they are.
+        await frontend.send(4, 5, pods=placed(p3=0, p4=0))
+        assert await frontend.scores(5, 0) == [70]
+        with pytest.raises(aio.AioRpcError) as caught:
+            await frontend.scores_of_copies(5, 0, 0)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> None:

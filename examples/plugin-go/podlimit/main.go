@@ -1,5 +1,6 @@
 // Command podlimit serves the scheduler plugin PodLimit: nodes with the label example.com/pod-limit take only so many
-// pods. How many pods a node has is not part of the node, so the plugin follows the cluster.
+// pods, and those with room are preferred. How many pods a node has is not part of the node, so the plugin follows the
+// cluster.
 //
 //	podlimit --listen 127.0.0.1:9000
 package main
@@ -24,7 +25,7 @@ var full = framework.NewStatus(framework.Unschedulable, "node(s) had as many pod
 func main() {
 	trireme.Main(trireme.Definition{
 		Plugin:  podLimit{},
-		Version: "2.0.0",
+		Version: "2.1.0",
 		// Called again about a node whose pods have changed.
 		DependsOn: trireme.NodePods,
 		NodeData:  trireme.Snapshot,
@@ -45,6 +46,21 @@ func (podLimit) EventsToRegister(context.Context) ([]framework.ClusterEventWithH
 		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}},
 	}, nil
 }
+
+// Score is how much of the limit is left, in percent; also with pods of a batch on the node that are not there yet.
+func (podLimit) Score(
+	_ context.Context, _ framework.CycleState, _ *v1.Pod, node framework.NodeInfo,
+) (int64, *framework.Status) {
+	limit, err := strconv.ParseUint(node.Labels()[limitLabel], 10, 31)
+	if err != nil {
+		return framework.MaxScore, nil
+	}
+	room := max(int64(limit)-int64(len(node.GetPods())), 0)
+	return room * framework.MaxScore / max(int64(limit), 1), nil
+}
+
+// ScoreExtensions is nil: scores are in the range from 0 to 100.
+func (podLimit) ScoreExtensions() framework.ScoreExtensions { return nil }
 
 // FilterCapacity is how many pods the node takes beside those that it has.
 func (podLimit) FilterCapacity(

@@ -17,11 +17,11 @@ import {
 /** How many pods the node takes. */
 export const LIMIT = "example.com/pod-limit";
 
-/** Counts the pods on nodes. */
+/** Counts the pods on nodes, and prefers those with room. */
 export class PodLimit implements Plugin {
   readonly info: Info = {
     name: "PodLimit",
-    version: "1.0.0",
+    version: "1.1.0",
     dependsOn: Dependency.NODE_PODS, // called again about a node whose pods have changed
     nodeData: NodeData.SNAPSHOT,
     podFields: ["metadata.namespace"],
@@ -38,5 +38,12 @@ export class PodLimit implements Plugin {
     // In a dry run of preemption pods are taken to be gone, or there.
     const count = node.pods.length - call.removedPods.length + call.addedPods.length;
     return Number(limit) > count ? Number(limit) - count : unschedulable("node(s) had as many pods as they may");
+  }
+
+  /** How much of the limit is left, in percent; also with pods of a batch on the node that are not there yet. */
+  score(_: Call, node: Node): number {
+    const limit = node.labels[LIMIT] ?? "";
+    if (!/^[0-9]+$/.test(limit)) return 100;
+    return Math.floor((Math.max(Number(limit) - node.pods.length, 0) * 100) / Math.max(Number(limit), 1));
   }
 }

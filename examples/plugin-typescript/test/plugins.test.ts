@@ -60,4 +60,6 @@ test("a node takes as many pods as its limit leaves room for, dry runs included"
   assert.ok(new PodLimit().filter(makeCall({ addedPods: [pod] }), limited) instanceof Status);
   assert.equal(new PodLimit().filter(makeCall({ removedPods: [pod] }), limited), 2);
   assert.equal(new PodLimit().filter(makeCall(), node({})), undefined);
+  assert.equal(new PodLimit().score(makeCall(), limited), 50);
+  assert.equal(new PodLimit().score(makeCall(), node({})), 100);
 });

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from google.protobuf.message import Message
 
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_copies_pb2, score_pb2
 
 Point: TypeAlias = plugin_pb2.ExtensionPoint.ValueType
 
@@ -69,6 +69,14 @@ UNRESERVE = Rpc(
 )
 PRE_SCORE = Rpc("ScorePlugin", "PreScore", score_pb2.PreScoreRequest, score_pb2.PreScoreResponse, (PRE_SCORE_POINT,))
 SCORE = Rpc("ScorePlugin", "Score", score_pb2.ScoreRequest, score_pb2.ScoreResponse, (SCORE_POINT,))
+# Called where PluginInfo.score_copies announces it, and not wherever the plugin scores.
+SCORE_COPIES = Rpc(
+    "ScorePlugin",
+    "ScoreCopies",
+    score_copies_pb2.ScoreCopiesRequest,
+    score_copies_pb2.ScoreCopiesResponse,
+    (SCORE_POINT,),
+)
 NORMALIZE_SCORE = Rpc(
     "ScorePlugin",
     "NormalizeScore",
@@ -105,4 +113,4 @@ WITH_CYCLE = (
     POST_BIND,
 )
 """Those whose request has a `cycle`."""
-ALL = (GET_PLUGIN_INFO, CONFIGURE, PRE_ENQUEUE, QUEUE_SORT, QUEUEING_HINT, *WITH_CYCLE)
+ALL = (GET_PLUGIN_INFO, CONFIGURE, PRE_ENQUEUE, QUEUE_SORT, QUEUEING_HINT, *WITH_CYCLE, SCORE_COPIES)

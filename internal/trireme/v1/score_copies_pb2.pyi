@@ -34,7 +34,9 @@ class ScoreCopiesRequest(_message.Message):
     """REQUIRED. How many copies of the pod: each node is scored with one of them on it, with two, … with so many. From 1."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
-        """REQUIRED. The class and the state of the cluster, in which none of the pods is placed yet."""
+        """REQUIRED. The class and the state of the cluster, in which none of the pods is placed yet. For a receiver that follows
+        the stream the pods are of the class `cycle.pod_class`, for any other they are `cycle.pod`.
+        """
 
     @_builtins.property
     def nodes(self) -> _filter_pb2.NodeSelection:

@@ -25,7 +25,8 @@ const (
 // ScoreCopiesRequest is nodes to score as if pods of the class had been placed on them.
 type ScoreCopiesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The class and the state of the cluster, in which none of the pods is placed yet.
+	// REQUIRED. The class and the state of the cluster, in which none of the pods is placed yet. For a receiver that follows
+	// the stream the pods are of the class `cycle.pod_class`, for any other they are `cycle.pod`.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// REQUIRED. The nodes, each by itself.
 	Nodes *NodeSelection `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"`

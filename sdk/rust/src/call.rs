@@ -23,7 +23,8 @@ pub struct Call {
     pub count: u32,
     /// A dry run assumes that these pods are gone from the node. `Node::pods` is without them already.
     pub removed_pods: Vec<v1::Pod>,
-    /// A dry run assumes that these pods are on the node. `Node::pods` has them already.
+    /// A dry run assumes that these pods are on the node. `Node::pods` has them already. For score they are copies of the
+    /// pod, see `Info::score_copies`.
     pub added_pods: Vec<v1::Pod>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) state: Vec<u8>,

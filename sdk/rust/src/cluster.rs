@@ -144,6 +144,16 @@ impl Cluster {
         }
     }
 
+    /// So many pods of a class that a batch may place, each with a made-up name and UID; none of a class that is gone by now.
+    pub(crate) fn copies(&self, class: u32, copies: u32) -> Vec<PlacedPod> {
+        let Some(pod) = self.classes.get(&class) else { return Vec::new() };
+        let copy = |number| {
+            let name = format!("copy-{number}");
+            PlacedPod { uid: name.clone(), name, pod: pod.clone(), terminating: false }
+        };
+        (0..copies).map(copy).collect()
+    }
+
     /// The pods of rows and classes that a dry run names. Those that are gone by now are left out: the caller notices that
     /// the cluster has changed.
     pub(crate) fn dry_run(&self, run: &v1::DryRun) -> (Vec<PlacedPod>, Vec<PlacedPod>) {
@@ -213,6 +223,7 @@ mod tests {
         let (removed, added) =
             cluster.dry_run(&v1::DryRun { removed_rows: vec![1, 9], added_classes: vec![1, 8], ..Default::default() });
         assert_eq!((removed.len(), added.len()), (1, 1));
+        assert_eq!((cluster.copies(1, 3).len(), cluster.copies(8, 3).len()), (3, 0));
         let gone = v1::Delta { from_generation: 4, to_generation: 5, removed_slots: vec![2], ..Default::default() };
         cluster.apply(gone).unwrap();
         assert!(cluster.node(2).message.is_none() && cluster.named("c").is_none());

@@ -30,13 +30,15 @@ impl Event {
 #[derive(Clone, Debug)]
 pub struct Info {
     pub(crate) message: v1::PluginInfo,
+    score_copies: Option<bool>,
 }
 
 impl Info {
     /// A plugin of this name, which profiles use, at these extension points.
     pub fn new<const N: usize>(name: &str, points: [Point; N]) -> Self {
         let extension_points = points.map(|point| point as i32).into();
-        Self { message: v1::PluginInfo { name: name.into(), extension_points, ..Default::default() } }
+        let message = v1::PluginInfo { name: name.into(), extension_points, ..Default::default() };
+        Self { message, score_copies: None }
     }
 
     /// The scheduler caches answers for as long as the version stays.
@@ -82,6 +84,14 @@ impl Info {
         self
     }
 
+    /// Whether score also answers for nodes with copies of the pod on them, so that pods of a class are placed in batches
+    /// although the score depends on NodePods. With Snapshot the copies are among `Node::pods`, and score does unless this
+    /// says otherwise; else they are `Call::added_pods` alone, which score has to count.
+    pub fn score_copies(mut self, scores: bool) -> Self {
+        self.score_copies = Some(scores);
+        self
+    }
+
     /// Which events may help a pod that it refused. Without any every event does.
     pub fn events<const N: usize>(mut self, events: [Event; N]) -> Self {
         self.message.events_to_register = events
@@ -100,6 +110,15 @@ impl Info {
 
     pub(crate) fn follows(&self) -> bool {
         self.message.node_data() == NodeData::Snapshot
+    }
+
+    /// The description of the handshake.
+    pub(crate) fn describe(&self) -> v1::PluginInfo {
+        let mut message = self.message.clone();
+        let counts_pods = self.message.depends_on() == Dependency::NodePods;
+        let served = self.follows() && counts_pods && self.message.normalization() != Normalization::Custom;
+        message.score_copies = self.has(&[Point::Score]) && self.score_copies.unwrap_or(served);
+        message
     }
 
     /// What is wrong with it, for the plugin's author.

@@ -24,7 +24,7 @@ export interface Call<Config = unknown, State = unknown> extends Context<Config>
   readonly count: number;
   /** In a dry run of preemption: pods to treat as gone from the node. `node.pods` is unchanged. */
   readonly removedPods: readonly Pod[];
-  /** In a dry run of preemption: pods to treat as placed on the node. */
+  /** In a dry run of preemption: pods to treat as placed on the node. For score: see `Info.scoreCopies`. */
   readonly addedPods: readonly Pod[];
   /** The whole cluster, with NodeData.SNAPSHOT; it is shared, do not change it. */
   readonly cluster: ClusterState | undefined;

@@ -57,7 +57,15 @@ export function describe(plugin: Plugin): PluginInfo {
     nodeData: (info.nodeData ?? NodeData.NAMES) as number,
     dependsOn: (info.dependsOn ?? Dependency.CLUSTER) as number,
     normalization: normalization as number,
+    scoreCopies: scoresCopies(plugin, points),
   });
+}
+
+/** Whether ScoreCopies is served, so far as it would be called at all. */
+function scoresCopies({ info, normalizeScores }: Plugin, points: ReadonlySet<ExtensionPoint>): boolean {
+  if (!points.has(ExtensionPoint.SCORE)) return false;
+  const follows = info.nodeData === NodeData.SNAPSHOT && info.dependsOn === Dependency.NODE_PODS;
+  return info.scoreCopies ?? (follows && normalizeScores === undefined);
 }
 
 function findProblem(plugin: Plugin, points: ReadonlySet<ExtensionPoint>): string | undefined {

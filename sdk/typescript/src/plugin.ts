@@ -40,6 +40,12 @@ export interface Info {
    * are the same. Then the scheduler may hedge calls that change nothing.
    */
   readonly idempotent?: boolean;
+  /**
+   * Whether score also answers for nodes with copies of the pod on them, so that pods of a class are placed in batches
+   * although the score depends on NODE_PODS. With SNAPSHOT the copies are in `node.pods`, and unset means that it does;
+   * otherwise they are in `call.addedPods`, which score has to count, and unset means that it does not.
+   */
+  readonly scoreCopies?: boolean;
 }
 
 /** A value or a promise of it: every method may be async. */

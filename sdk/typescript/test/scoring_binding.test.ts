@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ChannelCredentials, status } from "@grpc/grpc-js";
-import { failed, type Plugin, SKIP, unschedulable, wait } from "../src/index.js";
+import { describe } from "../src/description.js";
+import { Dependency, failed, NodeData, type Plugin, SKIP, unschedulable, wait } from "../src/index.js";
 import * as v1 from "../src/v1.js";
 import { cycle, errorOf, nodes, started } from "./serving.js";
 
-const { preScore, score, normalizeScore } = v1.ScorePluginService;
+const { preScore, score, scoreCopies, normalizeScore } = v1.ScorePluginService;
 const { permit, preBind, preBindPreFlight, postBind } = v1.BindPluginService;
 
 const items = (...names: string[]) =>
@@ -27,6 +28,28 @@ test("scores are sent in the order of the nodes, with preScore's state", async (
   const { state } = await call(preScore, { cycle: cycle(), nodes: nodes("a", "bb") });
   const answer = await call(score, { cycle: cycle({ state }), nodes: nodes("a", "bb", "ccc") });
   assert.deepEqual(answer.scores, [2n, 4n, 6n]);
+});
+
+test("score is called with copies of the pod on the node", async (t) => {
+  const plugin: Plugin = {
+    info: { name: "P", dependsOn: Dependency.NODE_PODS, scoreCopies: true },
+    score: (call, node) => 90 - 20 * call.addedPods.length - node.name.length,
+  };
+  const { call } = await started(t, plugin);
+  const answer = await call(scoreCopies, { cycle: cycle(), nodes: nodes("a", "bb"), copies: 3 });
+  assert.deepEqual(answer.scores, [69n, 49n, 29n, 68n, 48n, 28n]);
+  const error = await errorOf(call(scoreCopies, { cycle: cycle(), nodes: nodes("a"), copies: 0 }));
+  assert.deepEqual([error.code, error.details], [status.INVALID_ARGUMENT, "copies: 0, must be at least 1"]);
+});
+
+test("scoring copies is announced where the pods of nodes have them", () => {
+  const info = { name: "P", dependsOn: Dependency.NODE_PODS, nodeData: NodeData.SNAPSHOT };
+  const announced = (plugin: Plugin) => describe(plugin).scoreCopies;
+  assert.equal(announced({ info, score: () => 1 }), true);
+  assert.equal(announced({ info, score: () => 1, normalizeScores: () => [] }), false);
+  assert.equal(announced({ info: { ...info, scoreCopies: false }, score: () => 1 }), false);
+  assert.equal(announced({ info: { ...info, nodeData: NodeData.NAMES }, score: () => 1 }), false);
+  assert.equal(announced({ info: { ...info, scoreCopies: true }, filter: () => undefined }), false);
 });
 
 test("own normalisation gets the raw scores", async (t) => {

@@ -6,7 +6,7 @@ import grpc
 from broken.reference_plugin import ReferencePlugin, Refused, refusal
 
 from trireme.plugin_verification import rpcs
-from trireme.v1 import filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import filter_pb2, plugin_pb2, score_copies_pb2, score_pb2, snapshot_pb2, status_pb2
 
 
 class FollowingPlugin(ReferencePlugin):
@@ -25,6 +25,7 @@ class FollowingPlugin(ReferencePlugin):
         info = super().info()
         info.node_data = plugin_pb2.NODE_DATA_SNAPSHOT
         info.depends_on = plugin_pb2.DEPENDENCY_NODE_PODS
+        info.score_copies = True
         return info
 
     def count(self, slot: int) -> int:
@@ -51,6 +52,20 @@ class FollowingPlugin(ReferencePlugin):
     def Score(self, request: score_pb2.ScoreRequest) -> score_pb2.ScoreResponse:
         scores = [100 - self.count(slot) for slot in request.nodes.slots]
         return score_pb2.ScoreResponse(status=status_pb2.Status(code=status_pb2.CODE_SUCCESS), scores=scores)
+
+    def ScoreCopies(self, request: score_copies_pb2.ScoreCopiesRequest) -> score_copies_pb2.ScoreCopiesResponse:
+        response = score_copies_pb2.ScoreCopiesResponse(status=status_pb2.Status(code=status_pb2.CODE_SUCCESS))
+        for slot in request.nodes.slots:
+            response.scores.extend(self.scores_of_copies(slot, request.copies))
+        self.change_copies(response)
+        return response
+
+    def scores_of_copies(self, slot: int, copies: int) -> list[int]:
+        """The scores of the node with one pod more, with two, and so on."""
+        return [100 - self.count(slot) - copy for copy in range(1, copies + 1)]
+
+    def change_copies(self, response: score_copies_pb2.ScoreCopiesResponse) -> None:
+        """What a broken plugin makes of the answer."""
 
     async def sync(self, requests: AsyncIterator[snapshot_pb2.SyncRequest]) -> AsyncIterator[snapshot_pb2.SyncResponse]:
         """Follow one stream; another one with a Hello replaces it."""
@@ -149,3 +164,63 @@ class CountsAllPodsAtScore(CountsAllPodsAtFilter):
 
     violates = "P082"
     points = (rpcs.SCORE_POINT,)
+
+
+class CopiesNotServed(FollowingPlugin):
+    """Announces ScoreCopies and does not serve it."""
+
+    violates = "P104"
+
+    def ScoreCopies(self, request: score_copies_pb2.ScoreCopiesRequest) -> score_copies_pb2.ScoreCopiesResponse:
+        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
+
+
+class CopiesWithoutStatus(FollowingPlugin):
+    """Scores copies without a status."""
+
+    violates = "P105"
+
+    def change_copies(self, response: score_copies_pb2.ScoreCopiesResponse) -> None:
+        response.ClearField("status")
+
+
+class OneCopyOnly(FollowingPlugin):
+    """Answers one score for each node, however many copies there are."""
+
+    violates = "P106"
+
+    def scores_of_copies(self, slot: int, copies: int) -> list[int]:
+        return super().scores_of_copies(slot, 1)
+
+
+class CopiesBelowZero(FollowingPlugin):
+    """Takes so much for a copy that its scores are negative."""
+
+    violates = "P107"
+
+    def count(self, slot: int) -> int:
+        return 40 * super().count(slot)
+
+    def scores_of_copies(self, slot: int, copies: int) -> list[int]:
+        return [100 - 40 * (self.pods.get(slot, 0) + copy) for copy in range(1, copies + 1)]
+
+    def columns_of(self, counts: list[int]) -> filter_pb2.NodeColumns:
+        return super().columns_of([0] * len(counts))
+
+
+class CopiesByTheNodesInTheCall(FollowingPlugin):
+    """Scores the copies of the first node of a call as the best."""
+
+    violates = "P108"
+
+    def change_copies(self, response: score_copies_pb2.ScoreCopiesResponse) -> None:
+        response.scores[0] = 100
+
+
+class CopiesThatDoNotCount(FollowingPlugin):
+    """Scores nodes with copies as they are."""
+
+    violates = "P109"
+
+    def scores_of_copies(self, slot: int, copies: int) -> list[int]:
+        return [100 - self.count(slot)] * copies

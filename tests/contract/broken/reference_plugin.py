@@ -189,7 +189,7 @@ class ReferencePlugin:
         """The response to a request. Raises: Refused."""
         request = rpc.request()
         request.MergeFromString(payload)
-        if rpc in rpcs.WITH_CYCLE:
+        if rpc in (*rpcs.WITH_CYCLE, rpcs.SCORE_COPIES):
             self.admit(request)
         return getattr(self, rpc.name)(request)
 

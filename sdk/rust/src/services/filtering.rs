@@ -4,6 +4,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::Server;
 use crate::call::{Call, Node, PlacedPod, Placement};
+use crate::cluster::Cluster;
 use crate::plugin::Plugin;
 use crate::results::{self, Verdict, coded};
 use crate::v1::filter_plugin_server::FilterPlugin;
@@ -58,6 +59,14 @@ pub(super) fn nodes<'a>(call: &'a Call, selection: &'a v1::NodeSelection) -> Vec
     match &call.cluster {
         Some(cluster) => selection.slots.iter().map(|&slot| cluster.node(slot)).collect(),
         None => selection.nodes.iter().map(view).collect(),
+    }
+}
+
+/// One node of a call, by its place in the request.
+pub(super) fn node_of<'a>(cluster: Option<&'a Cluster>, selection: &'a v1::NodeSelection, at: usize) -> Node<'a> {
+    match cluster {
+        Some(cluster) => cluster.node(selection.slots[at]),
+        None => view(&selection.nodes[at]),
     }
 }
 

@@ -11,7 +11,7 @@ impl<P: Plugin> PluginService for Server<P> {
         &self,
         _: Request<v1::GetPluginInfoRequest>,
     ) -> Result<Response<v1::GetPluginInfoResponse>, Status> {
-        let (plugins, instance) = (vec![self.0.info.message.clone()], self.0.instance.clone());
+        let (plugins, instance) = (vec![self.0.info.describe()], self.0.instance.clone());
         Ok(Response::new(v1::GetPluginInfoResponse { plugins, instance }))
     }
 

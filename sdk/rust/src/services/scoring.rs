@@ -1,10 +1,11 @@
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Server;
-use super::filtering::nodes;
+use super::filtering::{node_of, nodes};
 use crate::info::Normalization;
 use crate::plugin::Plugin;
 use crate::results::{self, coded};
+use crate::shared::Shared;
 use crate::v1::score_plugin_server::ScorePlugin;
 use crate::v1::{self, Code};
 
@@ -24,6 +25,18 @@ fn check(step: &str, scores: &[i64], normalization: Normalization) -> Result<(),
             "{step} returned {} for node {at} of the call: must be 0 to {highest}",
             scores[at]
         ))),
+    }
+}
+
+/// The status and the scores of an answer: none where one is an error, or outside its range.
+fn answer<P: Plugin>(scores: Vec<Result<i64, results::Status>>, shared: &Shared<P>) -> (Option<v1::Status>, Vec<i64>) {
+    let checked = scores
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()
+        .and_then(|scores| check("score", &scores, shared.info.message.normalization()).map(|()| scores));
+    match checked {
+        Err(status) => (Some(as_error("score", status).to_message(shared.name())), Vec::new()),
+        Ok(scores) => (Some(coded(Code::Success, shared.name())), scores),
     }
 }
 
@@ -54,18 +67,42 @@ impl<P: Plugin> ScorePlugin for Server<P> {
                 super::end_if_cancelled(at).await;
                 scores.push(plugin.score(&call, node));
             }
-            let checked = scores.into_iter().collect::<Result<Vec<_>, _>>().and_then(|scores| {
-                check("score", &scores, shared.info.message.normalization()).map(|()| scores)
-            });
-            Ok(match checked {
-                Err(status) => v1::ScoreResponse {
-                    status: Some(as_error("score", status).to_message(shared.name())),
-                    scores: Vec::new(),
-                },
-                Ok(scores) => v1::ScoreResponse { status: Some(coded(Code::Success, shared.name())), scores },
-            })
+            let (status, scores) = answer(scores, &shared);
+            Ok(v1::ScoreResponse { status, scores })
         };
         self.0.run("Score", work).await.map(Response::new)
+    }
+
+    async fn score_copies(
+        &self,
+        request: Request<v1::ScoreCopiesRequest>,
+    ) -> Result<Response<v1::ScoreCopiesResponse>, Status> {
+        let (shared, request) = (self.0.clone(), request.into_inner());
+        if request.copies == 0 {
+            return Err(Status::invalid_argument("copies: 0, must be at least 1"));
+        }
+        let work = async move {
+            let class = request.cycle.as_ref().map_or(0, |cycle| cycle.pod_class);
+            let (plugin, mut call) = shared.begin(request.cycle, 1).await?;
+            let (selection, cluster) = (request.nodes.unwrap_or_default(), call.cluster.clone());
+            let copies = cluster.as_ref().map_or_else(Vec::new, |cluster| cluster.copies(class, request.copies));
+            let mut scores = Vec::new();
+            for at in 0..call.cluster.as_ref().map_or(selection.nodes.len(), |_| selection.slots.len()) {
+                for added in 1..=request.copies as usize {
+                    super::end_if_cancelled(scores.len()).await;
+                    call.added_pods = match &cluster {
+                        None => vec![call.pod.clone(); added],
+                        Some(_) => copies.iter().take(added).map(|copy| (*copy.pod).clone()).collect(),
+                    };
+                    let mut node = node_of(cluster.as_deref(), &selection, at);
+                    node.pods.extend(copies.iter().take(added));
+                    scores.push(plugin.score(&call, &node));
+                }
+            }
+            let (status, scores) = answer(scores, &shared);
+            Ok(v1::ScoreCopiesResponse { status, scores })
+        };
+        self.0.run("ScoreCopies", work).await.map(Response::new)
     }
 
     async fn normalize_score(

@@ -1668,6 +1668,11 @@ pub struct PluginInfo {
     /// has: a scheduler that lacks one rejects the plugin, and says which. Unset: it works with any scheduler.
     #[prost(string, repeated, tag = "11")]
     pub required_features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Whether it serves ScorePlugin.ScoreCopies; it counts if the plugin depends on NODE_PODS and does not
+    /// normalise by itself. Then pods of a class are placed in batches. Unset: beside a Score that depends on NODE_PODS they
+    /// are placed one at a time.
+    #[prost(bool, tag = "12")]
+    pub score_copies: bool,
 }
 /// GetPluginInfoRequest says what the caller knows of the contract.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -10250,6 +10255,31 @@ pub mod queue_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// ScoreCopiesRequest is nodes to score as if pods of the class had been placed on them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScoreCopiesRequest {
+    /// REQUIRED. The class and the state of the cluster, in which none of the pods is placed yet. For a receiver that follows
+    /// the stream the pods are of the class `cycle.pod_class`, for any other they are `cycle.pod`.
+    #[prost(message, optional, tag = "1")]
+    pub cycle: ::core::option::Option<Cycle>,
+    /// REQUIRED. The nodes, each by itself.
+    #[prost(message, optional, tag = "2")]
+    pub nodes: ::core::option::Option<NodeSelection>,
+    /// REQUIRED. How many copies of the pod: each node is scored with one of them on it, with two, … with so many. From 1.
+    #[prost(uint32, tag = "3")]
+    pub copies: u32,
+}
+/// ScoreCopiesResponse is raw scores.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScoreCopiesResponse {
+    /// REQUIRED. With anything but CODE_SUCCESS the pods of the class are placed one at a time; none fails by it.
+    #[prost(message, optional, tag = "1")]
+    pub status: ::core::option::Option<Status>,
+    /// REQUIRED with CODE_SUCCESS. For each node, in the order of the request, `copies` entries: the raw score that Score
+    /// would return with one copy of the pod placed on the node, with two, and so on. In the range of Score's.
+    #[prost(sint64, repeated, tag = "2")]
+    pub scores: ::prost::alloc::vec::Vec<i64>,
+}
 /// PreScoreRequest is about a class on the nodes that passed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PreScoreRequest {
@@ -10454,6 +10484,32 @@ pub mod score_plugin_client {
                 .insert(GrpcMethod::new("trireme.v1.ScorePlugin", "Score"));
             self.inner.unary(req, path, codec).await
         }
+        /// ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+        /// answer. Idempotent. Called where PluginInfo.score_copies is set.
+        pub async fn score_copies(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ScoreCopiesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ScoreCopiesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/trireme.v1.ScorePlugin/ScoreCopies",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("trireme.v1.ScorePlugin", "ScoreCopies"));
+            self.inner.unary(req, path, codec).await
+        }
         /// NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent.
         pub async fn normalize_score(
             &mut self,
@@ -10508,6 +10564,15 @@ pub mod score_plugin_server {
             &self,
             request: tonic::Request<super::ScoreRequest>,
         ) -> std::result::Result<tonic::Response<super::ScoreResponse>, tonic::Status>;
+        /// ScoreCopies is Score for nodes as if copies of the pod had been placed on them, so that many pods are placed by one
+        /// answer. Idempotent. Called where PluginInfo.score_copies is set.
+        async fn score_copies(
+            &self,
+            request: tonic::Request<super::ScoreCopiesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ScoreCopiesResponse>,
+            tonic::Status,
+        >;
         /// NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent.
         async fn normalize_score(
             &self,
@@ -10667,6 +10732,51 @@ pub mod score_plugin_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ScoreSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/trireme.v1.ScorePlugin/ScoreCopies" => {
+                    #[allow(non_camel_case_types)]
+                    struct ScoreCopiesSvc<T: ScorePlugin>(pub Arc<T>);
+                    impl<
+                        T: ScorePlugin,
+                    > tonic::server::UnaryService<super::ScoreCopiesRequest>
+                    for ScoreCopiesSvc<T> {
+                        type Response = super::ScoreCopiesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ScoreCopiesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScorePlugin>::score_copies(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ScoreCopiesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,6 +1,10 @@
 /** Serves ScorePlugin with a plugin's preScore, score and normalizeScores. */
+import { status } from "@grpc/grpc-js";
+import { type Call, Node } from "../calls.js";
 import { checkArray, checkFields, shown } from "../checks.js";
-import { InvalidResult } from "../errors.js";
+import type { PlacedPod } from "../cluster.js";
+import { CallError, InvalidResult } from "../errors.js";
+import type { ScoreCopiesRequest, ScoreCopiesResponse } from "../generated/trireme/v1/score_copies.js";
 import type {
   NormalizeScoreRequest,
   NormalizeScoreResponse,
@@ -21,6 +25,9 @@ export function scoreService(invoker: Invoker): ScorePluginServer {
     preScore: invoker.unary("PreScore", [], (request: PreScoreRequest, turn) => preScore(invoker, request, turn)),
     score: invoker.unary("Score", ["score", "scoreNodes"], (request: ScoreRequest, turn) =>
       score(invoker, request, turn),
+    ),
+    scoreCopies: invoker.unary("ScoreCopies", ["score", "scoreNodes"], (request: ScoreCopiesRequest, turn) =>
+      scoreCopies(invoker, request, turn),
     ),
     normalizeScore: invoker.unary("NormalizeScore", ["normalizeScores"], (request: NormalizeScoreRequest, turn) =>
       normalizeScore(invoker, request, turn),
@@ -43,17 +50,50 @@ async function preScore(invoker: Invoker, request: PreScoreRequest, turn: Turn):
 
 async function score(invoker: Invoker, request: ScoreRequest, turn: Turn): Promise<ScoreResponse> {
   const call = await invoker.callFor(request.cycle, turn);
-  const nodes = invoker.nodesOf(request.nodes);
+  const scores = await scoresOf(invoker, call, invoker.nodesOf(request.nodes));
+  return { status: SUCCESS.toMessage(invoker.name), scores };
+}
+
+async function scoreCopies(invoker: Invoker, request: ScoreCopiesRequest, turn: Turn): Promise<ScoreCopiesResponse> {
+  const call = await invoker.callFor(request.cycle, turn);
+  if (request.copies === 0) throw new CallError(status.INVALID_ARGUMENT, "copies: 0, must be at least 1");
+  const bare = invoker.nodesOf(request.nodes);
+  const slots = request.nodes?.slots ?? [];
+  const rows: bigint[][] = [];
+  for (let copies = 1; copies <= request.copies; copies++) {
+    if (call.cluster === undefined) {
+      const added = new Array<typeof call.pod>(copies).fill(call.pod);
+      rows.push(await scoresOf(invoker, { ...call, addedPods: added }, bare));
+      continue;
+    }
+    const pod = call.cluster.classes.get(request.cycle?.podClass ?? 0);
+    const nodes = bare.map(({ name, message, rawJson, pods }, at) => {
+      const added = pod === undefined ? [] : copiesOf(pod, slots[at]!, copies);
+      return new Node(name, message, rawJson, [...pods, ...added]);
+    });
+    rows.push(await scoresOf(invoker, call, nodes));
+  }
+  const scores = bare.flatMap((_, at) => rows.map((row) => row[at]!));
+  return { status: SUCCESS.toMessage(invoker.name), scores };
+}
+
+/** So many pods of a class on a node, each with a made-up name and UID. */
+function copiesOf(pod: PlacedPod["pod"], slot: number, copies: number): PlacedPod[] {
+  return Array.from({ length: copies }, (_, copy) => {
+    const name = `copy-${copy}`;
+    return { uid: name, name, pod, slot, startTime: 0, terminating: false };
+  });
+}
+
+/** What score or scoreNodes returns for the nodes. @throws CallError where it throws, or returns something else. */
+async function scoresOf(invoker: Invoker, call: Call<any, any>, nodes: readonly Node[]): Promise<bigint[]> {
   const { plugin } = invoker;
   const method = plugin.scoreNodes === undefined ? "score" : "scoreNodes";
   const scores =
     plugin.scoreNodes === undefined
       ? await invoker.callForEachNode<number | bigint>("score", nodes, (node) => plugin.score!(call, node))
       : await invoker.call("scoreNodes", () => plugin.scoreNodes!(call, nodes));
-  return {
-    status: SUCCESS.toMessage(invoker.name),
-    scores: await invoker.call(method, () => checkScores(scores, nodes.length)),
-  };
+  return invoker.call(method, () => checkScores(scores, nodes.length));
 }
 
 async function normalizeScore(

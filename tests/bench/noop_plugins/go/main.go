@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"os"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,8 +16,10 @@ type noop struct{}
 
 func (noop) Name() string { return "Noop" }
 
-func (noop) Filter(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) *framework.Status {
-	return nil
+func (noop) FilterCapacity(
+	context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo, int,
+) (int, *framework.Status) {
+	return math.MaxInt32, nil
 }
 
 func (noop) Score(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) (int64, *framework.Status) {
@@ -30,9 +33,12 @@ func main() {
 	if os.Getenv("DEPENDS_ON") == "NODE_PODS" {
 		dependsOn = trireme.NodePods
 	}
+	// Copies of the pod change no score here: there is nothing to count.
+	scoreCopies := true
 	trireme.Main(trireme.Definition{
-		Plugin:    noop{},
-		DependsOn: dependsOn,
-		PodFields: []string{"metadata.namespace"},
+		Plugin:      noop{},
+		DependsOn:   dependsOn,
+		PodFields:   []string{"metadata.namespace"},
+		ScoreCopies: &scoreCopies,
 	})
 }

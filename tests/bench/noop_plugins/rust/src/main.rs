@@ -19,6 +19,7 @@ impl Plugin for Noop {
 fn main() -> std::process::ExitCode {
     let node_pods = std::env::var("DEPENDS_ON").is_ok_and(|value| value == "NODE_PODS");
     let info = Info::new("Noop", [Point::Filter, Point::Score])
+        .score_copies(true)
         .depends_on(if node_pods { Dependency::NodePods } else { Dependency::Node })
         .pod_fields(["metadata.namespace"]);
     trireme_sdk::main_with(info, |_: Configuration| Ok::<_, ArgumentErrors>(Noop))

@@ -9,6 +9,7 @@ class Noop implements Plugin<undefined> {
     name: "Noop",
     dependsOn: process.env["DEPENDS_ON"] === "NODE_PODS" ? Dependency.NODE_PODS : Dependency.NODE,
     podFields: ["metadata.namespace"],
+    scoreCopies: true,
   };
 
   filter(): Verdict {

@@ -12,15 +12,15 @@ import dev.trireme.sdk.Status;
 import dev.trireme.sdk.Verdict;
 
 /**
- * The scheduler plugin PodLimit: nodes with the label {@code example.com/pod-limit} take only so many pods. How many
- * pods a node has is not part of the node, so this plugin follows the cluster.
+ * The scheduler plugin PodLimit: nodes with the label {@code example.com/pod-limit} take only so many pods, and
+ * those with room are preferred. How many pods a node has is not part of the node, so this plugin follows the cluster.
  */
-public final class PodLimit implements Plugin.Filter {
+public final class PodLimit implements Plugin.Filter, Plugin.Score {
   /** How many pods the node takes. */
   static final String LIMIT = "example.com/pod-limit";
 
   private static final Info INFO = Info.of("PodLimit")
-      .withVersion("1.0.0")
+      .withVersion("1.1.0")
       .dependingOn(Dependency.NODE_PODS) // called again about a node whose pods have changed
       .withNodeData(NodeData.SNAPSHOT)
       .withPodFields("metadata.namespace")
@@ -42,6 +42,17 @@ public final class PodLimit implements Plugin.Filter {
     int count = node.pods().size() - call.removedPods().size() + call.addedPods().size();
     int room = Integer.parseInt(limit) - count;
     return room > 0 ? Verdict.capacity(room) : Status.unschedulable("node(s) had as many pods as they may");
+  }
+
+  /** How much of the limit is left, in percent; also with pods of a batch on the node that are not there yet. */
+  @Override
+  public long score(Call call, Node node) {
+    String limit = node.labels().getOrDefault(LIMIT, "");
+    if (!limit.matches("[0-9]{1,9}")) {
+      return 100;
+    }
+    long room = Math.max(Long.parseLong(limit) - node.pods().size(), 0);
+    return room * 100 / Math.max(Long.parseLong(limit), 1);
   }
 
   /** Serves the plugin. */

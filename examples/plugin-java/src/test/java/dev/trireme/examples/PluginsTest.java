@@ -75,5 +75,7 @@ class PluginsTest {
     assertInstanceOf(Status.class, plugin.filter(TestValues.dryRun(CALL, List.of(), List.of(POD)), node));
     assertEquals(Verdict.capacity(2), plugin.filter(TestValues.dryRun(CALL, List.of(POD), List.of()), node));
     assertEquals(Verdict.PASS, plugin.filter(CALL, TestValues.node("other", Map.of())));
+    assertEquals(50, plugin.score(CALL, node));
+    assertEquals(100, plugin.score(CALL, TestValues.node("other", Map.of())));
   }
 }

@@ -75,7 +75,7 @@ public final class Call {
     return removedPods;
   }
 
-  /** In a dry run of preemption: pods to treat as placed on the node. */
+  /** In a dry run of preemption: pods to treat as placed on the node. For score: see {@link Info#scoreCopies()}. */
   public List<Pod> addedPods() {
     return addedPods;
   }

@@ -59,12 +59,25 @@ final class Description {
     if (plugin instanceof Plugin.NormalizeScore) {
       out.setNormalization(dev.trireme.v1.Normalization.NORMALIZATION_CUSTOM);
     }
+    out.setScoreCopies(scoresCopies(plugin, info));
     boolean hint = plugin instanceof Plugin.QueueingHint;
     for (Event event : info.events()) {
       out.addEventsToRegister(ClusterEvent.newBuilder()
           .setResource(event.resource()).addAllActions(event.actions()).setHint(hint));
     }
     return out.build();
+  }
+
+  /** Whether ScoreCopies is served, so far as it would be called at all. */
+  private static boolean scoresCopies(Plugin plugin, Info info) {
+    if (!(plugin instanceof Plugin.Score)) {
+      return false;
+    }
+    if (info.scoreCopies() != null) {
+      return info.scoreCopies();
+    }
+    return info.nodeData() == NodeData.SNAPSHOT && info.dependsOn() == Dependency.NODE_PODS
+        && !(plugin instanceof Plugin.NormalizeScore);
   }
 
   private static String problem(Plugin plugin, Info info, Set<ExtensionPoint> points) {

@@ -15,6 +15,10 @@ import java.util.List;
  * @param events which changes may help a pod that it refused; empty: every one
  * @param idempotent whether a call may be made twice, also at the same time and at two replicas, without any effect beyond
  *     the two answers, which are the same; the scheduler may then hedge calls that change nothing
+ * @param scoreCopies whether score also answers for nodes with copies of the pod on them, so that pods of a class are placed
+ *     in batches although the score depends on NODE_PODS. With SNAPSHOT the copies are in {@link Node#pods()}, and null
+ *     means that it does; otherwise they are in {@link Call#addedPods()}, which score has to count, and null means that it
+ *     does not
  */
 public record Info(
     String name,
@@ -25,58 +29,72 @@ public record Info(
     Normalization normalization,
     int maxConcurrentCalls,
     List<Event> events,
-    boolean idempotent) {
+    boolean idempotent,
+    Boolean scoreCopies) {
 
   /** A plugin of this name: it depends on anything, gets names of nodes, and has no limits. */
   public static Info of(String name) {
     return new Info(
-        name, "", Dependency.CLUSTER, NodeData.NAMES, List.of(), Normalization.NONE, 0, List.of(), false);
+        name, "", Dependency.CLUSTER, NodeData.NAMES, List.of(), Normalization.NONE, 0, List.of(), false, null);
   }
 
   /** The same with this version. */
   public Info withVersion(String value) {
     return new Info(
-        name, value, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent);
+        name, value, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent,
+        scoreCopies);
   }
 
   /** The same, depending on this. */
   public Info dependingOn(Dependency value) {
     return new Info(
-        name, version, value, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent);
+        name, version, value, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent,
+        scoreCopies);
   }
 
   /** The same with nodes in this form. */
   public Info withNodeData(NodeData value) {
     return new Info(
-        name, version, dependsOn, value, podFields, normalization, maxConcurrentCalls, events, idempotent);
+        name, version, dependsOn, value, podFields, normalization, maxConcurrentCalls, events, idempotent,
+        scoreCopies);
   }
 
   /** The same with these fields of pods. */
   public Info withPodFields(String... paths) {
     return new Info(
-        name, version, dependsOn, nodeData, List.of(paths), normalization, maxConcurrentCalls, events, idempotent);
+        name, version, dependsOn, nodeData, List.of(paths), normalization, maxConcurrentCalls, events, idempotent,
+        scoreCopies);
   }
 
   /** The same with scores of this kind. */
   public Info withNormalization(Normalization value) {
     return new Info(
-        name, version, dependsOn, nodeData, podFields, value, maxConcurrentCalls, events, idempotent);
+        name, version, dependsOn, nodeData, podFields, value, maxConcurrentCalls, events, idempotent,
+        scoreCopies);
   }
 
   /** The same with at most so many calls at once. */
   public Info withMaxConcurrentCalls(int value) {
-    return new Info(name, version, dependsOn, nodeData, podFields, normalization, value, events, idempotent);
+    return new Info(name, version, dependsOn, nodeData, podFields, normalization, value, events, idempotent,
+        scoreCopies);
   }
 
   /** The same with these events. */
   public Info withEvents(Event... values) {
     return new Info(
-        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, List.of(values), idempotent);
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, List.of(values), idempotent,
+        scoreCopies);
   }
 
   /** The same, whose calls may be made twice. */
   public Info withIdempotence() {
     return new Info(
-        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, true);
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, true, scoreCopies);
+  }
+
+  /** The same, whose score answers for nodes with copies of the pod on them, or does not. */
+  public Info withScoreCopies(boolean value) {
+    return new Info(
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent, value);
   }
 }

@@ -215,6 +215,7 @@ public final class PluginServer implements AutoCloseable {
     return new Definition()
         .add(Rpcs.PRE_SCORE, invoker.unary(Rpcs.PRE_SCORE, handlers::preScore))
         .add(Rpcs.SCORE, invoker.unary(Rpcs.SCORE, handlers::score))
+        .add(Rpcs.SCORE_COPIES, invoker.unary(Rpcs.SCORE_COPIES, handlers::scoreCopies))
         .add(Rpcs.NORMALIZE_SCORE, invoker.unary(Rpcs.NORMALIZE_SCORE, handlers::normalizeScore))
         .build();
   }

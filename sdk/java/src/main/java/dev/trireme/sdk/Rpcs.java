@@ -42,6 +42,8 @@ import dev.trireme.v1.RejectRequest;
 import dev.trireme.v1.RejectResponse;
 import dev.trireme.v1.ReserveRequest;
 import dev.trireme.v1.ReserveResponse;
+import dev.trireme.v1.ScoreCopiesRequest;
+import dev.trireme.v1.ScoreCopiesResponse;
 import dev.trireme.v1.ScoreRequest;
 import dev.trireme.v1.ScoreResponse;
 import dev.trireme.v1.SyncRequest;
@@ -108,6 +110,10 @@ public final class Rpcs {
   /** ScorePlugin.Score. */
   public static final Rpc<ScoreRequest, ScoreResponse> SCORE =
       new Rpc<>("ScorePlugin", "Score", ScoreRequest.getDefaultInstance(), ScoreResponse.getDefaultInstance());
+
+  /** ScorePlugin.ScoreCopies. */
+  public static final Rpc<ScoreCopiesRequest, ScoreCopiesResponse> SCORE_COPIES =
+      new Rpc<>("ScorePlugin", "ScoreCopies", ScoreCopiesRequest.getDefaultInstance(), ScoreCopiesResponse.getDefaultInstance());
 
   /** ScorePlugin.NormalizeScore. */
   public static final Rpc<NormalizeScoreRequest, NormalizeScoreResponse> NORMALIZE_SCORE =

@@ -2,10 +2,15 @@ package dev.trireme.sdk;
 
 import dev.trireme.v1.NormalizeScoreRequest;
 import dev.trireme.v1.NormalizeScoreResponse;
+import dev.trireme.v1.Pod;
 import dev.trireme.v1.PreScoreRequest;
 import dev.trireme.v1.PreScoreResponse;
+import dev.trireme.v1.ScoreCopiesRequest;
+import dev.trireme.v1.ScoreCopiesResponse;
 import dev.trireme.v1.ScoreRequest;
 import dev.trireme.v1.ScoreResponse;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 
 /** Serves ScorePlugin with a plugin's preScore, score and normalizeScores. */
@@ -38,6 +43,50 @@ final class ScoreHandlers {
       return ScoreResponse.newBuilder()
           .setStatus(Status.SUCCESS.toMessage(invoker.name())).addAllScores(scores).build();
     });
+  }
+
+  ScoreCopiesResponse scoreCopies(ScoreCopiesRequest request) throws Exception {
+    Plugin.Score plugin = invoker.as(Plugin.Score.class);
+    if (request.getCopies() == 0) {
+      throw Refusals.of(io.grpc.Status.INVALID_ARGUMENT, "copies: 0, must be at least 1");
+    }
+    return invoker.withCall(request.getCycle(), 1, call -> {
+      List<Node> bare = invoker.nodesOf(request.getNodes());
+      List<List<Long>> rows = new ArrayList<>();
+      for (int copies = 1; copies <= request.getCopies(); copies++) {
+        Call withCopies = call.cluster() == null
+            ? call.asDryRun(List.of(), Collections.nCopies(copies, call.pod())) : call;
+        List<Node> nodes = call.cluster() == null ? bare : withCopies(bare, request, call.cluster(), copies);
+        rows.add(invoker.call("scoreNodes", () -> check(plugin.scoreNodes(withCopies, nodes), nodes.size())));
+      }
+      ScoreCopiesResponse.Builder out =
+          ScoreCopiesResponse.newBuilder().setStatus(Status.SUCCESS.toMessage(invoker.name()));
+      for (int at = 0; at < bare.size(); at++) {
+        for (List<Long> row : rows) {
+          out.addScores(row.get(at));
+        }
+      }
+      return out.build();
+    });
+  }
+
+  /** The nodes with so many more pods of the class on each, which have made-up names and UIDs. */
+  private static List<Node> withCopies(List<Node> bare, ScoreCopiesRequest request, ClusterState cluster, int copies) {
+    Pod pod = cluster.classes().get(request.getCycle().getPodClass());
+    if (pod == null) {
+      return bare;
+    }
+    List<Node> out = new ArrayList<>();
+    for (int at = 0; at < bare.size(); at++) {
+      Node node = bare.get(at);
+      List<PlacedPod> pods = new ArrayList<>(node.pods());
+      for (int copy = 0; copy < copies; copy++) {
+        String name = "copy-" + copy;
+        pods.add(new PlacedPod(name, name, pod, request.getNodes().getSlots(at), 0, false));
+      }
+      out.add(new Node(node.name(), node.message(), node.rawJson(), pods));
+    }
+    return out;
   }
 
   NormalizeScoreResponse normalizeScore(NormalizeScoreRequest request) throws Exception {

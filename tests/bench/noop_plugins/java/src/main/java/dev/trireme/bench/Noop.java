@@ -15,7 +15,8 @@ import dev.trireme.sdk.Verdict;
 public final class Noop implements Plugin.Filter, Plugin.Score {
   private static final Info INFO = Info.of("Noop")
       .dependingOn("NODE_PODS".equals(System.getenv("DEPENDS_ON")) ? Dependency.NODE_PODS : Dependency.NODE)
-      .withPodFields("metadata.namespace");
+      .withPodFields("metadata.namespace")
+      .withScoreCopies(true);
 
   @Override
   public Info info() {
