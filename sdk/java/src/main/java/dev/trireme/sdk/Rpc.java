@@ -13,7 +13,12 @@ public final class Rpc<I extends Message, O extends Message> {
 
   /** The RPC of this name, of a service in the file of its request. */
   public Rpc(String service, String name, I request, O response) {
-    this.service = request.getDescriptorForType().getFile().findServiceByName(service);
+    this(request.getDescriptorForType().getFile().findServiceByName(service), name, request, response);
+  }
+
+  /** The RPC of this name, of a service in another file than that of its request. */
+  Rpc(ServiceDescriptor service, String name, I request, O response) {
+    this.service = service;
     var described = this.service.findMethodByName(name);
     this.method = MethodDescriptor.<I, O>newBuilder()
         .setType(typeOf(described))

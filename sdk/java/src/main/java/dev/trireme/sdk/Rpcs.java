@@ -113,7 +113,7 @@ public final class Rpcs {
 
   /** ScorePlugin.ScoreCopies. */
   public static final Rpc<ScoreCopiesRequest, ScoreCopiesResponse> SCORE_COPIES =
-      new Rpc<>("ScorePlugin", "ScoreCopies", ScoreCopiesRequest.getDefaultInstance(), ScoreCopiesResponse.getDefaultInstance());
+      new Rpc<>(SCORE.service(), "ScoreCopies", ScoreCopiesRequest.getDefaultInstance(), ScoreCopiesResponse.getDefaultInstance());
 
   /** ScorePlugin.NormalizeScore. */
   public static final Rpc<NormalizeScoreRequest, NormalizeScoreResponse> NORMALIZE_SCORE =
