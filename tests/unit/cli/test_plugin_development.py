@@ -3,14 +3,18 @@
 import os
 import re
 import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import virtual_time
 import yaml
 
 from trireme.cli import main
 from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes
+from trireme.framework import release
 from trireme.v1 import plugin_pb2
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -286,3 +290,44 @@ async def test_a_build_that_fails_after_a_start_that_failed_does_not_say_that_an
     assert "exit code 1 before it served" in output
     assert "build ended with exit code 1" in output
     assert "goes on" not in output
+
+
+@pytest.mark.parametrize("known", ["another", "the same", "none"])
+def test_a_plugin_in_java_is_built_with_its_own_package_of_the_sdk(tmp_path: Path, packages: Path, known: str) -> None:
+    """Broken, Maven builds it with a package that another project of the same version left in its local folder."""
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    jar = Path("dev/trireme/trireme-plugin-sdk") / release.TRIREME / f"trireme-plugin-sdk-{release.TRIREME}.jar"
+    local = tmp_path / "m2" / jar
+    texts = {packages / "java" / jar: "mine"} | (
+        {} if known == "none" else {local: "mine" if known == "the same" else "other"}
+    )
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    init.write("MyPlugin", "java", tmp_path / "new", packages)
+    subprocess.run(["make", "sdk", f"MAVEN_LOCAL={tmp_path}/m2"], cwd=tmp_path / "new", check=True, timeout=60)
+    assert local.exists() is (known == "the same")
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_sample_pod_that_is_not_decided_says_what_it_waits_for(held: bool) -> None:
+    """Broken, the author of a Permit plugin reads `undecided`, after a quarter of a minute."""
+    summary = "waits for Mine to permit node node-0"
+
+    async def main(clock: Callable[[], float]) -> None:
+        async def list_pods() -> list[dict[str, Any]]:
+            pods: list[dict[str, Any]] = [{"metadata": {"name": name}, "spec": {}} for name in ("probe", "a", "b")]
+            pods[1]["spec"]["nodeName"] = "node-1"
+            return pods
+
+        async def explain(name: str) -> dict[str, Any]:
+            assert name == "b"
+            return {"waitsFor": {"for": "permit" if held else "attempt"}, "summary": summary}
+
+        started = clock()
+        lines = await sample_pods.placements(list_pods, ["a", "b"], explain)
+        assert lines == ["  a: on node-1", f"  b: {summary}"]
+        assert (clock() - started < 4) is held
+
+    virtual_time.run(main)

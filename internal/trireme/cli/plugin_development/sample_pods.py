@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.cli import frontend_connection
@@ -18,6 +18,10 @@ _PODS = "/api/v1/namespaces/default/pods"
 _PROBE = "probe"
 _WAIT_SECONDS = 15.0
 _SHOWN_NODES = 5
+#: What pods wait for until somebody acts: a plugin holds them, or does not answer about them. After so many seconds in
+#: which all undecided pods do, they are not waited for.
+_HELD = frozenset({"permit", "preBind", "plugin", "gate"})
+_HELD_SECONDS = 3.0
 
 
 async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: pathlib.Path, say: Say) -> None:
@@ -35,7 +39,15 @@ async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: 
         report = await _evaluation(socket)
         for line in evaluation_lines(project.name, report):
             say(line)
-        for line in await _placements(api, names):
+
+        async def list_pods() -> Sequence[Mapping[str, Any]]:
+            pods: Sequence[Mapping[str, Any]] = (await api.get(_PODS)).json()["items"]
+            return pods
+
+        async def explain(name: str) -> Mapping[str, Any]:
+            return await _explain(socket, name) or {}
+
+        for line in await placements(list_pods, names, explain):
             say(line)
 
 
@@ -64,22 +76,26 @@ def sample_pod(name: str, labels: Mapping[str, str], *, gated: bool) -> Mapping[
 
 async def _evaluation(socket: pathlib.Path) -> Mapping[str, Any]:
     """What the nodes say of the probe, once insight knows it; what it said last where that takes too long."""
-    options = argparse.Namespace(socket=str(socket), server="")
     report: Mapping[str, Any] = {}
     try:
         async with asyncio.timeout(_WAIT_SECONDS):
             while "feasibleNodes" not in report:
                 await asyncio.sleep(0.2)
-                try:
-                    answer = await frontend_connection.fetch_report(
-                        options, "/trireme/v1/explain", {"pod": f"default/{_PROBE}"}
-                    )
-                except frontend_connection.ReportUnavailable:
-                    continue
-                report = answer.get("evaluation", {})
+                answer = await _explain(socket, _PROBE)
+                if answer is not None:
+                    report = answer.get("evaluation", {})
     except TimeoutError:
         return report
     return report
+
+
+async def _explain(socket: pathlib.Path, name: str) -> Mapping[str, Any] | None:
+    """The scheduler's report about a pod; None: it has not answered."""
+    options = argparse.Namespace(socket=str(socket), server="")
+    try:
+        return await frontend_connection.fetch_report(options, "/trireme/v1/explain", {"pod": f"default/{name}"})
+    except frontend_connection.ReportUnavailable:
+        return None
 
 
 def evaluation_lines(plugin: str, report: Mapping[str, Any]) -> list[str]:
@@ -103,28 +119,47 @@ def evaluation_lines(plugin: str, report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-async def _placements(api: client.ApiClient, names: list[str]) -> list[str]:
-    """Where each pod went, or why it waits, in lines; those that are undecided after a while say so."""
-    texts = dict.fromkeys(names, "undecided")
+async def placements(
+    list_pods: Callable[[], Awaitable[Sequence[Mapping[str, Any]]]],
+    names: Sequence[str],
+    explain: Callable[[str], Awaitable[Mapping[str, Any]]],
+) -> list[str]:
+    """Where each pod went, or why it waits, in lines; of those that are undecided after a while what they wait for.
+
+    `explain` returns the scheduler's report about a pod, or nothing.
+    """
+    texts = dict.fromkeys(names, "")
+    clock = asyncio.get_running_loop().time
+    moving = clock()
     try:
         async with asyncio.timeout(_WAIT_SECONDS):
-            while "undecided" in texts.values():
-                for pod in (await api.get(_PODS)).json()["items"]:
+            while True:
+                for pod in await list_pods():
                     name = pod["metadata"]["name"]
                     if name in texts:
                         texts[name] = _placement(pod)
-                await asyncio.sleep(0.1)
+                undecided = [name for name, text in texts.items() if not text]
+                if not undecided:
+                    break
+                reports = {name: await explain(name) for name in undecided}
+                if not all(report.get("waitsFor", {}).get("for") in _HELD for report in reports.values()):
+                    moving = clock()
+                elif clock() - moving >= _HELD_SECONDS:
+                    texts.update({name: report["summary"] for name, report in reports.items()})
+                    break
+                await asyncio.sleep(0.2)
     except TimeoutError:
-        pass
+        for name in [name for name, text in texts.items() if not text]:
+            texts[name] = (await explain(name)).get("summary") or "undecided"
     return [f"  {name}: {text}" for name, text in texts.items()]
 
 
 def _placement(pod: Mapping[str, Any]) -> str:
-    """Where the pod is, or the message of its refusal."""
+    """Where the pod is, or the message of its refusal; empty: neither is known."""
     node: str = pod["spec"].get("nodeName", "")
     if node:
         return f"on {node}"
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"pending: {condition.get('message', '')}"
-    return "undecided"
+    return ""
