@@ -143,6 +143,59 @@ async def test_a_plugin_whose_calls_fail_is_not_shown_as_ok(monkeypatch: pytest.
             await supervisor.close()
 
 
+def _failed(last_error: str, failed: int, age_ms: int | None) -> plugin_pb2.PluginStatistics:
+    return plugin_pb2.PluginStatistics(
+        plugin="P", breaker="closed", failed=failed, last_error=last_error, last_error_age_ms=age_ms
+    )
+
+
+def test_the_last_failure_of_all_processes_explains_why_a_plugin_is_failing() -> None:
+    """Broken, somebody whose Permit fails now reads of an error of Score that was over minutes ago."""
+    failures = plugin_calls._LastFailures()
+    failures.observe("score", [_failed("Score: no configuration", 1, 240_000)])
+    failures.observe("bind", [_failed("Permit: late", 2, 1_000)])
+    failures.observe("filter", [_failed("Filter: broken", 1, 5_000)])
+    last = failures.last("P")
+    assert last is not None
+    assert (last.text, last.is_recent) == ("Permit: late", True)
+    (row,) = [plugin_calls._plugin_row(_Monitor().statuses()[0], [_failed("Score: old", 1, 240_000)], last, None)]
+    assert (row["health"], row["problem"], row["lastError"]) == ("failing", "Permit: late", "Permit: late")
+
+
+def test_failures_of_processes_that_do_not_say_when_are_told_by_their_counters() -> None:
+    """Broken, an older phase's failure of long ago explains what another one's calls fail with now."""
+    failures = plugin_calls._LastFailures()
+    for failed in (1, 2):
+        failures.observe("score", [_failed("Score: old", 1, None)])
+        failures.observe("bind", [_failed("Permit: late", failed, None)])
+    last = failures.last("P")
+    assert last is not None
+    assert (last.text, last.is_recent) == ("Permit: late", True)
+
+
+def test_what_failed_before_a_reload_is_over() -> None:
+    """Broken, a plugin is `failing` beside no failed call, and no line says why."""
+    failures = plugin_calls._LastFailures()
+    failures.observe("score", [_failed("Score: broken", 3, 1_000)])
+    failures.observe("score", [_failed("", 0, None)])
+    assert failures.last("P") is None
+    failures.observe("bind", [_failed("Permit: late", 1, 1_000)])
+    failures.observe("score", [_failed("", 0, None)])
+    last = failures.last("P")
+    assert last is not None
+    assert last.text == "Permit: late"
+
+
+async def test_a_reload_ends_the_frontends_own_failures_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, a plugin whose configuration was mended is `failing` without a reason until the next poll."""
+    own = {"P": _failed("PreEnqueue: broken", 1, 1_000)}
+    calls = _calls(_Phase(b""))
+    monkeypatch.setattr(calls, "_own_statistics", lambda: list(own.values()))
+    assert plugin_calls.one_line(calls.rows()[0]).startswith("plugin P failing: PreEnqueue: broken: a")
+    own["P"] = _failed("", 0, None)
+    assert plugin_calls.one_line(calls.rows()[0]).startswith("plugin P ok: a")
+
+
 def test_what_is_not_called_in_any_process_is_shown() -> None:
     """Broken, somebody who mended Score wonders why pods still wait: for PreEnqueue, which another process calls."""
 
@@ -156,5 +209,5 @@ def test_what_is_not_called_in_any_process_is_shown() -> None:
         entry("open", "PreEnqueue is not called: broken"),
     ]
     text = "Score is not called: broken; PreEnqueue is not called: broken"
-    assert plugin_calls._last_error(found) == text
-    assert plugin_calls._last_error(found[:1]) == "Filter: late"
+    assert plugin_calls._not_called(found) == text
+    assert plugin_calls._not_called(found[:1]) == ""

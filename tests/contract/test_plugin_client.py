@@ -27,7 +27,7 @@ from plugin_servers import (
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_connection, remote_filter, remote_score
+from trireme.remote import plugin_statistics, remote_connection, remote_filter, remote_score
 from trireme.remote.remote_breaker import State
 from trireme.v1 import filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 
@@ -231,6 +231,8 @@ async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(ben
     assert states == {"PreScore": State.CLOSED, "Score": State.OPEN}
     assert (statistics.breaker, statistics.answered, statistics.failed) == (State.OPEN, 4, 2)
     assert statistics.last_error == f"Score is not called: {target}: no answer within 200 ms"
+    sent = plugin_statistics.to_message("P", statistics)
+    assert (sent.last_error, sent.HasField("last_error_age_ms")) == (statistics.last_error, True)
 
 
 async def test_a_status_with_an_unknown_code_fails_the_call(bench: Bench) -> None:

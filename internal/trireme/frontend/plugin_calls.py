@@ -1,7 +1,9 @@
 """Statistics of the calls to remote plugins, by the frontend and by every replica of a phase."""
 
 import asyncio
+import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -45,7 +47,7 @@ class PluginStatisticsPoller:
         self._remote_queue = remote_queue
         self._streams = streams
         self._of_phases: Sequence[plugin_pb2.PluginStatistics] = ()
-        self._failures = _RecentFailures()
+        self._failures = _LastFailures()
 
     async def run(self) -> None:
         """Poll the phases every few seconds until cancelled. Those that do not answer are left out."""
@@ -64,13 +66,16 @@ class PluginStatisticsPoller:
 
     def rows(self) -> list[Json]:
         """Each remote plugin as `trireme status` shows it."""
-        found = [*self._of_phases, *self._own_statistics()]
+        own = self._own_statistics()
+        # A reload begins its counters anew: what failed before it is over now, and not at the next poll.
+        self._failures.observe("", own)
+        found = [*self._of_phases, *own]
         streams = self._streams()
         return [
             _plugin_row(
                 status,
                 [entry for entry in found if entry.plugin == status.name],
-                self._failures.recent(status.name),
+                self._failures.last(status.name),
                 streams.get(status.name),
             )
             for status in self._monitor.statuses()
@@ -82,30 +87,58 @@ class PluginStatisticsPoller:
         return [plugin_statistics.to_message(name, entry) for name, entry in own.items()]
 
 
-class _RecentFailures:
-    """When calls to each plugin last failed, from the processes' counters."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Failure:
+    """The last failed call of one process to one plugin."""
+
+    at: float  # by time.monotonic; minus infinity: before this frontend came
+    text: str
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether the plugin counts as failing because of it."""
+        return time.monotonic() - self.at < FAILING_SECONDS
+
+
+class _LastFailures:
+    """The last failed call to each plugin, over all processes, from what they report."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
-        self._at: dict[str, float] = {}
+        self._last: dict[tuple[str, str], _Failure] = {}
 
     def observe(self, process: str, statistics: Sequence[plugin_pb2.PluginStatistics]) -> None:
         """Compare a process's statistics with its last ones; it is known by its address.
 
-        The first ones of a process may count failures of long ago.
+        The first ones of a process may count failures of long ago. One whose counter is back at none has another
+        configuration, or is another process: what failed before says nothing of it.
         """
         for entry in statistics:
             key = process, entry.plugin
-            before = self._counts.get(key, entry.failed)
+            before = self._counts.get(key)
             self._counts[key] = entry.failed
-            # Less than before: the process began anew.
-            if entry.failed > before or 0 < entry.failed < before:
-                self._at[entry.plugin] = time.monotonic()
+            if not entry.failed:
+                self._last.pop(key, None)
+            elif entry.failed == before:
+                # The same failure; whether its RPC is called may be different by now.
+                self._last[key] = dataclasses.replace(self._last[key], text=entry.last_error)
+            else:
+                self._last[key] = _Failure(_failed_at(entry, is_new=before is not None), entry.last_error)
 
-    def recent(self, plugin: str) -> bool:
-        """Whether a call to the plugin failed a short time ago."""
-        at = self._at.get(plugin)
-        return at is not None and time.monotonic() - at < FAILING_SECONDS
+    def last(self, plugin: str) -> _Failure | None:
+        """The last failed call to the plugin."""
+        found = [failure for (_, name), failure in self._last.items() if name == plugin]
+        return max(found, key=lambda failure: failure.at, default=None)
+
+
+def _failed_at(entry: plugin_pb2.PluginStatistics, *, is_new: bool) -> float:
+    """When a process's last call failed, by time.monotonic. A process of an older version does not say it.
+
+    Then it was just now if the failure `is_new`, and else before this frontend came.
+    """
+    if entry.HasField("last_error_age_ms"):
+        return time.monotonic() - entry.last_error_age_ms / 1000
+    return time.monotonic() if is_new else -math.inf
 
 
 def one_line(row: Json) -> str:
@@ -146,13 +179,13 @@ async def _request_statistics(channel: aio.Channel) -> Sequence[plugin_pb2.Plugi
 def _plugin_row(
     status: monitored_plugin.PluginStatus,
     found: Sequence[plugin_pb2.PluginStatistics],
-    failed_recently: bool,
+    failure: _Failure | None,
     stream: replica_link.LinkStatistics | None,
 ) -> Json:
     """Make a plugin's row of the status page: calls and durations of all processes together, and its health.
 
-    The breaker shown is the worst of all processes. The problem is what explains the health: the last error, that of
-    the snapshot stream, or that of the handshake.
+    The breaker shown is the worst of all processes. The problem is what explains the health: the last failure of all
+    processes, or what is not called since, the error of the snapshot stream, or that of the handshake.
     """
     durations = call_durations.CallDurations()
     for entry in found:
@@ -160,8 +193,9 @@ def _plugin_row(
     # A phase of another version may report states that we do not know.
     known = [entry for entry in found if entry.breaker in _BREAKERS]
     breaker = max((entry.breaker for entry in known), key=_BREAKERS.index, default=_BREAKERS[0])
-    last_error = _last_error(found)
-    health = _health_text(status, failed_recently or breaker != _BREAKERS[0], stream is not None and not stream.in_step)
+    last_error = _not_called(found) or (failure.text if failure is not None else "")
+    failing = breaker != _BREAKERS[0] or (failure is not None and failure.is_recent)
+    health = _health_text(status, failing, stream is not None and not stream.in_step)
     problems = {"failing": last_error, "not following": _stream_problem(stream)}
     failed = sum(entry.failed for entry in found)
     if health == "ok" and any(entry.over_budget for entry in found):
@@ -188,8 +222,8 @@ def _plugin_row(
     }
 
 
-def _last_error(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
-    """The last failure in one of the processes; where breakers are not closed, what is not called in any of them.
+def _not_called(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
+    """What is not called in any of the processes because its breaker is not closed, each with its last failure.
 
     Replicas that do not call the same RPCs are one: the text begins with these.
     """
@@ -197,9 +231,7 @@ def _last_error(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
     for entry in found:
         if entry.breaker in _BREAKERS[1:] and entry.last_error:
             not_called.setdefault(entry.last_error.partition(":")[0], entry.last_error)
-    if not_called:
-        return "; ".join(not_called.values())
-    return next((entry.last_error for entry in found if entry.last_error), "")
+    return "; ".join(not_called.values())
 
 
 def _shadow_json(found: Sequence[plugin_pb2.PluginStatistics]) -> Json:

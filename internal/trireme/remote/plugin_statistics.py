@@ -17,6 +17,7 @@ def to_response(
 
 def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) -> plugin_pb2.PluginStatistics:
     """The statistics of one plugin's connection."""
+    age = statistics.last_error_age
     shadow = statistics.shadow or shadow_counts.ShadowCounts()
     return plugin_pb2.PluginStatistics(
         plugin=plugin,
@@ -33,4 +34,5 @@ def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) 
         hedged=statistics.hedged,
         bypassed=statistics.bypassed,
         over_budget=statistics.over_budget,
+        last_error_age_ms=None if age is None else round(max(0.0, age) * 1000),
     )

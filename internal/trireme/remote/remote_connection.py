@@ -117,6 +117,7 @@ class ConnectionStatistics:
     hedged: int = 0  # calls that were also made at a second endpoint
     bypassed: int = 0  # calls that were not made because the budget was used up
     over_budget: bool = False
+    last_error_age: float | None = None  # seconds since the last failure; None: there was none
 
     @property
     def breaker(self) -> remote_breaker.State:
@@ -187,6 +188,7 @@ class PluginConnection:
             self._hedged,
             self._budget.bypassed,
             self._budget.exhausted,
+            self._health.last_error_age(),
         )
 
     async def close(self) -> None:

@@ -46,7 +46,18 @@ class RpcHealth:
 class PluginHealth:
     """The results of one plugin's calls, together and by RPC. RPCs are named without their service, as in `Score`."""
 
-    __slots__ = ("_last_failed", "_make_breaker", "_plugin", "_rpcs", "answered", "durations", "failed", "not_called")
+    __slots__ = (
+        "_clock",
+        "_last_failed",
+        "_last_failed_at",
+        "_make_breaker",
+        "_plugin",
+        "_rpcs",
+        "answered",
+        "durations",
+        "failed",
+        "not_called",
+    )
 
     def __init__(self, plugin: str, failures: int, open_seconds: float, clock: Callable[[], float]) -> None:
         self._plugin = plugin
@@ -56,7 +67,9 @@ class PluginHealth:
         self._rpcs: dict[str, RpcHealth] = {}
         #: Requests; `not_called` met an open breaker.
         self.answered = self.failed = self.not_called = 0
+        self._clock = clock
         self._last_failed = ""
+        self._last_failed_at = 0.0
         self.durations = call_durations.CallDurations()
 
     def admit(self, rpc: str) -> int | str:
@@ -128,11 +141,15 @@ class PluginHealth:
             return "; ".join(f"{rpc} is not called: {each.last_error}" for rpc, each in not_called)
         return f"{self._last_failed}: {self._rpcs[self._last_failed].last_error}" if self._last_failed else ""
 
+    def last_error_age(self) -> float | None:
+        """Seconds since the last failure; None: there was none."""
+        return self._clock() - self._last_failed_at if self._last_failed else None
+
     def _record_error(self, rpc: str, text: str) -> RpcHealth:
         """Count a call that failed or was rejected, and keep its text; returns the RPC's health."""
         health = self._health_of(rpc)
         health.last_error = text
-        self._last_failed = rpc
+        self._last_failed, self._last_failed_at = rpc, self._clock()
         self.failed += 1
         return health
 

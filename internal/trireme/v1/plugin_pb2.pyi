@@ -529,6 +529,7 @@ class PluginStatistics(_message.Message):
     HEDGED_FIELD_NUMBER: _builtins.int
     BYPASSED_FIELD_NUMBER: _builtins.int
     OVER_BUDGET_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_AGE_MS_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """REQUIRED. The plugin."""
     answered: _builtins.int
@@ -559,6 +560,8 @@ class PluginStatistics(_message.Message):
     """OPTIONAL. Calls that were not made because the plugin had used up its budget."""
     over_budget: _builtins.bool
     """OPTIONAL. Whether it has used up its budget now."""
+    last_error_age_ms: _builtins.int
+    """OPTIONAL. Milliseconds since the last failure; unset: there was none, or the process is of an older version."""
     @_builtins.property
     def durations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """OPTIONAL. A histogram of the calls' durations: entry i counts those of at most 0.0001 * 2^(i/4) seconds and more
@@ -582,11 +585,14 @@ class PluginStatistics(_message.Message):
         hedged: _builtins.int = ...,
         bypassed: _builtins.int = ...,
         over_budget: _builtins.bool = ...,
+        last_error_age_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error_age_ms", b"_last_error_age_ms", "last_error_age_ms", b"last_error_age_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "breaker", b"breaker", "bypassed", b"bypassed", "durations", b"durations", "failed", b"failed", "hedged", b"hedged", "last_error", b"last_error", "over_budget", b"over_budget", "plugin", b"plugin", "shadow_compared", b"shadow_compared", "shadow_differed", b"shadow_differed", "shadow_failed", b"shadow_failed", "shadow_refused_nodes", b"shadow_refused_nodes", "shadow_skipped", b"shadow_skipped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error_age_ms", b"_last_error_age_ms", "answered", b"answered", "breaker", b"breaker", "bypassed", b"bypassed", "durations", b"durations", "failed", b"failed", "hedged", b"hedged", "last_error", b"last_error", "last_error_age_ms", b"last_error_age_ms", "over_budget", b"over_budget", "plugin", b"plugin", "shadow_compared", b"shadow_compared", "shadow_differed", b"shadow_differed", "shadow_failed", b"shadow_failed", "shadow_refused_nodes", b"shadow_refused_nodes", "shadow_skipped", b"shadow_skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__last_error_age_ms: _TypeAlias = _typing.Literal["last_error_age_ms"]  # noqa: Y015
+    _WhichOneofArgType__last_error_age_ms: _TypeAlias = _typing.Literal["_last_error_age_ms", b"_last_error_age_ms"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_error_age_ms) -> _WhichOneofReturnType__last_error_age_ms | None: ...
 
 Global___PluginStatistics: _TypeAlias = PluginStatistics  # noqa: Y015

@@ -919,9 +919,11 @@ type PluginStatistics struct {
 	// OPTIONAL. Calls that were not made because the plugin had used up its budget.
 	Bypassed uint64 `protobuf:"varint,13,opt,name=bypassed,proto3" json:"bypassed,omitempty"`
 	// OPTIONAL. Whether it has used up its budget now.
-	OverBudget    bool `protobuf:"varint,14,opt,name=over_budget,json=overBudget,proto3" json:"over_budget,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OverBudget bool `protobuf:"varint,14,opt,name=over_budget,json=overBudget,proto3" json:"over_budget,omitempty"`
+	// OPTIONAL. Milliseconds since the last failure; unset: there was none, or the process is of an older version.
+	LastErrorAgeMs *uint64 `protobuf:"varint,15,opt,name=last_error_age_ms,json=lastErrorAgeMs,proto3,oneof" json:"last_error_age_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PluginStatistics) Reset() {
@@ -1052,6 +1054,13 @@ func (x *PluginStatistics) GetOverBudget() bool {
 	return false
 }
 
+func (x *PluginStatistics) GetLastErrorAgeMs() uint64 {
+	if x != nil && x.LastErrorAgeMs != nil {
+		return *x.LastErrorAgeMs
+	}
+	return 0
+}
+
 var File_trireme_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_plugin_proto_rawDesc = "" +
@@ -1104,7 +1113,7 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\x1c\n" +
 	"\x1aGetPluginStatisticsRequest\"U\n" +
 	"\x1bGetPluginStatisticsResponse\x126\n" +
-	"\aplugins\x18\x01 \x03(\v2\x1c.trireme.v1.PluginStatisticsR\aplugins\"\xda\x03\n" +
+	"\aplugins\x18\x01 \x03(\v2\x1c.trireme.v1.PluginStatisticsR\aplugins\"\xa0\x04\n" +
 	"\x10PluginStatistics\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x1a\n" +
 	"\banswered\x18\x02 \x01(\x04R\banswered\x12\x16\n" +
@@ -1122,7 +1131,9 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\x06hedged\x18\f \x01(\x04R\x06hedged\x12\x1a\n" +
 	"\bbypassed\x18\r \x01(\x04R\bbypassed\x12\x1f\n" +
 	"\vover_budget\x18\x0e \x01(\bR\n" +
-	"overBudget*\xbe\x03\n" +
+	"overBudget\x12.\n" +
+	"\x11last_error_age_ms\x18\x0f \x01(\x04H\x00R\x0elastErrorAgeMs\x88\x01\x01B\x14\n" +
+	"\x12_last_error_age_ms*\xbe\x03\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_PRE_ENQUEUE\x10\x01\x12\x1e\n" +
@@ -1222,6 +1233,7 @@ func file_trireme_v1_plugin_proto_init() {
 	if File_trireme_v1_plugin_proto != nil {
 		return
 	}
+	file_trireme_v1_plugin_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1789,6 +1789,9 @@ pub struct PluginStatistics {
     /// OPTIONAL. Whether it has used up its budget now.
     #[prost(bool, tag = "14")]
     pub over_budget: bool,
+    /// OPTIONAL. Milliseconds since the last failure; unset: there was none, or the process is of an older version.
+    #[prost(uint64, optional, tag = "15")]
+    pub last_error_age_ms: ::core::option::Option<u64>,
 }
 /// ExtensionPoint is a step of the scheduling framework that a plugin may take part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
