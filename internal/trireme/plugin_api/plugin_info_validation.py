@@ -121,6 +121,11 @@ def _check_normalization(info: plugin_pb2.PluginInfo) -> None:
             f"normalization: {_normalization_name(info)} with the extension point normalizeScore, "
             "which is never called then; allowed: CUSTOM"
         )
+    if not own and info.normalization == plugin_pb2.NORMALIZATION_CUSTOM and plugin_pb2.EXTENSION_POINT_SCORE in points:
+        raise ValueError(
+            "extension_points: normalizeScore is missing, which normalization: CUSTOM calls; add it, or declare "
+            "another normalization: NONE, MAX or MAX_REVERSED"
+        )
     none = info.normalization in (plugin_pb2.NORMALIZATION_UNSPECIFIED, plugin_pb2.NORMALIZATION_NONE)
     if not none and plugin_pb2.EXTENSION_POINT_SCORE not in points:
         raise ValueError(

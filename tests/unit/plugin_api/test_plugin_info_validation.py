@@ -53,6 +53,10 @@ WRONG = {
         {"extension_points": [SCORE, NORMALIZE], "normalization": plugin_pb2.NORMALIZATION_MAX},
         "normalization: MAX with the extension point normalizeScore, which is never called then; allowed: CUSTOM",
     ),
+    "normalization that nobody serves": (
+        {"extension_points": [SCORE], "normalization": plugin_pb2.NORMALIZATION_CUSTOM},
+        "extension_points: normalizeScore is missing, which normalization: CUSTOM calls; add it, or declare another",
+    ),
     "resource": (
         events("Nodes", "Add"),
         "events_to_register[0].resource: Unsupported value: 'Nodes': supported values: Pod, AssignedPod, "
