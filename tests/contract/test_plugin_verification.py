@@ -10,7 +10,7 @@ from broken import broken_followers, broken_plugins, reference_plugin
 
 from trireme.plugin_verification import rpcs, session, verification
 from trireme.rpc import dialing
-from trireme.v1 import bind_pb2, status_pb2
+from trireme.v1 import bind_pb2, plugin_pb2, status_pb2
 
 # A plugin that hangs is found after this time.
 _DEADLINE_SECONDS = 2.0
@@ -53,6 +53,38 @@ async def test_a_broken_plugin_violates_its_specification_alone(
     done = await _verify(plugin, tmp_path)
     assert set(_numbers(done.violations)) == {plugin.violates}, _numbers(done.violations)
     assert not done.conformant
+
+
+class _NodeByItsPods(broken_followers.FollowingPlugin):
+    """Scores a node by its pods, and declares that it depends on the node alone."""
+
+    points = (rpcs.SCORE_POINT,)
+
+    def info(self) -> plugin_pb2.PluginInfo:
+        info = super().info()
+        info.depends_on = plugin_pb2.DEPENDENCY_NODE
+        return info
+
+
+@pytest.mark.parametrize(
+    ("plugin", "text", "source"),
+    [
+        (_NodeByItsPods, "100 before a pod came to it: it declares", "Dependency.DEPENDENCY_NODE"),
+        (
+            broken_followers.CountsAllPodsAtScore,
+            " before a pod came to node verify-1",
+            "Dependency.DEPENDENCY_NODE_PODS",
+        ),
+    ],
+)
+async def test_the_pods_that_an_answer_may_not_depend_on_are_named(
+    plugin: type[reference_plugin.ReferencePlugin], text: str, source: str, tmp_path: pathlib.Path
+) -> None:
+    """Broken, an author who declares NODE reads of a pod on another node, and of what NODE_PODS means."""
+    (violation,) = (await _verify(plugin, tmp_path)).violations
+    assert violation.specification.number == "P082"
+    assert text in violation.text
+    assert [sentence.source for sentence in violation.sentences] == [source]
 
 
 class _PreparesFewPods(reference_plugin.ReferencePlugin):

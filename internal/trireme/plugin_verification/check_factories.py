@@ -7,8 +7,9 @@ import grpc
 from google.protobuf.message import Message
 
 from trireme.plugin_verification import exchanges, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.sentences import Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import Sentence, Specification
+from trireme.plugin_verification.specification import Specification
 from trireme.v1 import status_pb2
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from trireme.plugin_verification import check_factories, exchanges, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import filter_pb2, plugin_pb2, status_pb2
 
 _GROUP = "Filter"

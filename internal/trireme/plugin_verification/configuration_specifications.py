@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import grpc
 
 from trireme.plugin_verification import check_factories, exchanges, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import CONFIG_HASH, Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import plugin_pb2
 
 _GROUP = "configuration"

@@ -5,8 +5,9 @@ import uuid
 import grpc
 
 from trireme.plugin_verification import exchanges, outcomes, sample_requests
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import EPOCH, Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import cycle_pb2
 
 _GROUP = "fencing"

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from google.protobuf.message import Message
 
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import filter_pb2, status_pb2
 
 _REFUSALS_AND_ERROR = (

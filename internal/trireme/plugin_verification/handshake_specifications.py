@@ -3,8 +3,9 @@
 from trireme.framework import cluster_event
 from trireme.plugin_api import contract_features, pod_fields
 from trireme.plugin_verification import check_factories, exchanges, outcomes, rpcs
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import plugin_pb2
 
 _GROUP = "handshake"

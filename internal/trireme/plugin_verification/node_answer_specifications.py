@@ -13,8 +13,9 @@ from trireme.plugin_verification import (
     rpcs,
     sample_requests,
 )
+from trireme.plugin_verification.sentences import Sentence
 from trireme.plugin_verification.session import GENERATION, Session
-from trireme.plugin_verification.specification import Sentence, Specification
+from trireme.plugin_verification.specification import Specification
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, status_pb2
 
 _CACHED = (plugin_pb2.DEPENDENCY_NODE, plugin_pb2.DEPENDENCY_NODE_PODS)
@@ -140,7 +141,7 @@ def _independent_of_the_cycle(number: str, rpc: rpcs.Rpc, *sentences: Sentence) 
     return Specification(number, "declared dependency", title, sentences, frozenset(rpc.points), check)
 
 
-def _independent_of_pods(number: str, rpc: rpcs.Rpc, *sentences: Sentence) -> Specification:
+def _independent_of_pods(number: str, rpc: rpcs.Rpc) -> Specification:
     async def check(session: Session) -> None:
         _require_cached(session)
         if session.followed is None:
@@ -149,12 +150,20 @@ def _independent_of_pods(number: str, rpc: rpcs.Rpc, *sentences: Sentence) -> Sp
         if not await session.followed.place_pods([1], session.settings.deadline_seconds):
             raise outcomes.NotChecked("the plugin does not acknowledge a delta")
         each, answers = await node_answers(session, rpc, session.all_nodes)
-        unchanged = [at for at in session.all_nodes if at != 1 or session.info.depends_on == plugin_pb2.DEPENDENCY_NODE]
-        before, after = [first[at] for at in unchanged], [answers[at] for at in unchanged]
-        if before != after:
-            _raise_first_difference(session, each, unchanged, before, after, "before a pod came to another node")
+        on_node_alone = session.info.depends_on == plugin_pb2.DEPENDENCY_NODE
+        sentence = _NODE if on_node_alone else _NODE_PODS
+        came_to = session.cluster.nodes[1].name
+        for at in session.all_nodes:
+            if at != 1:
+                where = f"before a pod came to node {came_to}"
+            elif on_node_alone:
+                where = "before a pod came to it: it declares that its answers depend on the node object, not on pods"
+            else:
+                continue
+            _raise_first_difference(session, each, [at], [first[at]], [answers[at]], where, sentence)
 
     title = f"{rpc.name}'s answer about a node does not change with pods that it does not depend on"
+    sentences = (_NODE, _NODE_PODS)
     return Specification(number, "declared dependency", title, sentences, frozenset(rpc.points), check)
 
 
@@ -165,13 +174,20 @@ def _require_cached(session: Session) -> None:
 
 
 def _raise_first_difference(
-    session: Session, each: exchanges.Exchange, nodes: Sequence[int], expected: Answers, got: Answers, where: str
+    session: Session,
+    each: exchanges.Exchange,
+    nodes: Sequence[int],
+    expected: Answers,
+    got: Answers,
+    where: str,
+    *sentences: Sentence,
 ) -> None:
-    """Raises: Violation naming the first node whose answers differ."""
+    """Raises: Violation naming the first node whose answers differ, with the sentences that it violates."""
     for at, before, after in zip(nodes, expected, got, strict=True):
         if before != after:
             name = session.cluster.nodes[at].name
-            raise outcomes.Violation(f"node {name} is answered {_text(after)}, and {_text(before)} {where}", each)
+            text = f"node {name} is answered {_text(after)}, and {_text(before)} {where}"
+            raise outcomes.Violation(text, each, sentences)
 
 
 def _text(answer: Hashable) -> str:
@@ -279,5 +295,5 @@ dry_runs_of_nodes_alone = Specification(
     frozenset(_FILTER),
     _check_dry_runs_of_nodes_alone,
 )
-filter_with_other_pods = _independent_of_pods("P081", rpcs.FILTER, _NODE_PODS)
-score_with_other_pods = _independent_of_pods("P082", rpcs.SCORE, _NODE_PODS)
+filter_with_other_pods = _independent_of_pods("P081", rpcs.FILTER)
+score_with_other_pods = _independent_of_pods("P082", rpcs.SCORE)

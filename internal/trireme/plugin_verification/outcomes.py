@@ -1,14 +1,26 @@
 """How the check of a specification ends, other than by the requirement being met."""
 
+from collections.abc import Sequence
+
 from trireme.plugin_verification import exchanges
+from trireme.plugin_verification.sentences import Sentence
 
 
 class Violation(Exception):
-    """The plugin does not meet the requirement. The text says what was expected and what came."""
+    """The plugin does not meet the requirement. The text says what was expected and what came.
 
-    def __init__(self, text: str, exchange: exchanges.Exchange | None = None) -> None:
+    `sentences` are those of the requirement that this plugin does not meet; empty: all of them.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        exchange: exchanges.Exchange | None = None,
+        sentences: Sequence[Sentence] = (),
+    ) -> None:
         super().__init__(text)
         self.exchange = exchange
+        self.sentences = tuple(sentences)
 
 
 class NotApplicable(Exception):

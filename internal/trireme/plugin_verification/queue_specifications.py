@@ -1,8 +1,9 @@
 """PreEnqueue, QueueSort and QueueingHint."""
 
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import queue_pb2, status_pb2
 
 _HINTS = "queueing hints"

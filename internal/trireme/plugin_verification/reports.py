@@ -76,7 +76,7 @@ def _result(each: Result) -> dict[str, Any]:
         "title": specification.title,
         "outcome": each.outcome.value,
         "text": each.text,
-        "sentences": [{"source": sentence.source, "text": sentence.text} for sentence in specification.sentences],
+        "sentences": [{"source": sentence.source, "text": sentence.text} for sentence in each.sentences],
     }
     if each.exchange is not None:
         out["request"], out["answer"] = each.exchange.request_text(), each.exchange.answer_text()

@@ -5,8 +5,9 @@ import asyncio
 import grpc
 
 from trireme.plugin_verification import check_factories, node_answer_specifications, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import cycle_pb2
 
 _CANCELLED_CALLS = 12

@@ -4,20 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from trireme.plugin_verification import rpcs, session
-
-PROTOCOL = "docs/protocol.md"
-"""The source of a sentence that is not a comment of the protos."""
+from trireme.plugin_verification.sentences import Sentence
 
 Check = Callable[[session.Session], Awaitable[None]]
 """Returns if the requirement is met. Raises: one of `outcomes`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence of the contract. `source` is the element of the protos whose comment has it, or PROTOCOL."""
-
-    source: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 
 from trireme.plugin_verification import check_factories, exchanges, outcomes, rpcs, sample_requests
+from trireme.plugin_verification.sentences import Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import status_pb2
 
 _GROUP = "statuses"

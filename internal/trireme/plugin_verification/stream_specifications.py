@@ -5,8 +5,9 @@ from grpc import aio
 
 from trireme.plugin_api import contract_features
 from trireme.plugin_verification import exchanges, followed_cluster, outcomes, rpcs
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.remote import plugin_control, remote_endpoint
 from trireme.rpc import dialing
 

@@ -14,6 +14,7 @@ from trireme.plugin_verification import (
     outcomes,
     rpcs,
 )
+from trireme.plugin_verification.sentences import Sentence
 from trireme.plugin_verification.session import CONFIG_HASH, Session, Settings
 from trireme.plugin_verification.specification import Specification
 from trireme.remote import remote_endpoint
@@ -39,6 +40,13 @@ class Result:
     outcome: Outcome
     text: str = ""
     exchange: exchanges.Exchange | None = None
+    #: Of the contract, those that the plugin does not meet; empty: those of the specification.
+    violated: tuple[Sentence, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """The sentences of the contract that the outcome is about."""
+        return self.violated or self.specification.sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,7 @@ async def _check(session: Session, specification: Specification, problem: str) -
     try:
         await specification.check(session)
     except outcomes.Violation as violation:
-        return Result(specification, Outcome.VIOLATED, str(violation), violation.exchange)
+        return Result(specification, Outcome.VIOLATED, str(violation), violation.exchange, violation.sentences)
     except outcomes.NotApplicable as reason:
         return Result(specification, Outcome.NOT_APPLICABLE, str(reason))
     except outcomes.NotChecked as reason:

@@ -7,7 +7,7 @@ import contract_comments
 import verification_document
 from google.protobuf.descriptor import Descriptor
 
-from trireme.plugin_verification import catalogue, rpcs, specification
+from trireme.plugin_verification import catalogue, rpcs, sentences
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 _SENTENCES = [(each.number, sentence) for each in catalogue.SPECIFICATIONS for sentence in each.sentences]
@@ -56,7 +56,7 @@ def test_quoted_sentences_are_in_the_contract() -> None:
     """Broken, an author is told of a requirement that the contract does not have."""
     comments = contract_comments.comments()
     texts = {source: comments.get(source, "") for source in _QUOTED}
-    texts[specification.PROTOCOL] = contract_comments.protocol()
+    texts[sentences.PROTOCOL] = contract_comments.protocol()
     missing = [
         f"{number} {sentence.source}: {sentence.text}"
         for number, sentence in _SENTENCES
