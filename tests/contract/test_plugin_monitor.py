@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,10 @@ FILTER_POINT = plugin_pb2.EXTENSION_POINT_FILTER
 PERMIT_POINT = plugin_pb2.EXTENSION_POINT_PERMIT
 
 
-def completed(folder: Path, policy: str = "Fail", args: Mapping[str, Any] | None = None) -> commandline.CompletedConfig:
-    """Two profiles, of which the first has the plugin P at filter and permit."""
+def completed(
+    folder: Path, policy: str = "Fail", args: Mapping[str, Any] | None = None, others: Sequence[str] = ()
+) -> commandline.CompletedConfig:
+    """Two profiles, of which the first has the plugin P at filter and permit; `others` are sockets of its replicas."""
     points = {point: {"enabled": [{"name": "P"}]} for point in ("filter", "permit")}
     documents = {
         "kube.yaml": {
@@ -45,7 +47,7 @@ def completed(folder: Path, policy: str = "Fail", args: Mapping[str, Any] | None
             "remotePlugins": [
                 {
                     "name": "P",
-                    "address": f"unix:{folder}/plugin.sock",
+                    "addresses": [f"unix:{folder}/{socket}" for socket in ("plugin.sock", *others)],
                     "extensionPoints": ["filter", "permit"],
                     "failurePolicy": policy,
                 }
@@ -321,6 +323,47 @@ async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
             in_force = phase_configuration.config_hash(phase_configuration.make_configuration(config, changes.infos[0]))
             assert {each.config_hash for each in configured(served)[1:]} == {in_force}
     assert len([each for each in caplog.records if "again and again" in each.message]) == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "how"),
+    [
+        ({"version": "2"}, "plugin.sock is version 1, unix:{folder}/other.sock is version 2; "),
+        ({"max_concurrent_calls": 3}, "other.sock is version 1, with other max_concurrent_calls; "),
+        ({"extension_points": [99]}, "other.sock has no usable description (extension_points[0]: 99 is not known "),
+    ],
+    ids=["version", "field", "wrong"],
+)
+async def test_replicas_that_differ_are_shown_and_stop_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    other: Mapping[str, Any],
+    how: str,
+) -> None:
+    """Broken, half of the calls go to another version, and nobody learns of it."""
+    monkeypatch.setattr(plugin_monitor, "COMPARE_SECONDS", 0.0)
+    caplog.set_level("INFO")
+    config = await asyncio.to_thread(completed, tmp_path, "Fail", None, ("other.sock", "gone.sock"))
+    first = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    second = ScriptedPlugin({GET_PLUGIN_INFO: described(instance="two", **other), CONFIGURE: accept})
+    async with (
+        scripted(f"unix:{tmp_path}/plugin.sock", first),
+        scripted(f"unix:{tmp_path}/other.sock", second),
+    ):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        async with running(monitor, monkeypatch) as changes:
+            await until(lambda: monitor.statuses()[0].changing)
+            (status,) = monitor.statuses()
+            assert how.format(folder=tmp_path) in status.problem
+            assert (status.takes_part, status.reachable, changes.infos) == (True, True, [])
+            asked = len(second.requests)
+            await until(lambda: len(second.requests) > asked + 2)
+            second.answers[GET_PLUGIN_INFO] = described(instance="two")
+            await until(lambda: not monitor.statuses()[0].changing)
+            assert monitor.statuses()[0].problem == ""
+    assert [each.levelname for each in caplog.records if "replicas" in each.message] == ["WARNING", "INFO"]
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])

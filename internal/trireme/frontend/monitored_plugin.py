@@ -1,5 +1,6 @@
 """One remote plugin as the monitor knows it: its description in force, whether it is called, and its last problem."""
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -19,11 +20,11 @@ class PluginStatus:
     failure_policy: str
     takes_part: bool
     reachable: bool  # at the last check
-    problem: str  # why it does not take part, is unreachable or runs with an older description; else empty
+    problem: str  # why it does not take part, is unreachable, runs with an older description or replicas differ
     in_shadow: bool  # its answers are compared and do not count
     canary_of: str  # the plugin that it is the canary of; empty: it is none
     canary_percent: int  # the percentage of the pods that a canary answers for
-    changing: bool  # its description changes again and again, and a new one has no effect for a while
+    changing: bool  # its replicas differ, or its description changes again and again and has no effect for a while
 
 
 class MonitoredPlugin:
@@ -44,6 +45,9 @@ class MonitoredPlugin:
         #: It took part, and by its newest description it may not.
         self.rejected = False
         self.problem = ""
+        #: How its replicas differ; empty: they do not, or there is one.
+        self.difference = ""
+        self.compared_at = -math.inf
 
     @property
     def takes_part(self) -> bool:
@@ -63,7 +67,8 @@ class MonitoredPlugin:
     def status(self) -> PluginStatus:
         """Its state as status shows it."""
         config = self.config
-        changing = self.reachable and not self.problem and self.changes.is_repeating
+        fits = self.reachable and not self.problem
+        changing = fits and self.changes.is_repeating
         ready = f" ({len(self.connection.targets)} ready)" if any(map(is_service, config.endpoints)) else ""
         return PluginStatus(
             config.name,
@@ -72,9 +77,9 @@ class MonitoredPlugin:
             config.failure_policy,
             self.takes_part,
             self.reachable,
-            self.changes.problem() if changing else self.problem,
+            self.changes.problem() if changing else self.problem or (self.difference if fits else ""),
             config.in_shadow,
             config.canary_of,
             config.canary_percent,
-            changing,
+            changing or (fits and bool(self.difference)),
         )

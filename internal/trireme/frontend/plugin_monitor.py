@@ -13,6 +13,7 @@ if calls to the plugin have to change, or if it is another version: answers of t
 import asyncio
 import functools
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from trireme.config import commandline
@@ -21,6 +22,7 @@ from trireme.frontend import (
     phase_configuration,
     plugin_handshake,
     prepared_plugins,
+    replica_comparison,
 )
 from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
@@ -34,6 +36,8 @@ START_SECONDS = 3.0
 # How often plugins are polled: missing ones, and the others.
 MISSING_SECONDS = 1.0
 CHECK_SECONDS = 5.0
+# How often the replicas of a plugin are compared.
+COMPARE_SECONDS = 15.0
 # How long a plugin under Ignore that follows the cluster may lack it; as long as a full sync may take.
 UNSYNCED_SECONDS = 60.0
 
@@ -217,6 +221,7 @@ class PluginMonitor:
                     async with self.lock:
                         plugin.restarts.report()
                         await changed(self.infos(), plugin.config.name)
+                await self._compare_replicas(plugin)
             except (plugin_handshake.Unreachable, remote_client.HandshakeError) as error:
                 self._record_failure(plugin, error)
             else:
@@ -279,6 +284,18 @@ class PluginMonitor:
         plugin.restarts.report()
         await changed(infos, plugin.config.name)
         log.info("%s takes part%s", plugin.where, "" if before is None else " as it describes itself now")
+
+    async def _compare_replicas(self, plugin: monitored_plugin.MonitoredPlugin) -> None:
+        """Note whether the plugin's replicas differ, some times a minute; it is logged if it is news."""
+        if time.monotonic() - plugin.compared_at < COMPARE_SECONDS:
+            return
+        before = plugin.difference
+        plugin.difference = await replica_comparison.find_difference(plugin.config.served_name, plugin.connection)
+        plugin.compared_at = time.monotonic()
+        if plugin.difference and not before:
+            log.warning("%s: %s", plugin.where, plugin.difference)
+        elif before and not plugin.difference:
+            log.info("%s: its replicas do not differ any more", plugin.where)
 
     def _unsynced_too_long(self, plugin: monitored_plugin.MonitoredPlugin) -> bool:
         """Whether the phases have to go on without the plugin, which does not know the nodes; under Fail pods wait."""

@@ -13,11 +13,9 @@ from trireme.rpc import dialing
 class ReplicaChannels:
     """The channels to the replicas of one plugin. There may be none while none of its endpoints is ready."""
 
-    def __init__(
-        self, connections: Mapping[str, dialing.RenewableChannel], dialer: dialing.Dialer | None = None
-    ) -> None:
+    def __init__(self, connections: Mapping[str, dialing.RenewableChannel], dialer: dialing.Dialer) -> None:
         """`connections` are the channels by address; `dialer` opened them, and stays in use while there are none."""
-        self._dialer = dialer
+        self.dialer = dialer
         #: The addresses of the replicas.
         self.targets = tuple(connections)
         self._connections = tuple(connections.values())
@@ -42,7 +40,7 @@ class ReplicaChannels:
     async def replace(self, others: "ReplicaChannels") -> None:
         """Have the channels of `others`, and disconnect from those before."""
         before = self._connections
-        self._dialer = others._dialer
+        self.dialer = others.dialer
         self.targets, self._connections, self._current = others.targets, others._connections, 0
         for connection in before:
             await connection.close()

@@ -70,6 +70,11 @@ class Dialer:
         self._identities = self._settings.identities
 
     @property
+    def can_dial_addresses(self) -> bool:
+        """Whether the addresses of a name can be dialled: without identities TLS checks the name that was dialled."""
+        return self._watched is None or bool(self._identities)
+
+    @property
     def reloads(self) -> int:
         """How often the files were reloaded."""
         return 0 if self._watched is None else self._watched.reloads
