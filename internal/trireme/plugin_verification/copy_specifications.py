@@ -10,8 +10,9 @@ from trireme.plugin_verification import (
     rpcs,
     sample_requests,
 )
+from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import PROTOCOL, Sentence, specification
+from trireme.plugin_verification.specification import specification
 from trireme.v1 import plugin_pb2, score_copies_pb2, status_pb2
 
 _GROUP = "Score"
