@@ -109,7 +109,7 @@ class RecordedSimulation:
         async def serve(
             served: service.InsightService, _: argparse.Namespace, supervisor: supervision.Supervisor
         ) -> AsyncIterator[None]:
-            writer = segment_writer.RecordingWriter(self._recordings, _LIMITS)
+            writer = segment_writer.RecordingWriter(self._recordings, _LIMITS, asyncio.get_running_loop().time)
             recorder = served.record_to(writer)
             record = recorder.record
 

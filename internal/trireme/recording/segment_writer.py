@@ -8,10 +8,11 @@ only a new segment can be begun.
 import fcntl
 import os
 import pathlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from trireme.recording import private_files, segment_folder, segment_format
+from trireme.recording import private_files, segment_folder, segment_format, steady_time
 from trireme.v1 import recording_pb2
 
 LOCK_NAME = "recording.lock"
@@ -44,9 +45,15 @@ class Limits:
 
 
 class RecordingWriter:
-    """Writes one segment after the other into a folder. `now_ns` arguments are nanoseconds since 1970."""
+    """Writes one segment after the other into a folder. `now_ns` arguments are nanoseconds since 1970.
 
-    def __init__(self, folder: pathlib.Path, limits: Limits) -> None:
+    Segments age by the time without steps of the wall clock; those that the folder had before, by what they say.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, limits: Limits, steady: Callable[[], float] = steady_time.boot_seconds
+    ) -> None:
+        """`steady` returns seconds of a clock that is never set."""
         self._folder = folder
         self._limits = limits
         self._segment_bytes = min(limits.size_bytes // _SHARE, _SEGMENT_BYTES)
@@ -58,6 +65,10 @@ class RecordingWriter:
         self._encoder: segment_format.FrameEncoder | None = None
         self._path = folder
         self._start_ns = 0
+        self._time = steady_time.SteadyTime(steady)
+        # When each segment of this writer began, by `_time`, and when it first had the folder.
+        self._began_ns: dict[int, int] = {}
+        self._claimed_ns = 0
         self._size = 0
         # The size of the segment's header and full state; None: the state is not complete.
         self._state_size: int | None = None
@@ -90,8 +101,11 @@ class RecordingWriter:
         Raises: OSError, FolderInUseError, RecordingFullError.
         """
         self.end(header.start_unix_ns)
+        now_ns = self._time.at(header.start_unix_ns)
+        self._claimed_ns = self._claimed_ns or now_ns
         self._claim_folder()
         self._number += 1
+        self._began_ns[self._number] = now_ns
         header.segment = self._number
         content = segment_format.encode_header(header)
         self._make_room(len(content))
@@ -150,12 +164,16 @@ class RecordingWriter:
 
     def delete_expired(self, now_ns: int) -> None:
         """Delete the segments that began too long ago, the present one included. Raises: OSError."""
-        oldest = now_ns - int(self._limits.age_seconds * _NS)
-        if self._file is not None and self._start_ns < oldest:
+        oldest = self._time.at(now_ns) - int(self._limits.age_seconds * _NS)
+        if self._file is not None and self._began_ns[self._number] < oldest:
             self.end(now_ns)
-        while self._segments and self._segments[0].start_ns < oldest:
+        while self._segments and self._age_from(self._segments[0]) < oldest:
             self._delete(self._segments[0])
             del self._segments[0]
+
+    def _age_from(self, segment: segment_folder.Segment) -> int:
+        """When the segment began. One of a writer before this one is not from later, whatever its clock was."""
+        return self._began_ns.get(segment.number, min(segment.start_ns, self._claimed_ns))
 
     def release(self) -> None:
         """Let another process write to the folder."""
@@ -183,6 +201,8 @@ class RecordingWriter:
         # Files may also have been deleted by somebody who needed the room.
         self._segments = list(segment_folder.segments(self._folder))
         self._number = max([self._number, *(segment.number for segment in self._segments)])
+        present = {segment.number for segment in self._segments}
+        self._began_ns = {number: began for number, began in self._began_ns.items() if number in present}
 
     def _make_room(self, size: int) -> None:
         """Delete the oldest segments until so many bytes more are within the limit, with the frame that ends a segment.

@@ -176,6 +176,21 @@ def test_export_begins_at_the_segment_that_has_the_time(
         assert generations(target)[1] == generations(files(folder)[segment])[1], since
 
 
+def test_export_has_all_since_a_time_though_the_clock_was_set_back(tmp_path: pathlib.Path) -> None:
+    """The incident before the clock was set would be left out, without a word."""
+    folder, target = tmp_path / "recordings", tmp_path / "incident.trireme"
+    writer = segment_writer.RecordingWriter(folder, segment_writer.Limits(1 << 20, 1e6))
+    for number, at in enumerate([0, 60, 120 - 3600, 180 - 3600], 1):
+        time_ns = BEGIN + at * SECOND
+        writer.begin(header(time_ns, continuous=number > 1, hello=HELLO))
+        write(writer, state_frame(number, time_ns), delta_frame(number + 1, time_ns + SECOND))
+    writer.end(time_ns + SECOND)
+    writer.release()
+    for since, first in ((0, 1), (30, 1), (61, 2), (-3590, 1)):
+        export.export(folder, target, BEGIN + since * SECOND)
+        assert generations(target) == ["state", *range(first, 6)], since
+
+
 def test_export_takes_what_can_be_read(
     folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

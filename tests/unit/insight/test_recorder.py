@@ -44,7 +44,8 @@ class Recorded:
         self.clocks = Clocks()
         self.cluster = observed_cluster.ObservedCluster(snapshot.Snapshot())
         self.cluster.snap.store_node_objects(messages=True, json=True)
-        self.writer = segment_writer.RecordingWriter(folder, segment_writer.Limits(size_bytes, 8 * 3600))
+        limits = segment_writer.Limits(size_bytes, 8 * 3600)
+        self.writer = segment_writer.RecordingWriter(folder, limits, self.clocks.steady)
         self.recorder = recorder.Recorder(
             self.cluster,
             self.writer,

@@ -25,6 +25,8 @@ def noise(size: int, seed: int = 0) -> str:
 
 
 _MADE: list[RecordingWriter] = []
+# Seconds of the clock that is never set.
+_STEADY = [0.0]
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +40,7 @@ def _close_files() -> Iterator[None]:
 
 def made(folder: pathlib.Path, limits: Limits = LIMITS) -> RecordingWriter:
     """A writer whose files are closed behind the test."""
-    _MADE.append(RecordingWriter(folder, limits))
+    _MADE.append(RecordingWriter(folder, limits, lambda: _STEADY[0]))
     return _MADE[-1]
 
 
@@ -81,6 +83,7 @@ def test_nothing_older_than_the_limit_remains(tmp_path: pathlib.Path) -> None:
     now = BEGIN
     for generation in range(2, 300):
         now += 60 * SECOND
+        _STEADY[0] += 60
         write(writer, delta_frame(generation, now))
         writer.delete_expired(now)
         if writer.is_due(now):
@@ -90,6 +93,7 @@ def test_nothing_older_than_the_limit_remains(tmp_path: pathlib.Path) -> None:
         assert now - min(starts) <= HOUR * SECOND
     assert now - min(starts) > HOUR * SECOND * 3 / 4
     # A segment that nothing follows does not stay either.
+    _STEADY[0] += 2 * HOUR
     writer.delete_expired(now + int(2 * HOUR) * SECOND)
     assert not writer.active
     assert numbers(tmp_path) == []
@@ -102,6 +106,31 @@ def test_a_clock_that_is_set_back_begins_a_segment(tmp_path: pathlib.Path) -> No
     writer = begun(tmp_path)
     assert not writer.is_due(BEGIN)
     assert writer.is_due(BEGIN - int(HOUR) * SECOND)
+
+
+@pytest.mark.parametrize("step", [48 * HOUR, -48 * HOUR], ids=["forward", "back"])
+def test_a_step_of_the_wall_clock_deletes_nothing(
+    tmp_path: pathlib.Path, step: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One second of a wrong clock would delete every recording, or what is recorded then would never be deleted."""
+    begun(tmp_path).end(BEGIN)
+    _MADE.pop().release()
+    writer = begun(tmp_path, at=BEGIN + SECOND)
+    set_by = int(step) * SECOND
+    for now in (BEGIN + 2 * SECOND, BEGIN + set_by + 3 * SECOND, BEGIN + set_by + 4 * SECOND):
+        _STEADY[0] += 1
+        writer.delete_expired(now)
+    assert numbers(tmp_path) == [1, 2]
+    assert [each.levelname for each in caplog.records if "wall clock was set" in each.message] == ["WARNING"]
+    writer.begin(header(BEGIN + set_by + 4 * SECOND, continuous=True))
+    write(writer, state_frame(2, BEGIN + set_by + 4 * SECOND))
+    # The clock is right again; what was recorded meanwhile ages as all else does.
+    _STEADY[0] += HOUR - 1
+    writer.delete_expired(BEGIN + (int(HOUR) + 3) * SECOND)
+    assert numbers(tmp_path) == [3]
+    _STEADY[0] += 5
+    writer.delete_expired(BEGIN + (int(HOUR) + 8) * SECOND)
+    assert numbers(tmp_path) == []
 
 
 def test_a_large_state_is_not_written_again_and_again(tmp_path: pathlib.Path) -> None:
@@ -188,7 +217,9 @@ def test_other_files_are_left_alone(tmp_path: pathlib.Path) -> None:
     for name in others:
         (tmp_path / name).write_bytes(bytes(2 * MIB))
     writer = begun(tmp_path)
+    _STEADY[0] += 5 * HOUR
     writer.delete_expired(BEGIN + int(5 * HOUR) * SECOND)
+    assert numbers(tmp_path) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, segment_writer.LOCK_NAME])
 
 
