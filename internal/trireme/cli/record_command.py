@@ -14,6 +14,7 @@ from rich import console
 from trireme.cli import display
 from trireme.cli.display import Report
 from trireme.recording import export, verification
+from trireme.registry import config_sides
 from trireme_kube.apimachinery import golang, timestamps
 from trireme_kube.componentbase import clocks
 
@@ -67,7 +68,9 @@ def run_export(options: argparse.Namespace) -> int:
     """Join recordings. Returns the exit code."""
     since_ns = 0 if options.since is None else clocks.wall_ns() - options.since
     try:
-        result = export.export(options.dir, options.file, since_ns, redact=options.redact)
+        result = export.export(
+            options.dir, options.file, since_ns, redact=options.redact, in_tree=config_sides.plugin_args()
+        )
     except OSError as error:
         return _print_error(error)
     except (export.NothingToExportError, ValueError) as error:

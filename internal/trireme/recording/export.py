@@ -3,7 +3,7 @@
 import itertools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -33,11 +33,14 @@ class Exported:
     problems: list[segment_reader.RecordingError] = field(default_factory=list)
 
 
-def export(folder: pathlib.Path, target: pathlib.Path, since_ns: int, *, redact: bool = False) -> Exported:
+def export(
+    folder: pathlib.Path, target: pathlib.Path, since_ns: int, *, redact: bool = False, in_tree: Container[str] = ()
+) -> Exported:
     """Write to `target` what the folder has from the last full state on that is from before `since_ns`.
 
-    With `redact`, names and labels are replaced (`redaction`). `target` appears once it is whole. Raises: OSError,
-    NothingToExportError; ValueError with `redact`, for what cannot be decoded.
+    With `redact`, names and labels are replaced (`redaction`), and arguments left out but for plugins `in_tree`.
+    `target` appears once it is whole. Raises: OSError, NothingToExportError; ValueError for what `redact`
+    cannot decode.
     """
     segments = segment_folder.segments(folder)
     partial = target.with_name(f".{target.name}.partial")
@@ -50,7 +53,7 @@ def export(folder: pathlib.Path, target: pathlib.Path, since_ns: int, *, redact:
             file.flush()
             os.fsync(file.fileno())
         if redact:
-            _redact(partial)
+            _redact(partial, in_tree)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
@@ -58,12 +61,12 @@ def export(folder: pathlib.Path, target: pathlib.Path, since_ns: int, *, redact:
     return joined.result
 
 
-def _redact(path: pathlib.Path) -> None:
+def _redact(path: pathlib.Path, in_tree: Container[str]) -> None:
     """Replace the names in an exported file: all are collected before the first is replaced.
 
     Raises: OSError, ValueError.
     """
-    names = redaction.Names()
+    names = redaction.Names(in_tree)
     for message in _messages(path):
         names.add(message)
     replacing, redacted = redaction.Redaction(names), path.with_name(f"{path.name}.redacted")

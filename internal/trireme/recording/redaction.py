@@ -7,7 +7,7 @@ first pass, `Redaction` replaces them in a second one.
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from google.protobuf import descriptor
@@ -15,7 +15,7 @@ from google.protobuf import message as protobuf
 
 from trireme.recording import redaction_rules
 from trireme.recording.redaction_rules import Content
-from trireme.v1 import decision_pb2
+from trireme.v1 import decision_pb2, recording_pb2
 
 _PACKAGE = "trireme.v1."
 _STRING, _BYTES = descriptor.FieldDescriptor.TYPE_STRING, descriptor.FieldDescriptor.TYPE_BYTES
@@ -45,7 +45,9 @@ Change = Callable[[str, Content], str]
 class Names:
     """The names of a recording, collected from its frames."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_tree: Container[str]) -> None:
+        """`in_tree`: the plugins whose arguments are numbers, names of resources, and labels."""
+        self.in_tree = in_tree
         self._found: set[str] = set()
         #: Names of resources and others that stay, which have a domain.
         self.kept: set[str] = set()
@@ -54,6 +56,7 @@ class Names:
         """Collect the names in a frame or a header, which stays as it is."""
         copy = type(message)()
         copy.CopyFrom(message)
+        _leave_out_arguments(copy, self.in_tree)
         _change(copy, self._note)
 
     def replacements(self) -> dict[str, str]:
@@ -80,6 +83,7 @@ class Redaction:
     def __init__(self, names: Names) -> None:
         self._replacements = names.replacements()
         self._kept = names.kept
+        self._in_tree = names.in_tree
 
     def redact(self, message: protobuf.Message) -> None:
         """Replace the names in a frame or a header, in place; fields that this release does not know are left out.
@@ -87,6 +91,7 @@ class Redaction:
         Objects come from the API server with fields that no plugin reads, such as the last applied configuration.
         """
         message.DiscardUnknownFields()
+        _leave_out_arguments(message, self._in_tree)
         _change(message, self._replace)
 
     def _replace(self, text: str, content: Content) -> str:
@@ -155,6 +160,26 @@ def _is_kept(part: str, content: Content) -> bool:
     return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in _KUBERNETES)
 
 
+def _leave_out_arguments(message: protobuf.Message, in_tree: Container[str]) -> None:
+    """Leave out the arguments of all other plugins, in place.
+
+    Nobody but their author knows what is in them. Replays take the recorded answers of such a plugin.
+    """
+    if isinstance(message, recording_pb2.RecordingHeader):
+        configuration = message.hello.configuration
+    elif isinstance(message, recording_pb2.RecordedFrame):
+        configuration = message.message.hello.configuration
+    else:
+        return
+    for profile in configuration.profiles:
+        for each in profile.plugin_args:
+            if each.name not in in_tree:
+                each.args_json = b"{}"
+    for remote in configuration.remote_plugins:
+        for configured in remote.configurations:
+            configured.args_json = b"{}"
+
+
 def _change(message: protobuf.Message, change: Change) -> None:
     """Change all texts of a message, in place."""
     name = message.DESCRIPTOR.full_name.removeprefix(_PACKAGE)
@@ -175,10 +200,6 @@ def _change_text(message: protobuf.Message, field: Any, content: Content, change
     """Change a field of texts or bytes."""
     if content is Content.DROPPED:
         message.ClearField(field.name)
-        return
-    if content is Content.ARGUMENTS and getattr(message, "name", "") not in redaction_rules.PLUGINS_WITH_ARGUMENTS:
-        # Nobody but their author knows what is in them. Replays take the recorded answers of such a plugin.
-        setattr(message, field.name, b"{}")
         return
     value = getattr(message, field.name)
     changed = [_changed(each, content, change) for each in (value if field.is_repeated else [value])]

@@ -144,13 +144,6 @@ COMMON = frozenset(
 )
 
 
-PLUGINS_WITH_ARGUMENTS = frozenset(
-    {"DefaultPreemption", "DynamicResources", "InterPodAffinity", "NodeAffinity", "NodeLabel"}
-    | {"NodeResourcesBalancedAllocation", "NodeResourcesFit", "PodTopologySpread", "VolumeBinding"}
-)
-"""The in-tree plugins that have arguments, which hold numbers, names of resources, and labels."""
-
-
 def content_of(message: str, field: str) -> Content:
     """What the field of a message holds; `message` is its full name without the package."""
     return _BY_MESSAGE.get(f"{message}.{field}") or _BY_FIELD.get(field, Content.NAME)
