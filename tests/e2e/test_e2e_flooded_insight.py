@@ -66,7 +66,5 @@ async def test_the_scheduler_goes_on_as_before_and_every_question_has_an_answer(
         codes = json.loads(flood.said.splitlines()[-1])
         print(f"{alone * 1e3:.1f} ms a pod alone, {flooded * 1e3:.1f} ms beside the flood; {codes}")
         assert sum(codes.values()) == QUESTIONS
-        # gRPC itself cancels calls while a thousand of a server's are unread, most of them from three thousand on.
-        codes.pop("CANCELLED", 0)
         assert set(codes) == {"OK", "RESOURCE_EXHAUSTED"}
         assert flooded <= MOST * alone, f"{flooded * 1e3:.1f} ms a pod instead of {alone * 1e3:.1f} ms"

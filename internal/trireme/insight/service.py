@@ -38,6 +38,15 @@ if TYPE_CHECKING:
     from trireme.insight.simulations import setups, simulator
 
 
+# Explanations of waiting pods, a few milliseconds each unless remote plugins are called, which they wait for together.
+EXPLANATIONS_AT_ONCE = 8
+MAX_WAITING_EXPLANATIONS = 256
+MAX_WAITING_EXPLANATIONS_OF_CALLER = 64
+# Explanations of past decisions, some 50 ms each.
+MAX_WAITING_DECISIONS = 64
+MAX_WAITING_DECISIONS_OF_CALLER = 16
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceStatistics(recorder.RecorderStatistics):
     """What the service has done, what it knows, and what it recorded."""
@@ -50,6 +59,15 @@ class ServiceStatistics(recorder.RecorderStatistics):
     queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers and scores, in bytes."})
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluated:
+    """A waiting pod that was evaluated: the context of the calls about it, and of a recording the last answers."""
+
+    queued: snapshot_pb2.QueuedPod
+    cycle: cycle_pb2.Cycle
+    last: last_answers.LastAnswers | None
 
 
 class ExplainError(Exception):
@@ -80,6 +98,15 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._proposals = search.ProposalSearch()
         # Of explanations that fork the snapshot. Simulations have turns of their own, for they may take half a minute.
         self._turns = turns.Turns(what="explanations with proposals or preemption")
+        self._explanation_turns = turns.Turns(
+            MAX_WAITING_EXPLANATIONS,
+            MAX_WAITING_EXPLANATIONS_OF_CALLER,
+            at_once=EXPLANATIONS_AT_ONCE,
+            what="explanations",
+        )
+        self._decision_turns = turns.Turns(
+            MAX_WAITING_DECISIONS, MAX_WAITING_DECISIONS_OF_CALLER, what="explanations of decisions"
+        )
         self._explained = 0
         self._simulated = 0
         self._configuration = snapshot_pb2.Configuration()
@@ -101,6 +128,11 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
         """The filter plugins that run, by profile."""
         return self._engine.filter.chains
+
+    @property
+    def waiting_explanations(self) -> int:
+        """How many explanations with proposals or preemption wait for their turn."""
+        return self._turns.waiting
 
     @property
     def cluster(self) -> observed_cluster.ObservedCluster:
@@ -210,8 +242,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         except ExplainError as error:
             await grpc_server.abort(context, error.code, str(error))
         except turns.TooManyWaitingError as error:
-            text = f"{error}; an explanation without both is not refused"
-            await grpc_server.abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+            await grpc_server.abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         except (snapshot.OutOfStepError, request_errors.InvalidRequestError, request_errors.StaleRequestError) as error:
             text = f"the cluster changes while its nodes are evaluated; ask again: {error}"
             await grpc_server.abort(context, grpc.StatusCode.UNAVAILABLE, text)
@@ -229,7 +260,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             uid = pod.uid if row is None else self._snap.pods.uids[row]
             if not uid:
                 raise ExplainError(grpc.StatusCode.NOT_FOUND, f"pod: {pod.namespace}/{pod.name} is on no node")
-            response = await self._decisions.explain(uid, request)
+            async with self._decision_turns.turn_for(grpc_server.caller_of(context)):
+                response = await self._decisions.explain(uid, request)
+        except turns.TooManyWaitingError as error:
+            await grpc_server.abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         except ExplainError as error:
             await grpc_server.abort(context, error.code, str(error))
         except request_errors.InvalidRequestError as error:
@@ -253,8 +287,22 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     async def _explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
         """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.
 
-        A pod without a class (its object is invalid) has no evaluation. Raises: ExplainError, and what
-        `explanation.explain` raises.
+        A pod without a class (its object is invalid) has no evaluation. Raises: ExplainError, TooManyWaitingError, and
+        what `explanation.explain` raises.
+        """
+        async with self._explanation_turns.turn_for(caller):
+            response, evaluated = await self._evaluate(request)
+        if evaluated is not None:
+            # These have turns of their own.
+            await self._add_proposals_and_preemption(evaluated, request, response, caller)
+        return response
+
+    async def _evaluate(
+        self, request: insight_pb2.ExplainRequest
+    ) -> tuple[insight_pb2.ExplainResponse, _Evaluated | None]:
+        """Explain a pod without proposals and preemption; returns the response, and of a waiting pod what they need.
+
+        Raises: ExplainError, and what `explanation.explain` raises.
         """
         pod = request.pod
         self._check_request(pod)
@@ -274,26 +322,19 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             node_name = self._cluster.node_of(pod.namespace, pod.name, pod.uid)
             if node_name is not None:
                 response.node_name = node_name
-                return response
+                return response, None
         if queued is None:
             raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found_text(request))
         response.queued_pod.CopyFrom(queued)
-        if queued.pod_class:
-            await self._add_evaluation(queued, request, response, caller)
-        return response
+        evaluated = await self._add_evaluation(queued, request, response) if queued.pod_class else None
+        return response, evaluated
 
     async def _add_evaluation(
-        self,
-        queued: snapshot_pb2.QueuedPod,
-        request: insight_pb2.ExplainRequest,
-        response: insight_pb2.ExplainResponse,
-        caller: str,
-    ) -> None:
+        self, queued: snapshot_pb2.QueuedPod, request: insight_pb2.ExplainRequest, response: insight_pb2.ExplainResponse
+    ) -> _Evaluated:
         """Add to the response what filter and, if requested, score say of the pod on the snapshot as it is now.
 
-        With proposals, where no node is feasible, also what would help.
-
-        Raises: ExplainError: the pod's class has not arrived yet; TooManyWaitingError.
+        Raises: ExplainError: the pod's class has not arrived yet.
         """
         if queued.pod_class not in self._snap.classes:
             text = f"pod: its class {queued.pod_class} has not arrived on the stream yet; ask again"
@@ -310,10 +351,25 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         _write_explanation(found, self._snap.nodes.names, frozenset(request.nodes), response)
         if last is not None:
             last.add_not_known(response, found.feasible)
+        return _Evaluated(queued, cycle, last)
+
+    async def _add_proposals_and_preemption(
+        self,
+        evaluated: _Evaluated,
+        request: insight_pb2.ExplainRequest,
+        response: insight_pb2.ExplainResponse,
+        caller: str,
+    ) -> None:
+        """Add what else is requested: whom the pod would preempt and, where no node is feasible, what would help.
+
+        Raises: TooManyWaitingError.
+        """
+        queued, cycle, last = evaluated.queued, evaluated.cycle, evaluated.last
+        if last is not None:
             if request.preemption:
                 await self._add_recorded_preemption(queued, cycle, response, last, caller)
             return
-        if request.proposals and not found.feasible.size:
+        if request.proposals and not response.feasible_count:
             async with self._turns.turn_for(caller):
                 result = await self._proposals.search(self._engine, cycle)
             response.proposals.extend(result.proposals)
@@ -321,7 +377,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         if request.preemption and queued.pod_group:
             # A member may have feasible nodes, and its group none for all.
             response.preemption.CopyFrom(await self._explain_group_preemption(queued, caller))
-        elif request.preemption and not found.feasible.size:
+        elif request.preemption and not response.feasible_count:
             async with self._turns.turn_for(caller):
                 response.preemption.CopyFrom(await self._explain_preemption(queued, cycle, self._engine))
 

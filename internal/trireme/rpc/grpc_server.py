@@ -37,6 +37,13 @@ HANDSHAKE_SECONDS = 10.0
 MAX_CONCURRENT_CALLS = 1024
 """Further calls fail with RESOURCE_EXHAUSTED at once, and the caller tries another replica."""
 
+MAX_UNREAD_CALLS = 16_384
+"""Calls that have come and that this process has yet to look at, some 7 KB each. gRPC resets those beyond, which their
+callers see as CANCELLED without a word. Its own bound is 3,000, and from 1,000 on it resets some at random."""
+
+MAX_UNREAD_SECONDS = 120
+"""How long they may wait for that; gRPC's own bound, after which it resets them as well, is 30 s."""
+
 MIN_PING_INTERVAL_MS = 5_000
 """Callers may ping an idle stream so often; the frontend does every 20 s. gRPC's own limit, five minutes, would end its
 connection for too_many_pings, with every call on it."""
@@ -259,6 +266,9 @@ def _server_options(max_message_bytes: int) -> list[tuple[str, Any]]:
         ("grpc.max_send_message_length", max_message_bytes),
         # Otherwise two processes could listen on one port and share the calls at random.
         ("grpc.so_reuseport", 0),
+        ("grpc.server.max_pending_requests", MAX_UNREAD_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", MAX_UNREAD_CALLS),
+        ("grpc.server_max_unrequested_time_in_server", MAX_UNREAD_SECONDS),
         ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
         # Detects a frontend that vanished without closing the connection, after a minute.
         ("grpc.keepalive_time_ms", 45_000),

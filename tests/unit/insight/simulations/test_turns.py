@@ -27,6 +27,20 @@ async def test_callers_take_turns() -> None:
     assert taken.waiting == 0
 
 
+async def test_several_may_have_their_turn_at_once() -> None:
+    """Where turns mostly wait for remote plugins, one at a time would take as long as all of these waits."""
+    taken, order, go = turns.Turns(at_once=2), list[str](), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for caller in ("a", "a", "a", "b"):
+            group.create_task(_run(taken, caller, order, go))
+            await asyncio.sleep(0)
+        assert order == ["a", "a"]
+        assert taken.waiting == 2
+        go.set()
+    async with taken.turn_for("c"), taken.turn_for("c"):
+        assert taken.waiting == 0
+
+
 async def test_more_than_may_wait_are_refused() -> None:
     """What waits holds memory; a refusal says what to do."""
     taken, order, go = turns.Turns(max_waiting=3, max_of_caller=2), list[str](), asyncio.Event()
@@ -53,8 +67,8 @@ async def test_a_caller_that_goes_away_leaves_its_turn() -> None:
     gone.cancel()
     await asyncio.sleep(0)
     first.cancel()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
     assert order == ["a", "c"]
     go.set()
     await last
