@@ -5,6 +5,7 @@ scheduled soon costs an entry in a dictionary, and is never sent.
 """
 
 import asyncio
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trireme.frontend.phase_clients import insight_replicas
@@ -65,8 +66,9 @@ class InsightQueueFeed:
         self._generation = generation
         self._now = now
         self._to_wall = to_wall
-        # UID to key of changed pods that may soon be scheduled.
+        # UID to key of changed pods that may soon be scheduled, and from when each is looked at again: (time, UID).
         self._deferred: dict[str, str] = {}
+        self._due: list[tuple[float, str]] = []
         # UIDs of the pods that the replicas know of.
         self._sent: set[str] = set()
 
@@ -88,21 +90,41 @@ class InsightQueueFeed:
         changed = self._queue.take_changed_pods()
         if self._insight.take_new_stream() or changed is None:
             self._sent.clear()
-            self._deferred = {}
+            self._deferred, self._due = {}, []
             return self._delta_messages(self._queue.pods(), (), reset=True)
-        changed = self._deferred | changed
-        found = [(uid, self._queue.with_uid(key, uid)) for uid, key in changed.items()]
-        self._deferred = {uid: changed[uid] for uid, pod in found if pod is not None and self._may_leave_soon(pod)}
-        found = [(uid, pod) for uid, pod in found if uid not in self._deferred]
+        found = self._without_deferred(self._take_due() | changed)
         gone = [uid for uid, pod in found if (pod is None or not _is_queued(pod)) and uid in self._sent]
         self._sent.difference_update(gone)
         return self._delta_messages([pod for _, pod in found if pod is not None], gone, reset=False)
 
-    def _may_leave_soon(self, pod: queued_pod.QueuedPodInfo) -> bool:
-        """Whether the replicas need not hear of the pod yet: it waits for its turn, or is tried, since a moment."""
-        if pod.uid in self._sent or not isinstance(pod.state, (Active, InFlight)):
-            return False
-        return self._now() - pod.timestamp < SETTLE_SECONDS
+    def _take_due(self) -> dict[str, str]:
+        """UID to key of the deferred pods that are to be looked at again; each is only when its time has come."""
+        now, due = self._now(), dict[str, str]()
+        while self._due and self._due[0][0] <= now:
+            uid = heapq.heappop(self._due)[1]
+            key = self._deferred.pop(uid, None)
+            if key is not None:
+                due[uid] = key
+        return due
+
+    def _without_deferred(self, changed: dict[str, str]) -> list[tuple[str, queued_pod.QueuedPodInfo | None]]:
+        """UID and pod of those whose changes are to be sent; the others are deferred.
+
+        Replicas need not hear yet of a pod that waits for its turn, or is tried, since a moment.
+        """
+        found, now = [], self._now()
+        for uid, key in changed.items():
+            pod = self._queue.with_uid(key, uid)
+            if pod is not None and isinstance(pod.state, (Active, InFlight)) and uid not in self._sent:
+                settled = pod.timestamp + SETTLE_SECONDS
+                if settled > now:
+                    if uid not in self._deferred:
+                        heapq.heappush(self._due, (settled, uid))
+                    self._deferred[uid] = key
+                    continue
+            self._deferred.pop(uid, None)
+            found.append((uid, pod))
+        return found
 
     def _delta_messages(
         self, pods: Iterable[queued_pod.QueuedPodInfo], removed: Sequence[str], *, reset: bool

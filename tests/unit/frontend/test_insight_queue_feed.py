@@ -205,3 +205,35 @@ def test_each_message_has_the_last_changes_and_since_when_the_pod_waits() -> Non
     assert again is not None
     assert len(again.transitions) == insight_queue_feed.TRANSITIONS_PER_POD
     assert again.transitions[-1].at_ms == 4000
+
+
+def test_pods_that_wait_for_their_turn_are_not_looked_at_all_the_time(monkeypatch: Any) -> None:
+    """Under load thousands wait: to look at each four times a second would cost as much as to schedule some of them."""
+    world = World()
+    world.sent()
+    world.now = T0
+    for number in range(10):
+        world.queue.add(record(f"p{number}"), T0)
+    looked_at, find = list[str](), world.queue.contents.with_uid
+    monkeypatch.setattr(world.queue.contents, "with_uid", lambda key, uid: looked_at.append(uid) or find(key, uid))
+    for quarter in range(8):
+        world.now = T0 + quarter * insight_queue_feed.PERIOD_SECONDS
+        assert world.sent() == []
+    assert len(looked_at) == 10
+    world.now = T0 + insight_queue_feed.SETTLE_SECONDS
+    world.sent()
+    assert len(world.known) == 10
+    assert len(looked_at) == 20
+
+
+def test_a_pod_that_left_while_it_waited_is_not_sent_when_its_time_has_come() -> None:
+    """Insight would say of a pod that is bound that it waits."""
+    world = World()
+    world.sent()
+    world.now = T0
+    world.queue.add(record("a"), T0)
+    assert world.sent() == []
+    world.queue.delete("ns/a", "uid-a", T0)
+    assert world.sent() == []
+    world.now = T0 + insight_queue_feed.SETTLE_SECONDS
+    assert world.sent() == []

@@ -91,7 +91,11 @@ class FollowerReplicas:
     @property
     def takes_decisions(self) -> bool:
         """Whether any replica is to be sent decisions."""
-        return any(link.streaming and link.takes_decisions for link in self._links.values())
+        # A loop, without a generator: each pod asks for this.
+        for link in self._links.values():  # noqa: SIM110
+            if link.streaming and link.takes_decisions:
+                return True
+        return False
 
     def answering(self) -> Sequence[str]:
         """The addresses of the replicas in step."""
