@@ -20,7 +20,9 @@ from trireme.insight import http_metrics
 from trireme.insight.console import console_state
 from trireme.insight.http_api import access, api, visibility
 from trireme.v1 import insight_pb2
+from trireme_kube.componentbase.server import connection_limits
 from trireme_kube.componentbase.server.authentication import User
+from trireme_kube.componentbase.tls import tls_acceptor
 
 _SECONDS = 10.0
 
@@ -374,6 +376,32 @@ async def test_ten_thousand_requests_of_one_caller_leave_places_for_others() -> 
     assert _is_status(json.loads(refused.body), 429, "TooManyRequests")
     assert [(await task).status for task in others] == [200] * 10
     assert (await served.reply_to(_made("greedy"))).status == 200
+
+
+@pytest.mark.parametrize("tls", [True, False], ids=["https", "http"])
+async def test_each_of_many_requests_on_connections_of_their_own_has_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    """A connection that is closed without an answer tells its caller nothing.
+
+    `--http-listen` is asked for forty times as much as it takes at once; 10,000 requests to 512 connections are twenty.
+    """
+    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 16)
+    monkeypatch.setattr(tls_acceptor, "MAX_HANDSHAKES", 16)
+    async with support.served(tmp_path, tls=tls, reviews=tls) as site:
+        context = ssl.create_default_context(cadata=site.authority.certificate.decode()) if tls else False
+        headers = {"Authorization": "Bearer operator-token"} if tls else {}
+        connector = aiohttp.TCPConnector(limit=0, ssl=context)
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+
+            async def code() -> int:
+                async with session.get(site.url + support.PATH) as response:
+                    assert response.status == 200 or _is_status(await response.json(), 429, "TooManyRequests")
+                    return response.status
+
+            codes = Counter(await asyncio.gather(*(code() for _ in range(640))))
+    assert codes[200]
+    assert set(codes) <= {200, 429}
 
 
 async def test_a_request_that_takes_too_long_ends() -> None:

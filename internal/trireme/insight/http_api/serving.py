@@ -28,7 +28,11 @@ ANNOUNCEMENT = "serving HTTP on "
 """The beginning of the line on stdout, before the URL."""
 
 _CACHE_TTL = Duration(10_000_000_000)
-_BACKLOG = 128
+# Connections that wait to be accepted; the kernel has its own bound (net.core.somaxconn). Beyond it clients try again.
+_BACKLOG = 4096
+# For so long a connection may be silent while others wait to be accepted: a client that opens thousands takes a while
+# to send its first request. Probes have a port of their own.
+_PATIENCE_SECONDS = 5.0
 
 
 @contextlib.asynccontextmanager
@@ -53,9 +57,11 @@ async def serve(
                 )
             except (OSError, ValueError) as error:  # ssl.SSLError is one
                 raise ListenError(f"--tls-cert-file: {flags.certificate}: {error}") from error
-            await stack.enter_async_context(https_server.serve(sock, contexts, application, supervisor))
+            await stack.enter_async_context(
+                https_server.serve(sock, contexts, application, supervisor, _PATIENCE_SECONDS)
+            )
         else:
-            await stack.enter_async_context(plain_server.serve_application(application, sock=sock))
+            await stack.enter_async_context(plain_server.serve_socket(application, sock, supervisor, _PATIENCE_SECONDS))
         klog.announce(f"{ANNOUNCEMENT}{url}")
         yield url
 

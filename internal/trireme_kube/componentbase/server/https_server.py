@@ -23,15 +23,20 @@ async def serve(
     contexts: tls_contexts.TlsContexts,
     application: web.Application,
     supervisor: supervision.Supervisor,
+    patience: float = 0.0,
 ) -> AsyncIterator[None]:
-    """Accept HTTPS connections within the block; at its end no new ones, and those that are open get time to finish."""
+    """Accept HTTPS connections within the block; at its end no new ones, and those that are open get time to finish.
+
+    `patience`: as that of `connection_limits.ConnectionLimits`.
+    """
     runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
     server = runner.server
     assert server is not None  # setup made it
     host, port = listener.getsockname()[:2]
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    acceptor = tls_acceptor.TlsAcceptor(listener, contexts.current, connection_limits.ConnectionLimits(server))
+    limits = connection_limits.ConnectionLimits(runner, patience)
+    acceptor = tls_acceptor.TlsAcceptor(listener, contexts.current, limits, limits.wait_for_room, patience)
     accepting = supervisor.keep("https", acceptor.run)
     log.info("Serving securely on %s", where)
     klog.info(log, 0, "Starting DynamicServingCertificateController")

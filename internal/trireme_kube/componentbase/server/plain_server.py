@@ -7,17 +7,20 @@ must not wait until leadership changes.
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from aiohttp import web
 
+from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.metrics import exposition
 from trireme_kube.componentbase.metrics.instruments import Registry
 from trireme_kube.componentbase.server import connection_limits, http_site
 from trireme_kube.componentbase.server.health import PING, Check, Health
 from trireme_kube.componentbase.server.http_site import Page, Reply, Request
+from trireme_kube.componentbase.tls import tls_acceptor
 
 SHUTDOWN_SECONDS = 2.0
 # A leading frontend finds a new replica within this time; without one the replica stands by.
@@ -46,15 +49,35 @@ async def serve_application(application: web.Application, **where: Any) -> Async
     """
     runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
-    assert runner.server is not None  # setup made it
     try:
-        protocols = connection_limits.ConnectionLimits(runner.server)
+        protocols = connection_limits.ConnectionLimits(runner)
         listening = await asyncio.get_running_loop().create_server(protocols, **where)
         try:
             yield
         finally:
             listening.close()
     finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def serve_socket(
+    application: web.Application, listener: socket.socket, supervisor: supervision.Supervisor, patience: float
+) -> AsyncIterator[None]:
+    """Serve an application over plain HTTP on a socket that listens, within the block.
+
+    `patience`: as that of `connection_limits.ConnectionLimits`.
+    """
+    runner = connection_limits.make_runner(application, SHUTDOWN_SECONDS)
+    await runner.setup()
+    limits = connection_limits.ConnectionLimits(runner, patience)
+    acceptor = tls_acceptor.TlsAcceptor(listener, None, limits, limits.wait_for_room, patience)
+    accepting = supervisor.keep("http", acceptor.run)
+    try:
+        yield
+    finally:
+        await supervisor.stop(accepting)
+        await acceptor.close()
         await runner.cleanup()
 
 

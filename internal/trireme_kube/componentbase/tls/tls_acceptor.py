@@ -8,10 +8,11 @@ connection.
 import asyncio
 import contextlib
 import errno
+import functools
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 log = logging.getLogger(__name__)
 
@@ -27,25 +28,41 @@ _UNREAD_BYTES = 1 << 16
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
+async def _no_wait(_: Callable[[], int]) -> None:
+    """There is always room."""
+
+
 class TlsAcceptor:
-    """Serves `protocol`s on a listening socket until it is closed. `context` is called for each connection."""
+    """Serves `protocol`s on a listening socket until it is closed."""
 
     def __init__(
         self,
         listener: socket.socket,
-        context: Callable[[], ssl.SSLContext],
+        context: Callable[[], ssl.SSLContext] | None,
         protocol: Callable[[], asyncio.BaseProtocol],
+        room: Callable[[Callable[[], int]], Awaitable[None]] = _no_wait,
+        patience: float = 0.0,
     ) -> None:
+        """`context` is called for each connection; None: they are without TLS.
+
+        `room` returns when a connection may be accepted beside so many that the protocol has yet to get; the others
+        wait in the socket's backlog. So they do while the oldest handshake has taken less than `patience` seconds.
+        """
         self._listener = listener
         self._context = context
         self._protocol = protocol
-        # The oldest first.
-        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._room = room
+        self._patience = patience
+        # When each began, by the loop's clock; the oldest first.
+        self._handshakes: dict[asyncio.Task[None], float] = {}
+        # Connections whose tasks have not run yet: a task that is ended before closes nothing.
+        self._unbegun: set[socket.socket] = set()
 
     async def run(self) -> None:
         """Accept until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
+            await self._wait_for_place()
             try:
                 connection, _ = await loop.sock_accept(self._listener)
             except OSError as error:
@@ -59,8 +76,26 @@ class TlsAcceptor:
                 self._handshakes.pop(oldest)
                 oldest.cancel()
             task = asyncio.create_task(self._handshake_and_pass_on(connection))
-            self._handshakes[task] = None
-            task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+            self._handshakes[task] = loop.time()
+            self._unbegun.add(connection)
+            task.add_done_callback(functools.partial(self._forget_handshake, connection))
+
+    async def _wait_for_place(self) -> None:
+        """Wait until a connection can be accepted without ending one that has just begun."""
+        clock = asyncio.get_running_loop().time
+        while len(self._handshakes) >= MAX_HANDSHAKES:
+            left = next(iter(self._handshakes.values())) + self._patience - clock()
+            if left <= 0:
+                break
+            await asyncio.wait(self._handshakes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        await self._room(lambda: len(self._handshakes))
+
+    def _forget_handshake(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        """Count a handshake that has ended no longer."""
+        self._handshakes.pop(task, None)
+        if connection in self._unbegun:
+            self._unbegun.discard(connection)
+            connection.close()
 
     async def close(self) -> None:
         """Stop listening; the protocol ends the open connections."""
@@ -70,20 +105,25 @@ class TlsAcceptor:
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     async def _handshake_and_pass_on(self, connection: socket.socket) -> None:
-        """Pass a TLS connection on to the protocol; plain HTTP gets a reply that says so, and is closed."""
-        handed_over = False
+        """Pass a connection on to the protocol; plain HTTP instead of TLS gets a reply that says so, and is closed."""
+        handed_over, loop = False, asyncio.get_running_loop()
         try:
+            self._unbegun.discard(connection)
             connection.setblocking(False)
+            if self._context is None:
+                handed_over = True
+                await loop.connect_accepted_socket(self._protocol, connection)
+                return
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 first = await _peek_first_byte(connection)
                 if first and first[0] != _TLS_HANDSHAKE:
-                    await asyncio.get_running_loop().sock_sendall(connection, _PLAIN)
+                    await loop.sock_sendall(connection, _PLAIN)
                     # Closing with something unread would reset the connection before the answer is read.
                     connection.shutdown(socket.SHUT_WR)
                     connection.recv(_UNREAD_BYTES)
                 elif first:
                     handed_over = True  # the loop closes it from here on, also where the handshake fails
-                    await asyncio.get_running_loop().connect_accepted_socket(
+                    await loop.connect_accepted_socket(
                         self._protocol,
                         connection,
                         ssl=self._context(),
