@@ -30,6 +30,9 @@ PERIOD_SECONDS = 0.25
 # For how long a pod may wait for its turn, or be tried, before it is sent. Under load pods wait for others to share
 # their batch, and sending each of them would cost a few per cent of scheduling it.
 SETTLE_SECONDS = 2.0
+# So many of them are sent each time: where thousands wait for their turn, each would cost the frontend some 45 us, and
+# is bound soon. How many wait is part of the scheduler's state, which is sent anyway.
+MAX_SETTLED_PODS = 25
 # Pods in one message, some 200 bytes each.
 PODS_PER_MESSAGE = 2_000
 # Transitions of a pod in one message: one attempt and what woke the pod. Those of before were in earlier messages.
@@ -92,39 +95,51 @@ class InsightQueueFeed:
             self._sent.clear()
             self._deferred, self._due = {}, []
             return self._delta_messages(self._queue.pods(), (), reset=True)
-        found = self._without_deferred(self._take_due() | changed)
+        found = [*self._changes_to_send(changed), *self._settled_pods()]
         gone = [uid for uid, pod in found if (pod is None or not _is_queued(pod)) and uid in self._sent]
         self._sent.difference_update(gone)
         return self._delta_messages([pod for _, pod in found if pod is not None], gone, reset=False)
 
-    def _take_due(self) -> dict[str, str]:
-        """UID to key of the deferred pods that are to be looked at again; each is only when its time has come."""
-        now, due = self._now(), dict[str, str]()
-        while self._due and self._due[0][0] <= now:
-            uid = heapq.heappop(self._due)[1]
-            key = self._deferred.pop(uid, None)
-            if key is not None:
-                due[uid] = key
-        return due
+    def _changes_to_send(self, changed: dict[str, str]) -> Iterator[tuple[str, queued_pod.QueuedPodInfo | None]]:
+        """UID and pod of those whose changes are to be sent now.
 
-    def _without_deferred(self, changed: dict[str, str]) -> list[tuple[str, queued_pod.QueuedPodInfo | None]]:
-        """UID and pod of those whose changes are to be sent; the others are deferred.
-
-        Replicas need not hear yet of a pod that waits for its turn, or is tried, since a moment.
+        The others are tried, or wait for their turn and the replicas do not know of them: these are deferred.
         """
-        found, now = [], self._now()
         for uid, key in changed.items():
             pod = self._queue.with_uid(key, uid)
-            if pod is not None and isinstance(pod.state, (Active, InFlight)) and uid not in self._sent:
-                settled = pod.timestamp + SETTLE_SECONDS
-                if settled > now:
-                    if uid not in self._deferred:
-                        heapq.heappush(self._due, (settled, uid))
-                    self._deferred[uid] = key
-                    continue
-            self._deferred.pop(uid, None)
-            found.append((uid, pod))
-        return found
+            settled = None if pod is None else self._settles_at(pod)
+            if settled is None:
+                self._deferred.pop(uid, None)
+                yield uid, pod
+                continue
+            if uid not in self._deferred:
+                heapq.heappush(self._due, (settled, uid))
+            self._deferred[uid] = key
+
+    def _settles_at(self, pod: queued_pod.QueuedPodInfo) -> float | None:
+        """When the pod is to be sent unless it moves on; None: at once."""
+        if isinstance(pod.state, InFlight):
+            return pod.popped_at + SETTLE_SECONDS
+        if isinstance(pod.state, Active) and pod.uid not in self._sent:
+            return pod.timestamp + SETTLE_SECONDS
+        return None
+
+    def _settled_pods(self) -> Iterator[tuple[str, queued_pod.QueuedPodInfo | None]]:
+        """UID and pod of deferred ones that are to be sent now, as many as may be, those that wait longest first."""
+        now, left = self._now(), MAX_SETTLED_PODS
+        while left and self._due and self._due[0][0] <= now:
+            uid = heapq.heappop(self._due)[1]
+            key = self._deferred.pop(uid, None)
+            if key is None:
+                continue
+            pod = self._queue.with_uid(key, uid)
+            settled = None if pod is None else self._settles_at(pod)
+            if settled is not None and settled > now:  # it was tried meanwhile
+                heapq.heappush(self._due, (settled, uid))
+                self._deferred[uid] = key
+                continue
+            left -= 1
+            yield uid, pod
 
     def _delta_messages(
         self, pods: Iterable[queued_pod.QueuedPodInfo], removed: Sequence[str], *, reset: bool

@@ -317,8 +317,12 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         queued = self._cluster.queue.get(pod.namespace, pod.name)
         if queued is not None and pod.uid and queued.pod.uid != pod.uid:
             queued = None
-        # After a successful attempt a pod is on its node a moment before the change of the queue is sent.
-        if queued is None or queued.state == snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT:
+        # After a successful attempt a pod is on its node a moment before the change of the queue is sent; that it is
+        # tried is not sent before that takes long.
+        if queued is None or queued.state in (
+            snapshot_pb2.QUEUED_POD_STATE_ACTIVE,
+            snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT,
+        ):
             node_name = self._cluster.node_of(pod.namespace, pod.name, pod.uid)
             if node_name is not None:
                 response.node_name = node_name

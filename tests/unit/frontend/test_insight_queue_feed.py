@@ -237,3 +237,22 @@ def test_a_pod_that_left_while_it_waited_is_not_sent_when_its_time_has_come() ->
     assert world.sent() == []
     world.now = T0 + insight_queue_feed.SETTLE_SECONDS
     assert world.sent() == []
+
+
+def test_of_many_pods_that_wait_for_their_turn_some_are_sent_each_time(monkeypatch: Any) -> None:
+    """A burst would cost the frontend a message for each pod, when it has most to do."""
+    monkeypatch.setattr(insight_queue_feed, "MAX_SETTLED_PODS", 3)
+    world = World()
+    world.sent()
+    for number in range(5):
+        world.queue.add(record(f"p{number}"), T0 + number / 10)
+    world.now = T0 + 10
+    world.sent()
+    assert sorted(world.known.names()) == ["p0", "p1", "p2"]
+    # One that is refused is sent at once, whatever waits.
+    (pod, *_) = popped(world.queue, T0 + 10, max_batch=1)
+    world.queue.requeue(pod, T0 + 10, rejectors=frozenset({"Fit"}))
+    world.queue.add(record("p5"), T0 + 10)
+    world.sent()
+    assert world.state(pod.record.key.partition("/")[2]) == "QUEUED_POD_STATE_UNSCHEDULABLE"
+    assert sorted(world.known.names()) == ["p0", "p1", "p2", "p3", "p4"]
