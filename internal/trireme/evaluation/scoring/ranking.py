@@ -104,7 +104,7 @@ class Ranking:
         static = self.static[slots] = self._static_totals(slots)
         keys = ((self.own[slots] + static) << placement.TIE_BITS) + ties[slots]
         self._keys[slots] = np.where(opened, keys, -1)
-        if moved:
+        if moved or slots.shape[0] >= self._best.shape[0]:
             self._best = self._blocks.max(axis=1)
         else:
             touched = np.unique(slots >> _BLOCK_BITS)
