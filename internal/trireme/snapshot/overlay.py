@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from trireme.snapshot import arrays, classes, pod_overlay, snapshot
+from trireme.snapshot import arrays, pod_overlay, snapshot
 
 Semantics = pod_overlay.Semantics
 
@@ -48,6 +48,43 @@ class _DifferenceBuffers:
         self._free.append(buffer)
 
 
+class _PodUsage:
+    """What one pod of a class adds to each row of the differences, of the classes that overlays had many pods of.
+
+    Shape: amounts (row, class).
+    """
+
+    nbytes = None
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self.amounts = np.zeros((_RESOURCES, 0), dtype=np.int64)
+        #: The rows in which some class has an amount.
+        self.rows: list[int] = []
+        # The number of the class at each index: indices are used again, numbers are not.
+        self._numbers = np.zeros(0, dtype=np.int64)
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Nothing to update: what a class requests does not change."""
+
+    def add_missing(self, snap: "SnapshotOverlay", class_ids: arrays.Int32Array, indices: arrays.Int32Array) -> None:
+        """Add the classes of these pods that are not there yet. Shapes: both (n,)."""
+        if self._numbers.shape[0] < snap.class_capacity:
+            self._numbers = arrays.grow_last_axis(self._numbers, snap.class_capacity)
+            self.amounts = arrays.grow_last_axis(self.amounts, snap.class_capacity)
+        missing = np.flatnonzero(self._numbers[indices] != class_ids)
+        if not missing.size:
+            return
+        for number, index in set(zip(class_ids[missing].tolist(), indices[missing].tolist(), strict=True)):
+            vector = snap.usage_of_one_pod(number)
+            if vector.shape[0] > self.amounts.shape[0]:
+                more = np.zeros((vector.shape[0] - self.amounts.shape[0], self.amounts.shape[1]), dtype=np.int64)
+                self.amounts = np.concatenate([self.amounts, more])
+            self.amounts[:, index] = 0
+            self.amounts[: vector.shape[0], index] = vector
+            self._numbers[index] = number
+        self.rows = np.flatnonzero(self.amounts.any(axis=1)).tolist()
+
+
 class SnapshotOverlay:
     """A `SnapshotView` of `base` with some pods removed and others added. A context manager.
 
@@ -66,6 +103,7 @@ class SnapshotOverlay:
         self.overlaid_pods = pod_overlay.OverlaidPods(base.pods, semantics)
         self.dry_run = self.overlaid_pods if semantics is Semantics.DRY_RUN else None
         self._buffers = base.derived("overlay_buffers", _DifferenceBuffers)
+        self._usage = base.derived("overlay_pod_usage", _PodUsage)
         self._differences: arrays.Int64Array | None = None
         self._touched: set[int] = set()
 
@@ -94,20 +132,21 @@ class SnapshotOverlay:
         """Remove the pods of these present rows. Shape: (n,)."""
         if rows.size:
             self.overlaid_pods.remove(rows)
-            self._count_pods_on_nodes(self.base.pods.pod_class[rows], self.base.pods.slot[rows], -1)
+            self._count_rows(rows, -1)
 
     def restore(self, rows: arrays.RowArray) -> None:
         """Restore the pods of these removed rows. Shape: (n,)."""
         if rows.size:
             self.overlaid_pods.restore(rows)
-            self._count_pods_on_nodes(self.base.pods.pod_class[rows], self.base.pods.slot[rows], 1)
+            self._count_rows(rows, 1)
 
     def add(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> None:
         """Add pods of these classes on these slots. Shapes: both (n,)."""
         if class_ids.size:
             numbers = class_ids.tolist()
-            self.overlaid_pods.add(numbers, [self.classes[number].index for number in numbers], slots.tolist())
-            self._count_pods_on_nodes(class_ids, slots, 1)
+            indices = [self.classes[number].index for number in numbers]
+            self.overlaid_pods.add(numbers, indices, slots.tolist())
+            self._count_pods_on_nodes(class_ids, np.array(indices, dtype=np.int32), slots, 1)
 
     @property
     def added_mark(self) -> int:
@@ -118,8 +157,9 @@ class SnapshotOverlay:
         """Drop the added pods, or those added after the mark."""
         class_ids, slots = self.overlaid_pods.added
         if mark < class_ids.size:
+            indices = self.overlaid_pods.added_indices[mark:]
             self.overlaid_pods.drop_added(mark)
-            self._count_pods_on_nodes(class_ids[mark:], slots[mark:], -1)
+            self._count_pods_on_nodes(class_ids[mark:], indices, slots[mark:], -1)
 
     # The view
 
@@ -166,6 +206,11 @@ class SnapshotOverlay:
         row = self.base.pods.find(uid, slot)
         return None if row is None or self.overlaid_pods.is_removed(row) else int(self.base.pods.pod_class[row])
 
+    def _count_rows(self, rows: arrays.RowArray, sign: int) -> None:
+        """Add the pods of these rows to what is used of their nodes, or subtract them. Shape: (n,)."""
+        pods = self.base.pods
+        self._count_pods_on_nodes(pods.pod_class[rows], pods.class_index[rows], pods.slot[rows], sign)
+
     def _with_differences(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The column with the overlay's differences of that row, which are 0 if there are none."""
         if self._differences is None or row >= self._differences.shape[0]:
@@ -173,26 +218,25 @@ class SnapshotOverlay:
         out: arrays.Int64Array = column + arrays.entries_at(self._differences[row], slots)
         return out
 
-    def _count_pods_on_nodes(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, sign: int) -> None:
-        """Add pods to what is used of their nodes, or subtract them. Shapes: both (n,)."""
-        uses = {kind: self._usage_of_one_pod(self.classes[kind]) for kind in set(class_ids.tolist())}
-        differences = self._ensure_capacity(max(vector.shape[0] for vector in uses.values()))
+    def _count_pods_on_nodes(
+        self, class_ids: arrays.Int32Array, indices: arrays.Int32Array, slots: arrays.Int32Array, sign: int
+    ) -> None:
+        """Add pods to what is used of their nodes, or subtract them; `indices` are their classes'. Shapes: all (n,)."""
         self._touched.update(slots.tolist())
         if class_ids.shape[0] <= arrays.FEW:
             for (kind, slot), count in Counter(zip(class_ids.tolist(), slots.tolist(), strict=True)).items():
-                vector = uses[kind]
-                differences[: vector.shape[0], slot] += vector * (count * sign)
+                vector = self.usage_of_one_pod(kind)
+                self._ensure_capacity(vector.shape[0])[: vector.shape[0], slot] += vector * (count * sign)
             return
-        kinds, which = np.unique(class_ids, return_inverse=True)
-        amounts = np.zeros((differences.shape[0], kinds.shape[0]), dtype=np.int64)
-        for at, kind in enumerate(kinds.tolist()):
-            amounts[: uses[kind].shape[0], at] = uses[kind]
-        for row in np.flatnonzero(amounts.any(axis=1)).tolist():
-            np.add.at(differences[row], slots, amounts[row][which] * sign)
+        usage = self._usage
+        usage.add_missing(self, class_ids, indices)
+        differences = self._ensure_capacity(usage.amounts.shape[0])
+        for row in usage.rows:
+            np.add.at(differences[row], slots, usage.amounts[row][indices] * sign)
 
-    def _usage_of_one_pod(self, pod_class: classes.PodClass) -> arrays.Int64Array:
-        """What one pod of the class adds to each row of the differences. Shape: (row,)."""
-        return np.concatenate([_ONE, pod_class.placed_requests(self.nodes.resource_names)])
+    def usage_of_one_pod(self, number: int) -> arrays.Int64Array:
+        """What one pod of the class with this number adds to each row of the differences. Shape: (row,)."""
+        return np.concatenate([_ONE, self.classes[number].placed_requests(self.nodes.resource_names)])
 
     def _ensure_capacity(self, rows: int) -> arrays.Int64Array:
         """The differences with at least so many rows; borrowed from the pool at first."""

@@ -4,8 +4,7 @@ Nothing is evaluated pod by pod. Which classes a term is about is decided once p
 weigh per topology key and slot; a node is judged by the sums of its domains.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,7 +207,7 @@ class InterPodAffinityFilter:
             terms = affinity_terms.terms_of(existing).anti_affinity
             if not terms:
                 return _NO_WEIGHTS
-            return Counter(term.key for term in terms if term.matches_pods_of(pod_class, labels))
+            return _count_keys(term.key for term in terms if term.matches_pods_of(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.labels_as_key(pod_class.labels, labels))
         among = affinity_terms.classes_with_terms
@@ -313,9 +312,17 @@ def _anti_affinity_counter(
     """Return the counter of placed pods that match a term, under that term's topology key."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
-        return Counter(key for key, _ in affinity_terms.weights_by_key(terms, existing))
+        return _count_keys(key for key, _ in affinity_terms.weights_by_key(terms, existing))
 
     return class_counters.class_counter(snap, ("anti_affinity", terms), weigh)
+
+
+def _count_keys(keys: Iterable[str]) -> Mapping[str, int]:
+    """How often each key occurs: for each class of the cluster, so without a Counter, which takes longer to make."""
+    found = dict[str, int]()
+    for key in keys:
+        found[key] = found.get(key, 0) + 1
+    return found
 
 
 def _keys_excluding_own_class(
