@@ -73,6 +73,11 @@ class ColumnCache(Generic[ColumnsT]):
         """Drop the columns of a class, if they are in the cache."""
         self._columns.pop((profile, class_id), None)
 
+    def clear(self) -> None:
+        """Drop the columns of all classes."""
+        self._columns.clear()
+        self._measure_at = 0
+
     def _drop_oldest(self) -> None:
         """Drop the columns of classes that are gone, then the least recently used while memory is over the limit."""
         if self._classes_generation != self._snap.classes_generation:

@@ -4,6 +4,8 @@ A snapshot that deltas bring up to date shows both sides the same cluster, so th
 them.
 """
 
+import weakref
+
 from trireme.evaluation import filter_engine, score_engine
 from trireme.snapshot import snapshot
 
@@ -20,3 +22,26 @@ class Engine:
         self.snap = snap
         self.filter = filter_engine.FilterEngine(snap, filters)
         self.score = score_engine.ScoreEngine(snap, scores)
+
+    def drop_all(self) -> None:
+        """Drop what was computed for all classes, which is computed again when it is needed."""
+        self.filter.drop_all()
+        self.score.drop_all()
+
+
+class LastEvaluating:
+    """Of the engines on forks of one cluster, the one that evaluates: it alone keeps what it has computed.
+
+    Forks share what has not changed of the cluster, but each would have columns of its own for each class, which take
+    as much as a fork without them does three times. One that evaluates again after another one computes them again.
+    """
+
+    def __init__(self) -> None:
+        self._engine: weakref.ref[Engine] | None = None
+
+    def hold(self, engine: Engine) -> None:
+        """The engine evaluates now; the one before drops what it has computed, but for what a running call uses."""
+        before = None if self._engine is None else self._engine()
+        self._engine = weakref.ref(engine)
+        if before is not None and before is not engine:
+            before.drop_all()

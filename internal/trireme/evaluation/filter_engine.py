@@ -89,6 +89,10 @@ class FilterEngine:
         """Drop what was computed for a class, so that all plugins are called anew."""
         self._evaluator.drop(profile, class_id)
 
+    def drop_all(self) -> None:
+        """Drop what was computed for all classes, which is computed again when it is needed."""
+        self._evaluator.drop_all()
+
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
         """Bring up to date the columns from which the next request about the cycle's class is answered."""
         await self._evaluate_with_own_nomination(cycle, self._timers.timer_of_next_call())

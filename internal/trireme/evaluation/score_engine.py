@@ -3,6 +3,7 @@
 It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -88,6 +89,10 @@ class ScoreEngine:
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what was computed for a class, so that all plugins are called anew."""
         self._evaluator.drop(profile, class_id)
+
+    def drop_all(self) -> None:
+        """Drop what was computed for all classes, which is computed again when it is needed."""
+        self._evaluator.drop_all()
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
         """Bring the class's raw scores up to date. The status where a plugin fails."""
@@ -372,7 +377,7 @@ class ScoreEngine:
     def _tie_order_of_slots(self) -> arrays.Int64Array:
         """The places of slots among equal scores, for as many as the snapshot has, or more. Shape: (slot,)."""
         if self._ties.shape[0] < self._snap.nodes.size:
-            self._ties = placement.tie_order(np.arange(self._snap.nodes.capacity))
+            self._ties = _tie_order(self._snap.nodes.capacity)
         return self._ties
 
     def _check_slots_hold_nodes(self, slots: arrays.SlotArray) -> None:
@@ -407,3 +412,14 @@ def _place_on_at_most_one_node(count: int, known: class_scores.ClassScores, cons
     slots = np.flatnonzero(known.open).tolist() if known.open_count else []
     hosts = [slot for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
     return PlaceAnswer(hosts, [0] * len(hosts), more=bool(hosts) and count < requested)
+
+
+@functools.lru_cache(maxsize=2)
+def _tie_order(capacity: int) -> arrays.Int64Array:
+    """The places of the first slots among equal scores: the same for all engines, as on forks of a snapshot.
+
+    Shape: (slot,), read-only.
+    """
+    out = placement.tie_order(np.arange(capacity))
+    out.flags.writeable = False
+    return out

@@ -67,6 +67,8 @@ class Setup:
     scores: score_engine.ScoreProfiles
     #: What identifies the caller to remote plugins.
     caller: cycle_pb2.Cycle
+    #: The simulation that runs keeps what it has computed of classes, of all with this setup.
+    evaluating: engine.LastEvaluating = field(default_factory=engine.LastEvaluating, compare=False)
 
     def asynchronous(self, profile: str) -> bool:
         """Whether the profile has remote plugins at Filter, which know no nodes that do not exist."""
@@ -263,6 +265,7 @@ class Simulation:
         """Schedule until nothing more happens. Other tasks run between attempts. Raises: SimulationLimitError."""
         if self._outbox is None:
             self._outbox = asyncio.create_task(self._parts.outbox.run())
+        self.setup.evaluating.hold(self.engine)
         queue, progress = self._parts.queue, -1
         for _ in range(MAX_CYCLES):
             await self._settle()
@@ -279,6 +282,7 @@ class Simulation:
             expiry = queue.next_backoff()
             if expiry is None or done == progress:
                 self.publish()
+                self.snap.compact()
                 return
             progress, self._clock.time = done, expiry + 1.0
         raise SimulationLimitError(f"more than {MAX_CYCLES} attempts: simulate fewer pods at once")

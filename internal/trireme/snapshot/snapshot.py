@@ -110,6 +110,11 @@ class Snapshot:
         out._append_unnamed_pods(class_ids, slots, self.generation)
         return out
 
+    def compact(self) -> None:
+        """Keep of a fork's columns what differs from the snapshot; the next who reads them makes them again."""
+        self.nodes.compact()
+        self.pods.compact()
+
     @property
     def differing_nbytes(self) -> int:
         """Memory of the columns that it has of its own, in bytes: of a fork what differs from what was forked."""

@@ -45,6 +45,10 @@ class ScoreEvaluator:
         """Drop what is cached of a class: plugins may answer otherwise than the snapshot's changes let expect."""
         self._cache.drop(profile, class_id)
 
+    def drop_all(self) -> None:
+        """Drop what was computed for all classes."""
+        self._cache.clear()
+
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> class_scores.ClassScores | status.Status:
