@@ -41,8 +41,8 @@ MAX_UNREAD_CALLS = 16_384
 """Calls that have come and that this process has yet to look at, some 7 KB each. gRPC resets those beyond, which their
 callers see as CANCELLED without a word. Its own bound is 3,000, and from 1,000 on it resets some at random."""
 
-MAX_UNREAD_SECONDS = 120
-"""How long they may wait for that; gRPC's own bound, after which it resets them as well, is 30 s."""
+MAX_UNREAD_SECONDS = 3600
+"""How long they may wait for that, whatever their deadlines; gRPC's own bound, after which it resets them, is 30 s."""
 
 MIN_PING_INTERVAL_MS = 5_000
 """Callers may ping an idle stream so often; the frontend does every 20 s. gRPC's own limit, five minutes, would end its
