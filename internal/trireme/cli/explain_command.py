@@ -100,7 +100,7 @@ def _render_last_answer(report: Report, wide: bool) -> list[console.RenderableTy
 def _render_evaluation(found: Report, wide: bool, all_nodes: bool, past: bool) -> list[console.RenderableType]:
     """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
     age = found.get("disconnectedSeconds", 0)
-    when = f"are feasible {age:.0f} s ago, when insight was connected last" if age else "are feasible now"
+    when = f"are feasible {age:.0f} s ago, when insight last heard of the frontend" if age else "are feasible now"
     if past:
         when = "were feasible then"
     parts: list[console.RenderableType] = ["", f"{node_tables.feasible_text(found)} {when}"]

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 from grpc import aio
 
-from trireme.rpc import fencing, grpc_server
+from trireme.rpc import fencing, grpc_server, stream_age
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2, snapshot_pb2_grpc
 
@@ -100,8 +99,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._streams: set[_StreamWriter] = set()
         self._ending: list[asyncio.Task[None]] = []
         self._acknowledged = False
-        # Since when there is no stream, as there was one before; monotonic seconds.
-        self._disconnected_at: float | None = None
+        #: How old what came by the stream is.
+        self.age = stream_age.StreamAge()
         self._deltas = 0
         self._refused = 0
         self.instance = instance or uuid.uuid4().hex
@@ -114,8 +113,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
     @property
     def disconnected_seconds(self) -> float:
-        """For how long there has been no stream; 0 while there is one, or if there never was."""
-        return 0.0 if self._disconnected_at is None else time.monotonic() - self._disconnected_at
+        """For how long the leader has sent nothing, its stream broken or silent; 0 while it sends, or never did."""
+        return self.age.seconds
 
     def caller_identity(self) -> cycle_pb2.Cycle:
         """The fence and configuration hash for this replica's calls to plugins: those of the leader it follows."""
@@ -145,11 +144,13 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     # It acknowledges what came before; the full sync that follows needs one of its own.
                     await stream.end_acknowledging()
                     self._stream += 1
-                    number, self._disconnected_at = self._stream, None
+                    number = self._stream
+                    self.age.begin()
                     self._applied(request)
                     continue
                 if not number:
                     await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
+                self.age.receive(is_regular=kind == "queue" and request.queue.HasField("scheduler_status"))
                 if kind not in ("delta", "queue"):
                     continue  # a newer frontend may send messages of a kind that is unknown here
                 await self._apply_request(request, stream)
@@ -162,7 +163,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         finally:
             self._streams.discard(stream)
             if number and number == self._stream:
-                self._disconnected_at = time.monotonic()
+                self.age.end()
             await stream.end_acknowledging()
 
     def end_streams(self) -> None:

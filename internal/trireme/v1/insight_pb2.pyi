@@ -97,8 +97,8 @@ class ExplainResponse(_message.Message):
     evaluated_generation: _builtins.int
     """REQUIRED. The generation of the snapshot that the answer was computed from."""
     disconnected_ms: _builtins.int
-    """OPTIONAL. For how long no frontend has sent anything on the snapshot stream because it broke, in milliseconds: the
-    answer is at least so old. 0: the stream is open.
+    """OPTIONAL. For how long no frontend has sent anything on the snapshot stream because it broke, or because the frontend
+    does not send its status any more, in milliseconds: the answer is at least so old. 0: the stream is alive.
     """
     node_count: _builtins.int
     """REQUIRED. How many nodes the cluster has."""

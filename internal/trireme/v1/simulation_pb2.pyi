@@ -453,7 +453,7 @@ class SimulateResponse(_message.Message):
     evaluated_generation: _builtins.int
     """REQUIRED. The generation of the snapshot that was forked."""
     disconnected_ms: _builtins.int
-    """OPTIONAL. For how long no frontend has sent anything on the snapshot stream because it broke, in milliseconds."""
+    """OPTIONAL. For how long no frontend has sent anything on the snapshot stream, as in ExplainResponse, in milliseconds."""
     @_builtins.property
     def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodPlacement]:
         """OPTIONAL. For a scenario, and for single pods in the order of the request: each pod that was pending and has a node

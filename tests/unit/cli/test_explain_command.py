@@ -114,7 +114,7 @@ def test_what_is_missing_from_an_evaluation_is_named() -> None:
         "preFilter": refused,
     }
     shown = display.as_text(explain_command.render(report(**evaluated(0, **missing))))
-    assert "0 of 40 nodes are feasible 61 s ago, when insight was connected last" in shown
+    assert "0 of 40 nodes are feasible 61 s ago, when insight last heard of the frontend" in shown
     assert "VolumeBinding: claim not found" in shown
     assert "HTTP extenders may refuse more: http://extender" in shown
     failed = display.as_text(explain_command.render(report(**evaluated(2, scoreFailure=refused))))

@@ -29,7 +29,7 @@ class ConsoleState:
         disconnected_seconds: Callable[[], float],
         wall: Callable[[], float] = clocks.wall,
     ) -> None:
-        """`disconnected_seconds`: since when there is no stream from the frontend; 0 while there is one."""
+        """`disconnected_seconds`: for how long nothing has come from the frontend; 0 while its stream is alive."""
         self.cluster = cluster
         self.disconnected_seconds = disconnected_seconds
         self.wall = wall
