@@ -130,6 +130,11 @@ simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the sa
 compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1 SEVERAL=1: several pods at once)
 	@$(BIN)/python tests/simulation/simulated_questions.py --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
 
+.PHONY: compare-scenarios
+compare-scenarios: $(STAMP) controlplane ## As compare-simulations, on a real control plane, and scenarios of all kinds (N=100 SEED=1 KINDS=drain,scale; needs Go)
+	@PYTHONPATH=tests/controlplane:tests/simulation $(BIN)/python tests/scenarios/compare_scenarios.py --seed $(or $(SEED),1) \
+		--scenarios $(or $(N),100) $(if $(KINDS),--kinds $(KINDS)) $(ARGS)
+
 .PHONY: replay-proof
 replay-proof: $(STAMP) ## Record a simulated run of mixed load, and decide all of it again (N=100000 SEED=1 REDACT=1 KEEP=folder)
 	@$(BIN)/python tests/simulation/replay_proof.py --decisions $(or $(N),100000) --seed $(or $(SEED),1) $(if $(REDACT),--redact) \

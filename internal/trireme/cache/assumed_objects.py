@@ -97,6 +97,10 @@ class AssumedObjects:
                 del self._assumed[key]
         return dropped
 
+    def assumed_for(self, uid: str) -> list[snapshot_pb2.ClusterObject]:
+        """The objects that are assumed for the pod."""
+        return [assumption.entry for assumption in self._assumed.values() if uid in assumption.users]
+
     def end_sharing(self, uids: Collection[str]) -> list[Key]:
         """Stop other pods of the group from sharing these pods' assumptions; return the affected objects."""
         closed = []

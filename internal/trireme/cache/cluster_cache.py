@@ -333,6 +333,10 @@ class ClusterCache:
         self._record_object_changes(dropped)
         return [(entry, self._assumed_objects.get(key)) for key, entry in dropped.items()]
 
+    def objects_assumed_for(self, uid: str) -> list[snapshot_pb2.ClusterObject]:
+        """The objects that are assumed for the pod."""
+        return self._assumed_objects.assumed_for(uid)
+
     def end_object_sharing(self, uids: Collection[str]) -> None:
         """Stop other pods of the group from sharing these pods' assumed objects."""
         closed = self._assumed_objects.end_sharing(uids)

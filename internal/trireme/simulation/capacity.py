@@ -42,19 +42,27 @@ async def how_many(sim: simulation.Simulation, pod: ParsedPod) -> Capacity:
         return Capacity({})
     alive = sim.snap.nodes.alive[: answer.index.shape[0]]
     room = np.where((answer.index == 0) & alive, answer.capacity, 0).clip(0)
+    if not room.any():
+        return Capacity({})
+    # Copies may open nodes to others, by which an area comes level with the rest: then more fit than there is room now.
+    wanted = min(_free_places(sim) if filtered.constraints else int(room.sum()), MAX_COPIES)
     if filtered.max_batch or filtered.needs_reserve:
-        return await _schedule_copies(sim, pod, min(int(room.sum()), _MAX_SCHEDULED), int(room.sum()))
+        return await _schedule_copies(sim, pod, min(wanted, _MAX_SCHEDULED), wanted)
     if not filtered.constraints:
         slots = np.flatnonzero(room)
         return Capacity({sim.snap.nodes.names[slot]: int(room[slot]) for slot in slots.tolist()})
-    wanted = min(int(room.sum()), MAX_COPIES)
-    if not wanted:
-        return Capacity({})
     placed = await sim.evaluators.place(profile, class_id, wanted, filtered)
     if placed.more:
         return await _schedule_copies(sim, pod, min(wanted, _MAX_SCHEDULED), wanted)
     counted = collections.Counter(sim.snap.nodes.names[slot] for slot in placed.slots)
     return Capacity(dict(counted))
+
+
+def _free_places(sim: simulation.Simulation) -> int:
+    """How many pods the nodes take beside those that they have, whatever these request."""
+    nodes = sim.snap.nodes
+    live = nodes.live_slots()
+    return int((nodes.allowed_pods[live] - nodes.pod_count[live]).clip(0).sum())
 
 
 async def _schedule_copies(sim: simulation.Simulation, pod: ParsedPod, count: int, wanted: int) -> Capacity:

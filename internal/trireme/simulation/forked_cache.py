@@ -91,8 +91,11 @@ class ForkedCache:
         return self.cache.generation
 
     def uids_on(self, node_name: str) -> list[str]:
-        """The UIDs of the pods on the node, in the order of their rows."""
-        slot = self.cache.slot_of(node_name)
+        """The UIDs of the pods on the node, in the order of their rows; none if the fork has no such node."""
+        # Of the fork, not of the cache: that looks for the pods of a node while it removes it.
+        slot = self.snap.nodes.slot_of_name.get(node_name)
+        if slot is None:
+            return []
         rows = np.flatnonzero(self.snap.pods.slot[: self.snap.pods.size] == slot).tolist()
         return [self.snap.pods.uids[row] for row in rows]
 

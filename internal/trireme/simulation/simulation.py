@@ -26,7 +26,7 @@ from trireme.in_process import in_process_evaluators
 from trireme.queueing import pending_pod, scheduling_queue
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.scheduling import ports
-from trireme.simulation import budgets, claim_release, forked_cache, known_classes, scheduler_assembly, simulated_writes
+from trireme.simulation import budgets, claim_writes, forked_cache, known_classes, scheduler_assembly, simulated_writes
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, snapshot_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -124,10 +124,10 @@ class Simulation:
         self._clock = scheduler_assembly.SteppedClock(1_000_000_000.0)
         self.names = Names() if names is None else names
         self.budgets = budgets.Budgets(self.cache, lambda budget: self.set_object(budgets.KIND, budget))
-        self._claims = claim_release.ClaimRelease(
+        self._claims = claim_writes.ClaimWrites(
             self.cache,
-            lambda claim: self.set_object(claim_release.KIND, claim),
-            lambda claim: self.remove_object(claim_release.KIND, claim.metadata.namespace, claim.metadata.name),
+            lambda claim: self.set_object(claim_writes.KIND, claim),
+            lambda claim: self.remove_object(claim_writes.KIND, claim.metadata.namespace, claim.metadata.name),
         )
         self._parts = scheduler_assembly.assemble(
             self.cache,
@@ -194,6 +194,7 @@ class Simulation:
 
     def remove_node(self, name: str) -> None:
         """Remove a node, with its pods, whose controllers make others."""
+        self.publish()
         uids = self._forked.uids_on(name)
         for uid in uids:
             self.remove_pod(uid, replace=True)
@@ -338,6 +339,8 @@ class Simulation:
             events.append(Event(EventKind.MODIFIED, known.parsed._replace(node_name=item.node_name, base=base)))
         self._parts.handlers.on_pods(events)
         for item in items:
+            if self.cache.pod(item.pod.uid) is not None:
+                self._claims.on_pod_bound(item.pod, self.class_pod(item.pod.uid))
             known = self.pods.get(item.pod.uid)
             if known is not None and known.origin is Origin.REPLACEMENT and self.cache.pod(item.pod.uid) is not None:
                 self.budgets.on_replaced(self.class_pod(item.pod.uid))

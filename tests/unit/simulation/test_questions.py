@@ -70,6 +70,32 @@ async def test_how_many_obeys_constraints_between_the_copies() -> None:
     assert alone.capacity.pods == 2
 
 
+async def test_how_many_counts_copies_on_nodes_that_the_first_of_them_open() -> None:
+    """An area that is ahead of the others takes none at first, and again as they come level with it."""
+    nodes = {
+        f"n-{zone}": {
+            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "20"},
+            "labels": {"zone": zone, "kubernetes.io/hostname": f"n-{zone}"},
+        }
+        for zone, cpu in {"a": "2", "b": "9", "c": "2"}.items()
+    }
+    insight = await SimulatedInsight(**nodes).start()
+    labels = {"app": "web"}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": labels},
+    }
+    insight.builder.add_class(1, stored(cpu="1", labels=labels))
+    insight.builder.place(1, "n-b")
+    pod = manifest(cpu="1", labels=labels, topologySpreadConstraints=[spread])
+    answer = await insight.ask(howMany={"manifest": pod})
+    scheduled = await insight.change({"addPods": {"count": 12, "manifest": pod}})
+    assert answer.capacity.pods == len(scheduled.placements) == 6
+    assert {node.node_name: node.pods for node in answer.capacity.nodes} == {"n-a": 2, "n-b": 2, "n-c": 2}
+
+
 async def test_how_many_evicts_nobody() -> None:
     """Room that others use is not free."""
     insight = await SimulatedInsight(n0="2").start()

@@ -215,6 +215,15 @@ async def test_the_pods_of_a_node_that_is_deleted_come_again_elsewhere() -> None
     assert nodes_of(answer) == {"pod-0": "n1"}
 
 
+async def test_a_node_without_pods_can_be_deleted_after_a_pod_has_left_the_cluster() -> None:
+    """The rows of pods that left would be taken for pods of the node, and the question would fail."""
+    insight = await SimulatedInsight(n0="2", n1="2").start()
+    insight.builder.add_class(1, stored())
+    insight.builder.remove(*insight.builder.place(1, "n0"))
+    answer = await insight.change({"delete": {"kind": "node", "name": "n1"}}, {"addPods": {"manifest": manifest()}})
+    assert nodes_of(answer) == {"p": "n0"}
+
+
 async def test_other_profiles_and_plugins_left_out_change_the_decision() -> None:
     """`--config new.yaml` asks what would change."""
     insight = await SimulatedInsight(n0="4", n1="4").start()

@@ -1,15 +1,18 @@
-"""What becomes of claims for devices as pods leave: the part of the resource claim controller that scheduling sees."""
+"""What becomes of claims for devices as pods come and leave.
+
+That is what PreBind writes into them, and the part of the resource claim controller that scheduling sees.
+"""
 
 from collections.abc import Callable
 
 from trireme.cache import cluster_cache
-from trireme.v1 import bind_pb2, resource_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, resource_pb2
 
 KIND = "resource_claim"
 
 
-class ClaimRelease:
-    """Releases the claims of pods that leave a simulation.
+class ClaimWrites:
+    """Writes the claims of pods that are bound in a simulation, and releases those of pods that leave it.
 
     `store` puts a changed claim in place of the one before; `remove` deletes one.
     """
@@ -23,6 +26,33 @@ class ClaimRelease:
         self._cache = cache
         self._store = store
         self._remove = remove
+
+    def on_pod_bound(self, pod: cycle_pb2.PodIdentity, of_class: core_pb2.Pod) -> None:
+        """Write the devices that were assumed for the pod, and the pod as a user of its claims.
+
+        Until then nobody else gets one of these claims. Claims that are still to be made stay assumed.
+        """
+        user = resource_pb2.ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+        assumed = {
+            (claim.metadata.namespace, claim.metadata.name): claim
+            for entry in self._cache.objects_assumed_for(pod.uid)
+            if (claim := entry.resource_claim).metadata.name
+        }
+        own = {(pod.namespace, each.resource_claim_name) for each in of_class.spec.resource_claims}
+        for key in sorted(own | assumed.keys()):
+            stored = self._cache.get_object(KIND, *key)
+            if stored is None:
+                continue
+            written = resource_pb2.ResourceClaim()
+            written.CopyFrom(assumed.get(key, stored.resource_claim))
+            if key in own and all(each.uid != pod.uid for each in written.status.reserved_for):
+                written.status.reserved_for.append(user)
+            elif key not in assumed:
+                continue
+            # Another version than the assumed one.
+            version = stored.resource_claim.metadata.resource_version
+            written.metadata.resource_version = str(int(version) + 1) if version.isdigit() else "1"
+            self._store(written)
 
     def on_pod_left(self, uid: str) -> None:
         """Delete the claims that the pod owns, and release those that nobody else uses."""
