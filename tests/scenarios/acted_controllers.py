@@ -22,7 +22,7 @@ from drawn_objects import Scenarios
 Json = dict[str, Any]
 
 # How long it waits before it looks again whether pods have backed off. Units: seconds.
-_POLL = 0.05
+_POLL = 0.1
 # Within so long nothing more happens. Units: seconds.
 _SECONDS = 60.0
 # When the first pod starts, in Unix seconds; each other one starts a second later.

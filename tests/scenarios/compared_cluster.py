@@ -46,7 +46,7 @@ _CONTROLLERS = (
 )
 # Whatever follows from a change has followed by then. Units: seconds.
 _DEADLINE = 60.0
-_POLL = 0.004
+_POLL = 0.008
 
 
 class NotSettledError(AssertionError):

@@ -224,6 +224,37 @@ async def test_a_node_without_pods_can_be_deleted_after_a_pod_has_left_the_clust
     assert nodes_of(answer) == {"p": "n0"}
 
 
+async def test_pods_that_share_a_claim_get_its_devices_one_after_the_other() -> None:
+    """The second pod waits until the claim is written for the first; it would be said to stay pending."""
+    insight = await SimulatedInsight(n0="4", n1="4").start()
+    group = {"apiVersion": "resource.k8s.io/v1"}
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    devices = {"driver": "gpu.example.com", "nodeName": "n1", "pool": pool, "devices": [{"name": "gpu-0"}]}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    objects: list[Json] = [
+        {**group, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+        {**group, "kind": "ResourceSlice", "metadata": {"name": "gpus"}, "spec": devices},
+        *(
+            {
+                **group,
+                "kind": "ResourceClaim",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"devices": {"requests": [request]}},
+            }
+            for name in ("shared", "other")
+        ),
+    ]
+
+    def using(name: str, claim: str) -> Json:
+        return {"addPods": {"manifest": manifest(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim}])}}
+
+    changes = [{"apply": {"manifest": each}} for each in objects]
+    pods = [using("first", "shared"), using("second", "shared"), using("third", "other")]
+    answer = await insight.change(*changes, *pods)
+    assert nodes_of(answer) == {"first": "n1", "second": "n1"}
+    assert pending_in(answer) == ["third"]
+
+
 async def test_other_profiles_and_plugins_left_out_change_the_decision() -> None:
     """`--config new.yaml` asks what would change."""
     insight = await SimulatedInsight(n0="4", n1="4").start()
