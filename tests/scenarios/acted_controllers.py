@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import itertools
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -192,7 +193,7 @@ class Controllers:
             own = [pod for pod in pods if pod["metadata"]["labels"].get("app") == app]
             healthy = sum(bool(pod["spec"].get("nodeName")) for pod in own if not _is_ending(pod))
             expected = sum(each.replicas for each in self.workloads.values() if each.app == app) or len(own)
-            desired = budget["spec"].get("minAvailable", expected - budget["spec"].get("maxUnavailable", 0))
+            desired = _desired(budget["spec"], expected)
             status = {
                 "observedGeneration": budget["metadata"]["generation"],
                 "currentHealthy": healthy,
@@ -281,6 +282,14 @@ class Controllers:
             now = {pod["metadata"]["uid"] for pod in await self.settle(order)}
             there = [name for name in left if pods[name]["metadata"]["uid"] in now]
         return there
+
+
+def _desired(spec: Json, expected: int) -> int:
+    """How many of so many pods have to be healthy."""
+    if "maxUnavailable" in spec:
+        return max(0, expected - int(spec["maxUnavailable"]))
+    least = str(spec["minAvailable"])
+    return math.ceil(int(least[:-1]) * expected / 100) if least.endswith("%") else int(least)
 
 
 def _owner(pod: Json) -> str:

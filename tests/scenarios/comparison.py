@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -118,20 +119,29 @@ class Comparison:
         """Run this before the next scenario."""
         self._cleanups.append(cleanup)
 
-    async def add_budgets(self, count: int) -> None:
+    def draw_budgets(self, count: int) -> list[Json]:
         """Disruption budgets for some workloads, which are deleted before the next scenario."""
-        chosen = self.draw.sample(sorted(self.controllers.workloads), count)
-        for name in chosen:
+        drawn = []
+        for name in self.draw.sample(sorted(self.controllers.workloads), count):
             workload = self.controllers.workloads[name]
-            limit = self.draw.choice(({"maxUnavailable": 1}, {"minAvailable": max(1, workload.replicas - 1)}))
-            if self.draw.random() < 0.3:
-                limit = {"minAvailable": workload.replicas}
+            least = self.draw.choice((max(1, workload.replicas - 1), workload.replicas, "50%"))
+            limit = self.draw.choice(({"maxUnavailable": 1}, {"minAvailable": least}))
+            metadata = {"name": name, "namespace": "default"}
             spec = {"selector": {"matchLabels": {"app": workload.app}}, **limit}
-            body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
-            await self.cluster.create(BUDGETS, body)
-            self.afterwards(lambda name=name: self.delete_if_there(BUDGETS, name))  # type: ignore[misc]
+            drawn.append({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec})
+            self.afterwards(functools.partial(self.delete_if_there, BUDGETS, name))
+        return drawn
+
+    async def create_budgets(self, budgets: Iterable[Json]) -> None:
+        """Create disruption budgets, and say what they allow."""
+        for budget in budgets:
+            await self.cluster.create(BUDGETS, budget)
         await self.controllers.write_budgets()
         await self.cluster.until_seen()
+
+    async def add_budgets(self, count: int) -> None:
+        """Disruption budgets for some workloads, which are deleted before the next scenario."""
+        await self.create_budgets(self.draw_budgets(count))
 
     async def delete_if_there(self, kind: compared_cluster.Kind, name: str) -> None:
         """Delete an object, unless it is gone."""

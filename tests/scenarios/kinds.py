@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import acted_controllers
 import claim_kinds
 import compared_cluster
 import configurations
@@ -16,6 +17,9 @@ from compared_cluster import BUDGETS, GROUPS, NODES, PODS
 from comparison import Comparison, compare_new_pods, names_of_pods
 
 Json = dict[str, Any]
+
+# Pods that a workload has in the end.
+_MOST = 5
 
 
 async def compare_pods(compared: Comparison) -> None:
@@ -47,37 +51,67 @@ async def compare_pods(compared: Comparison) -> None:
 
 
 async def compare_drain(compared: Comparison) -> None:
-    """One or two nodes are drained; some workloads have budgets."""
-    await compared.add_budgets(compared.draw.choice((0, 2, 3)))
-    nodes = compared.draw.sample(await compared.nodes(), compared.draw.choice((1, 1, 2)))
+    """One or two nodes are drained; some workloads have budgets, or get some, or are scaled before."""
+    draw, controllers = compared.draw, compared.controllers
+    added = compared.draw_budgets(draw.choice((0, 2, 4)))
+    late = added if draw.random() < 0.3 else []
+    if not late:
+        await compared.create_budgets(added)
+    changes: list[Json] = [{"apply": {"manifest": budget}} for budget in late]
+    scaled = await draw_workload(compared) if draw.random() < 0.4 else None
+    replicas = draw.choice((1, 3, 6))
+    if scaled is not None:
+        changes.append({"scale": scale_of(scaled, replicas)})
+    nodes = draw.sample(await compared.nodes(), draw.choice((1, 1, 2)))
     before = await names_of_pods(compared)
-    answer = await compared.ask([{"drain": {"nodeNames": nodes}}])
-    blocked = await compared.controllers.drain(nodes, compared.order_of(answer))
+    answer = await compared.ask([*changes, {"drain": {"nodeNames": nodes}}])
+    await compared.create_budgets(late)
+    if scaled is not None:
+        async with compared.cluster.held():
+            await controllers.scale(scaled, replicas)
+        await controllers.settle(compared.order_of(answer))
+    blocked = await controllers.drain(nodes, compared.order_of(answer))
     await compared.compare(answer, before, blocked=blocked)
+
+
+async def draw_workload(compared: Comparison) -> acted_controllers.Workload:
+    """A workload that has pods."""
+    pods = await compared.cluster.list(PODS)
+    owners = {each["name"] for pod in pods for each in pod["metadata"].get("ownerReferences", ())}
+    workloads = compared.controllers.workloads
+    return workloads[compared.draw.choice(sorted(owners & workloads.keys()))]
+
+
+def scale_of(workload: acted_controllers.Workload, replicas: int) -> Json:
+    """The change that scales a workload."""
+    kind = "deployment" if workload.deployment else workload.kind.lower()
+    name = workload.deployment or workload.name
+    return {"kind": kind, "namespace": "default", "name": name, "replicas": replicas}
 
 
 async def compare_scale(compared: Comparison) -> None:
     """A workload gets more pods, or fewer, or none."""
     controllers = compared.controllers
-    pods = await compared.cluster.list(PODS)
-    owners = {each["name"] for pod in pods for each in pod["metadata"].get("ownerReferences", ())}
-    name = compared.draw.choice(sorted(owners & controllers.workloads.keys()))
-    workload = controllers.workloads[name]
+    workload = await draw_workload(compared)
     replicas = compared.draw.choice((0, 1, 2, 4, 8, 12))
-    kind = "deployment" if workload.deployment else workload.kind.lower()
-    change = {"kind": kind, "namespace": "default", "name": workload.deployment or name, "replicas": replicas}
-    before = await names_of_pods(compared)
-    answer = await compared.ask([{"scale": change}])
+    nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in await compared.cluster.list(PODS)}
+    answer = await compared.ask([{"scale": scale_of(workload, replicas)}])
     async with compared.cluster.held():
         left = await controllers.scale(workload, replicas)
-    workload.replicas = min(replicas, 5)
     await controllers.settle(compared.order_of(answer))
-    await compared.compare(answer, before)
-    nodes = {each["metadata"]["name"]: each["spec"].get("nodeName") for each in pods}
+    compared.afterwards(functools.partial(shrink, compared, workload))
+    await compared.compare(answer, nodes)
     said = {entry.name: entry.requested for entry in answer.after.resources}
     actual = await requested_cpu(compared)
     if said["cpu"] != actual:
         compared.differ(f"pods request {actual} of cpu, not {said['cpu']}, after {[(n, nodes[n]) for n in left]} left")
+
+
+async def shrink(compared: Comparison, workload: acted_controllers.Workload) -> None:
+    """Let a workload have no more pods than others."""
+    if workload.name in compared.controllers.workloads and workload.replicas > _MOST:
+        async with compared.cluster.held():
+            await compared.controllers.scale(workload, _MOST)
 
 
 async def requested_cpu(compared: Comparison) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from trireme.cache import pod_projection
-from trireme.simulation import drains, known_classes, manifests, node_copies, pacing, simulation, workloads
+from trireme.simulation import budgets, drains, known_classes, manifests, node_copies, pacing, simulation, workloads
 from trireme.v1 import core_pb2, simulation_pb2, snapshot_pb2
 
 MAX_CHANGES = 1000
@@ -65,6 +65,7 @@ class ScenarioChanges:
             raise ScenarioError(f"{field}.nodeNames", "must name a node")
         for name in change.node_names:
             self._check_node(f"{field}.nodeNames", name)
+        await self._sim.run()
         self.blocked += await drains.drain(self._sim, list(change.node_names))
 
     async def _add_nodes(self, field: str, change: simulation_pb2.AddNodes) -> None:
@@ -141,6 +142,9 @@ class ScenarioChanges:
         else:
             object_kind, entry = _read(path, lambda: manifests.read_object(raw))
             self._sim.set_object(object_kind.field, entry)
+            if object_kind.field == budgets.KIND and "status" not in raw:
+                self._sim.publish()
+                self._sim.set_object(budgets.KIND, budgets.with_status(entry, self._sim.snap, self._sim.pending_pods()))
 
     async def _delete(self, field: str, key: snapshot_pb2.ObjectKey) -> None:
         """Delete an object."""

@@ -1,7 +1,7 @@
 """A simulation: a fork of a snapshot, the scheduler on it, and what the cluster's controllers would do meanwhile.
 
-Changes come as the events that a watch would show; `run` schedules until nothing more happens. Pods that are bound run
-at once; victims of preemption leave when no other pod can be tried; and a pod that has a controller comes again under
+Changes come as the events that a watch would show; `run` schedules until nothing more happens. Pods that are bound run,
+and victims of preemption leave, when no other pod can be tried; and a pod that has a controller comes again under
 another name.
 
 The scheduler is that of the frontend, from the event handlers on (`scheduler_assembly`). What a simulation does not
@@ -119,14 +119,16 @@ class Simulation:
         #: Pods that nobody replaces, though they have a controller, as claims of their own cannot be made again.
         self.not_replaced: list[str] = []
         self._due: collections.deque[Callable[[], None]] = collections.deque()
+        # UIDs of pods with a node that budgets do not count yet: a pod takes longer to be ready than an attempt.
+        self._starting: list[str] = []
         # UIDs of pods that preemption evicted, and that are still there.
         self._leaving: list[str] = []
         self._clock = scheduler_assembly.SteppedClock(1_000_000_000.0)
         self.names = Names() if names is None else names
-        self.budgets = budgets.Budgets(self.cache, lambda budget: self.set_object(budgets.KIND, budget))
+        self.budgets = budgets.Budgets(self.cache, lambda budget: self._show_object(budgets.KIND, budget))
         self._claims = claim_writes.ClaimWrites(
             self.cache,
-            lambda claim: self.set_object(claim_writes.KIND, claim),
+            lambda claim: self._show_object(claim_writes.KIND, claim),
             lambda claim: self.remove_object(claim_writes.KIND, claim.metadata.namespace, claim.metadata.name),
         )
         self._parts = scheduler_assembly.assemble(
@@ -183,7 +185,10 @@ class Simulation:
         if placed is None or of_class is None:
             return
         self._claims.on_pod_left(uid)
-        self.budgets.on_left(of_class)
+        if uid in self._starting:
+            self._starting.remove(uid)
+        else:
+            self.budgets.on_left(of_class)
         if again is not None:
             identity = cycle_pb2.PodIdentity(namespace=of_class.metadata.namespace, name=placed.name, uid=uid)
             self.add_pods([again], Origin.REPLACEMENT, identity)
@@ -204,10 +209,16 @@ class Simulation:
 
     def set_object(self, kind: str, entry: Any) -> None:
         """Add or change an object of a kind, as ClusterObject names it. Raises: UnknownLabelKeyError."""
+        self.budgets.forget_selections()
+        self._show_object(kind, entry)
+
+    def _show_object(self, kind: str, entry: Any) -> None:
+        """Show an object as it is now."""
         self._parts.handlers.on_objects(_KINDS[kind], [Event(EventKind.MODIFIED, entry)])
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """Remove an object."""
+        self.budgets.forget_selections()
         entry = _KINDS[kind].message()
         entry.metadata.namespace, entry.metadata.name = namespace, name  # type: ignore[attr-defined]
         self._parts.handlers.on_objects(_KINDS[kind], [Event(EventKind.DELETED, entry)])
@@ -226,6 +237,11 @@ class Simulation:
     def pending(self, uid: str) -> pending_pod.PendingPod | None:
         """The pending pod of this UID."""
         return self._parts.handlers.pending(uid)
+
+    def pending_pods(self) -> list[core_pb2.Pod]:
+        """What each pod without a node has in common with its class."""
+        found = (self.pending(uid) for uid in self.pods)
+        return [self.cache.registry[each.class_id].pod for each in found if each is not None and each.class_id]
 
     def uid_of(self, namespace: str, name: str) -> str | None:
         """The UID of the pod of this name, pending or placed; None: there is none."""
@@ -282,6 +298,7 @@ class Simulation:
             done = len(self.writes.bound) + len(self.writes.evicted)
             expiry = queue.next_backoff()
             if expiry is None or done == progress:
+                self._count_started()
                 self.publish()
                 self.snap.compact()
                 return
@@ -328,7 +345,7 @@ class Simulation:
         self._due.append(lambda: self._show_bound(items))
 
     def _show_bound(self, items: Sequence[bind_pb2.BindItem]) -> None:
-        """Have the cache and the queue see bound pods, and their budgets count them."""
+        """Have the cache and the queue see bound pods, and what is written for them."""
         events = []
         for item in items:
             placed = self.cache.pod(item.pod.uid)
@@ -341,9 +358,7 @@ class Simulation:
         for item in items:
             if self.cache.pod(item.pod.uid) is not None:
                 self._claims.on_pod_bound(item.pod, self.class_pod(item.pod.uid))
-            known = self.pods.get(item.pod.uid)
-            if known is not None and known.origin is Origin.REPLACEMENT and self.cache.pod(item.pod.uid) is not None:
-                self.budgets.on_replaced(self.class_pod(item.pod.uid))
+                self._starting.append(item.pod.uid)
 
     def _on_evicted(self, pod: cycle_pb2.PodIdentity) -> None:
         """Have the pod deleted when no other pod can be tried: an attempt takes less time than a victim to leave."""
@@ -354,6 +369,14 @@ class Simulation:
         leaving, self._leaving = self._leaving, []
         for uid in leaving:
             self.remove_pod(uid, replace=True)
+        self._count_started()
+
+    def _count_started(self) -> None:
+        """Have budgets count the pods that were placed since they last did."""
+        starting, self._starting = self._starting, []
+        for uid in starting:
+            if self.cache.pod(uid) is not None:
+                self.budgets.on_placed(self.class_pod(uid))
 
     def _replacement(self, placed: PlacedPod, of_class: core_pb2.Pod) -> ParsedPod | None:
         """The pod that a placed one's controller makes in its place; None: nobody makes one that is scheduled."""

@@ -48,6 +48,7 @@ async def scale(
             f"no pod of {kind}/{name} is on a node or pending in {namespace}, so its template is not known: add "
             "pods by a manifest instead"
         )
+    sim.budgets.on_scaled(sim.cache.registry[members[-1].class_id].pod, replicas - len(members))
     if replicas < len(members):
         async for member in pacing.paced(_ordered_for_removal(members, owner_kind)[: len(members) - replicas]):
             sim.remove_pod(member.uid, replace=False)
