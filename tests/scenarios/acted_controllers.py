@@ -231,7 +231,7 @@ class Controllers:
                 await self._cluster.until_idle(backing_off=False)
                 return pods
             tried = _Tried()
-            ranks = {self.happened.names.get(name, name): rank for rank, name in enumerate(order)}
+            ranks = self._ranks(order)
             ending.sort(key=lambda pod: (ranks.get(pod["metadata"]["name"], len(ranks)), pod["metadata"]["name"]))
             async with self._cluster.held():
                 for pod in ending:
@@ -239,6 +239,10 @@ class Controllers:
                     self.happened.evicted.append(pod["metadata"]["name"])
                     await self.replace(pod)
                 await self.write_budgets()
+
+    def _ranks(self, order: Sequence[str]) -> dict[str, int]:
+        """The places of pods in an order that a simulation gave, by their real names."""
+        return {self.happened.names.get(name, name): rank for rank, name in enumerate(order)}
 
     async def _run_pods(self, pods: Iterable[Json]) -> None:
         """Have pods with a node run and be ready: an API server lets others leave whatever budgets say."""
@@ -266,7 +270,7 @@ class Controllers:
                 await self.cordon(name)
         pods = {pod["metadata"]["name"]: pod for pod in await self._cluster.list(PODS)}
         there = [name for name, pod in pods.items() if pod["spec"].get("nodeName") in nodes]
-        ranks = {name: rank for rank, name in enumerate(order)}
+        ranks = self._ranks(order)
         there.sort(key=lambda name: ranks.get(name, len(ranks)))
         while there:
             left = []

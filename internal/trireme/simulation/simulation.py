@@ -120,7 +120,7 @@ class Simulation:
         self.not_replaced: list[str] = []
         self._due: collections.deque[Callable[[], None]] = collections.deque()
         # UIDs of pods with a node that budgets do not count yet: a pod takes longer to be ready than an attempt.
-        self._starting: list[str] = []
+        self._starting: dict[str, None] = {}
         # UIDs of pods that preemption evicted, and that are still there.
         self._leaving: list[str] = []
         self._clock = scheduler_assembly.SteppedClock(1_000_000_000.0)
@@ -186,7 +186,7 @@ class Simulation:
             return
         self._claims.on_pod_left(uid)
         if uid in self._starting:
-            self._starting.remove(uid)
+            del self._starting[uid]
         else:
             self.budgets.on_left(of_class)
         if again is not None:
@@ -358,7 +358,7 @@ class Simulation:
         for item in items:
             if self.cache.pod(item.pod.uid) is not None:
                 self._claims.on_pod_bound(item.pod, self.class_pod(item.pod.uid))
-                self._starting.append(item.pod.uid)
+                self._starting[item.pod.uid] = None
 
     def _on_evicted(self, pod: cycle_pb2.PodIdentity) -> None:
         """Have the pod deleted when no other pod can be tried: an attempt takes less time than a victim to leave."""
@@ -373,7 +373,7 @@ class Simulation:
 
     def _count_started(self) -> None:
         """Have budgets count the pods that were placed since they last did."""
-        starting, self._starting = self._starting, []
+        starting, self._starting = self._starting, {}
         for uid in starting:
             if self.cache.pod(uid) is not None:
                 self.budgets.on_placed(self.class_pod(uid))
