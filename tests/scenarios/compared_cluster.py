@@ -289,8 +289,8 @@ def configuration(profiles: Sequence[Json]) -> Json:
     return {**header, "profiles": list(profiles)}
 
 
-def wanted_profiles(folder: pathlib.Path, profiles: Sequence[Json]) -> list[Any]:
-    """The profiles as `trireme simulate --config` sends them."""
+def wanted_profiles(folder: pathlib.Path, profiles: Sequence[Json]) -> Json:
+    """The fields of a request by which `trireme simulate --config` sends the profiles."""
     file = folder / "asked.yaml"
     file.write_text(json.dumps(configuration(profiles)))
     return simulate_command._profiles(str(file))

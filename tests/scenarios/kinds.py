@@ -252,7 +252,7 @@ async def _compare_other_profile(compared: Comparison, profile: str, without: st
         if compared.draw.random() < 0.5:
             pod["metadata"]["labels"]["team"] = str(compared.draw.randrange(pool_plugin.TEAMS))
     asked = compared_cluster.wanted_profiles(compared.cluster.folder, configurations.ASKED_PROFILES)
-    question: Json = {"profiles": asked, **({"withoutPlugins": [without]} if without else {})}
+    question: Json = {**asked, **({"withoutPlugins": [without]} if without else {})}
     await compare_new_pods(compared, pods, **question)
 
 
