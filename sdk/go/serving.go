@@ -52,7 +52,11 @@ func logger() *slog.Logger {
 
 // Serve serves the plugin until the context ends. Calls under way are finished, for Options.Grace at most.
 func Serve(ctx context.Context, definition Definition, options Options) error {
-	connection, err := dial(options)
+	if err := options.TLS.check(); err != nil {
+		return err
+	}
+	certificates := &certificates{files: options.TLS}
+	connection, err := dial(options, certificates)
 	if err != nil {
 		return fmt.Errorf("--scheduler: %w", err)
 	}
@@ -67,7 +71,7 @@ func Serve(ctx context.Context, definition Definition, options Options) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	credentials, err := options.TLS.serverOptions(listener.Addr().Network())
+	credentials, err := certificates.serverOptions(listener.Addr().Network())
 	if err != nil {
 		return err
 	}

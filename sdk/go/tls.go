@@ -44,19 +44,15 @@ func (f TLSFiles) check() error {
 }
 
 // serverOptions returns the credentials of the server.
-func (f TLSFiles) serverOptions(network string) ([]grpc.ServerOption, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	if f.Certificate == "" || network == "unix" {
+func (c *certificates) serverOptions(network string) ([]grpc.ServerOption, error) {
+	if c.files.Certificate == "" || network == "unix" {
 		return nil, nil
 	}
-	source := &certificates{files: f}
-	if _, err := source.current(); err != nil {
+	if _, err := c.current(); err != nil {
 		return nil, err
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}
-	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return source.current() }
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current() }
 	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
 }
 
@@ -64,18 +60,24 @@ func (f TLSFiles) serverOptions(network string) ([]grpc.ServerOption, error) {
 type certificates struct {
 	files   TLSFiles
 	mu      sync.Mutex
-	changed [3]time.Time
+	changed [3]stamp
 	config  *tls.Config
 }
 
-// current reads the files that have changed. Files that cannot be read leave in force what was.
+// stamp is what differs when a file has been replaced.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+// current reads the files if one has changed. Files that cannot be used leave in force what was, and are logged once.
 func (c *certificates) current() (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var changed [3]time.Time
+	var changed [3]stamp
 	for i, name := range []string{c.files.Certificate, c.files.PrivateKey, c.files.ClientCA} {
 		if info, err := os.Stat(name); err == nil {
-			changed[i] = info.ModTime()
+			changed[i] = stamp{info.ModTime(), info.Size()}
 		}
 	}
 	if c.config != nil && changed == c.changed {
@@ -86,18 +88,22 @@ func (c *certificates) current() (*tls.Config, error) {
 		if c.config == nil {
 			return nil, err
 		}
-		logger().Error("changed certificates cannot be read: those before stay in force", "error", err)
+		logger().Error("changed TLS files cannot be used: those before stay in use", "error", err)
 	} else {
+		if c.config != nil {
+			logger().Info("TLS files were read again", "certificate", c.files.Certificate)
+		}
 		c.config = config
+		warnUnlessValid(c.files.Certificate, config.Certificates[0].Certificate[0], time.Now())
 	}
 	c.changed = changed
 	return c.config, nil
 }
 
 func (c *certificates) read() (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.PrivateKey)
+	pair, err := c.files.readPair()
 	if err != nil {
-		return nil, fmt.Errorf("--tls-cert-file: %w", err)
+		return nil, err
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{pair},
@@ -112,6 +118,42 @@ func (c *certificates) read() (*tls.Config, error) {
 	return config, nil
 }
 
+// readPair reads certificate and key, and checks that they belong together.
+func (f TLSFiles) readPair() (tls.Certificate, error) {
+	if _, err := readPool(f.Certificate); err != nil {
+		return tls.Certificate{}, fmt.Errorf("--tls-cert-file: %w", err)
+	}
+	key, err := os.ReadFile(f.PrivateKey)
+	if err == nil && !strings.Contains(string(key), "PRIVATE KEY-----") {
+		err = fmt.Errorf("%s: has no PEM private key", f.PrivateKey)
+	}
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("--tls-private-key-file: %w", err)
+	}
+	pair, err := tls.LoadX509KeyPair(f.Certificate, f.PrivateKey)
+	if err != nil {
+		return pair, fmt.Errorf(
+			"--tls-cert-file %s and --tls-private-key-file %s do not belong together: %w; "+
+				"use the key that the certificate was issued for, without a password",
+			f.Certificate, f.PrivateKey, err)
+	}
+	return pair, nil
+}
+
+// warnUnlessValid logs that callers refuse the certificate, if its time has passed or has not come.
+func warnUnlessValid(name string, der []byte, now time.Time) {
+	certificate, err := x509.ParseCertificate(der)
+	switch {
+	case err != nil: // LoadX509KeyPair has parsed it
+	case now.After(certificate.NotAfter):
+		logger().Warn("the certificate has expired: callers refuse it until the file is replaced",
+			"file", name, "ended", certificate.NotAfter)
+	case now.Before(certificate.NotBefore):
+		logger().Warn("the certificate is not valid yet: callers refuse it until then",
+			"file", name, "begins", certificate.NotBefore)
+	}
+}
+
 func readPool(name string) (*x509.CertPool, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -119,14 +161,14 @@ func readPool(name string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s: has no certificate", name)
+		return nil, fmt.Errorf("%s: has no PEM certificate", name)
 	}
 	return pool, nil
 }
 
 // dial returns the connection to the scheduler, or nil without an address. With TLS it shows the plugin's certificate, and
 // expects one of the authority of its callers.
-func dial(options Options) (*grpc.ClientConn, error) {
+func dial(options Options, source *certificates) (*grpc.ClientConn, error) {
 	if options.Scheduler == "" {
 		return nil, nil
 	}
@@ -134,9 +176,8 @@ func dial(options Options) (*grpc.ClientConn, error) {
 	if files.ClientCA != "" && !strings.HasPrefix(options.Scheduler, "unix:") {
 		pool, err := readPool(files.ClientCA)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
-		source := &certificates{files: files}
 		if _, err := source.current(); err != nil {
 			return nil, err
 		}

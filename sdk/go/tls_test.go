@@ -9,9 +9,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +38,12 @@ type authority struct {
 // sign writes NAME.crt and NAME.key into the folder; without an authority it makes one.
 func (a *authority) sign(t *testing.T, folder, name string) {
 	t.Helper()
+	a.signUntil(t, folder, name, time.Now().Add(time.Hour))
+}
+
+// signUntil is sign for a certificate that ends then.
+func (a *authority) signUntil(t *testing.T, folder, name string, ends time.Time) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +51,7 @@ func (a *authority) sign(t *testing.T, folder, name string) {
 	a.serial++
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name, "localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: ends,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	parent, signer := a.certificate, a.key
@@ -135,5 +144,129 @@ func TestTLSFilesAreReadAgainAndCallersAreIdentified(t *testing.T) {
 	}
 	if err, _, _ := call("filter"); err != nil {
 		t.Errorf("with a file that cannot be read: %v", err)
+	}
+}
+
+// logged collects the log until the test ends.
+func logged(t *testing.T) *strings.Builder {
+	t.Helper()
+	before, lines := slog.Default(), &strings.Builder{}
+	slog.SetDefault(slog.New(slog.NewTextHandler(lines, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return lines
+}
+
+// A plugin that starts with such files would fail every handshake, and nobody would know why.
+func TestAPluginDoesNotStartWithFilesThatCannotBeUsed(t *testing.T) {
+	folder, ca := t.TempDir(), &authority{}
+	for _, name := range []string{"ca", "one", "two"} {
+		ca.sign(t, folder, name)
+	}
+	for name, text := range map[string]string{"empty": "", "text": "no PEM\n"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, each := range []struct{ certificate, key, ca, problem string }{
+		{"ca.crt", "one.key", "", "--tls-cert-file DIR/ca.crt and --tls-private-key-file DIR/one.key do not belong together"},
+		{"empty", "one.key", "", "--tls-cert-file: DIR/empty: has no PEM certificate"},
+		{"text", "one.key", "", "--tls-cert-file: DIR/text: has no PEM certificate"},
+		{"none", "one.key", "", "--tls-cert-file: open DIR/none: no such file"},
+		{"one.crt", "empty", "", "--tls-private-key-file: DIR/empty: has no PEM private key"},
+		{"one.crt", "one.crt", "", "--tls-private-key-file: DIR/one.crt: has no PEM private key"},
+		{"one.crt", "none", "", "--tls-private-key-file: open DIR/none: no such file"},
+		{"one.crt", "one.key", "empty", "--client-ca-file: DIR/empty: has no PEM certificate"},
+		{"one.crt", "one.key", "text", "--client-ca-file: DIR/text: has no PEM certificate"},
+		{"one.crt", "one.key", "none", "--client-ca-file: open DIR/none: no such file"},
+	} {
+		t.Run(each.certificate+" "+each.key+" "+each.ca, func(t *testing.T) {
+			arguments := []string{
+				"--tls-cert-file", filepath.Join(folder, each.certificate),
+				"--tls-private-key-file", filepath.Join(folder, each.key),
+			}
+			if each.ca != "" {
+				arguments = append(arguments, "--client-ca-file", filepath.Join(folder, each.ca))
+			}
+			before, stdout, stderr := slog.Default(), &strings.Builder{}, &strings.Builder{}
+			code := Run(Definition{Plugin: filtering{}}, arguments, stdout, stderr)
+			slog.SetDefault(before)
+			problem := "Error: " + strings.ReplaceAll(each.problem, "DIR", folder)
+			if code != 1 || !strings.HasPrefix(stderr.String(), problem) || stdout.Len() > 0 {
+				t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+			}
+		})
+	}
+}
+
+// Whoever replaces certificate and key replaces one first.
+func TestAPairThatDoesNotMatchLeavesThePairBeforeInUseUntilItMatches(t *testing.T) {
+	folder, ca := t.TempDir(), &authority{}
+	for _, name := range []string{"ca", "one", "two"} {
+		ca.sign(t, folder, name)
+	}
+	files := TLSFiles{Certificate: filepath.Join(folder, "tls.crt"), PrivateKey: filepath.Join(folder, "tls.key")}
+	at := time.Now()
+	put := func(from, to string) {
+		data, err := os.ReadFile(filepath.Join(folder, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Second)
+		if err := errors.Join(os.WriteFile(to, data, 0o600), os.Chtimes(to, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("one.crt", files.Certificate)
+	put("one.key", files.PrivateKey)
+	lines, source := logged(t), &certificates{files: files}
+	inUse := func() string {
+		config, err := source.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return certificate.Subject.CommonName
+	}
+	expect := func(name string, count int, text string) {
+		t.Helper()
+		if got := inUse(); got != name {
+			t.Errorf("%s is in use, not %s", got, name)
+		}
+		if got := lines.String(); strings.Count(got, "\n") != count || !strings.Contains(got, text) {
+			t.Errorf("logged: %s", got)
+		}
+	}
+	expect("one", 0, "")
+	put("two.crt", files.Certificate)
+	expect("one", 1, files.PrivateKey+" do not belong together")
+	expect("one", 1, "those before stay in use")
+	put("two.key", files.PrivateKey)
+	expect("two", 2, "TLS files were read again")
+	if err := os.Remove(files.Certificate); err != nil {
+		t.Fatal(err)
+	}
+	expect("two", 3, "no such file")
+}
+
+// It still serves: the certificate may be replaced, and callers say what they refuse.
+func TestAnExpiredCertificateIsLogged(t *testing.T) {
+	folder, ca, lines := t.TempDir(), &authority{}, logged(t)
+	ca.sign(t, folder, "ca")
+	ca.sign(t, folder, "valid")
+	ca.signUntil(t, folder, "expired", time.Now().Add(-time.Hour))
+	for name, expired := range map[string]bool{"valid": false, "expired": true} {
+		lines.Reset()
+		source := &certificates{files: TLSFiles{
+			Certificate: filepath.Join(folder, name+".crt"), PrivateKey: filepath.Join(folder, name+".key"),
+		}}
+		if _, err := source.current(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if strings.Contains(lines.String(), "has expired") != expired {
+			t.Errorf("%s: logged %q", name, lines)
+		}
 	}
 }
